@@ -250,9 +250,18 @@ impl Http {
     }
 }
 
+/// A size as people write it.
+fn size(bytes: usize) -> String {
+    match bytes {
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
 /// All of `body`, in one piece of memory.
 async fn whole(mut body: Incoming, largest: usize) -> Result<Vec<u8>, String> {
-    let too_large = || format!("it is larger than {} MiB", largest >> 20);
+    let too_large = || format!("it is larger than {}", size(largest));
     let expected = body.size_hint().exact().unwrap_or_default();
     let expected = usize::try_from(expected).unwrap_or(usize::MAX);
     if expected > largest {

@@ -10,12 +10,17 @@ use kueue_check_sources::{Auth, PrometheusServer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::path::{DocumentPath, LARGEST};
 use super::rule::{Compiled, Environment, Rule};
 
 /// How often a data source is asked.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// The shortest time after which an answer is too old.
 const MAX_AGE: Duration = Duration::from_mins(5);
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest size that may be chosen, in bytes.
+const MOST_BYTES: u32 = 1024 * 1024;
 /// When a Workload is evaluated again, where time matters.
 const RECHECK: Duration = Duration::from_mins(1);
 
@@ -115,6 +120,13 @@ pub struct DataSource {
     /// How old an answer may be. Without one that is young enough there is no verdict. Default: three intervals, at least 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age: Option<HumanDuration>,
+    /// How long a request may take, from 100ms to 1m. Default: 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<HumanDuration>,
+    /// The size of the largest answer that is read, in bytes, at most 1048576 (1 MiB). Default: 262144 (256 KiB).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub max_bytes: Option<u32>,
 }
 
 /// A query of a Prometheus server.
@@ -136,17 +148,28 @@ pub struct PrometheusQuery {
     pub ca_file: Option<String>,
 }
 
-/// A JSON document of an HTTP server, of at most 256 KiB.
+/// A JSON document of an HTTP server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpQuery {
     /// Its URL, which may have a query. The deployment of the check must allow its server.
     #[schemars(length(min = 8, max = 2048), regex(pattern = r"^https?://[^@#\s]+$"))]
     pub url: String,
-    /// What is posted. Default: nothing; the request is a GET.
+    /// The method of the request. Default: POST if it has a body, else GET.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<HttpMethod>,
+    /// The body of the request, as it is written. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8192))]
     pub body: Option<String>,
+    /// The body of the request, instead of `body`: an expression that is a string. Of the variables it has `now` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 8192))]
+    pub body_expression: Option<String>,
+    /// The part of the document that expressions see, at most 256 KiB: a JSONPath (RFC 9535) of names, indexes and `*`, such as `$.data[0].price`. A path without `*` gives the value at that place, and an error if there is none; a path with `*` gives a list. Default: the whole document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub json_path: Option<String>,
     /// How to authenticate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
@@ -154,6 +177,16 @@ pub struct HttpQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub ca_file: Option<String>,
+}
+
+/// The method of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum HttpMethod {
+    /// GET, with a body where one is given.
+    Get,
+    /// POST.
+    Post,
 }
 
 /// What is added to pods. Keys are as they are written; values are expressions that are strings, and
@@ -226,6 +259,21 @@ impl CELCheckSpec {
                 day,
             )?;
             within(&field("maxAge"), source.max_age, source.interval(), 7 * day)?;
+            within(
+                &field("timeout"),
+                source.timeout,
+                Duration::from_millis(100),
+                Duration::from_mins(1),
+            )?;
+            if source
+                .max_bytes
+                .is_some_and(|most| !(1..=MOST_BYTES).contains(&most))
+            {
+                return Err(format!(
+                    "`spec.{}` must be from 1 to {MOST_BYTES}",
+                    field("maxBytes")
+                ));
+            }
             match (&source.prometheus, &source.http) {
                 (Some(query), None) => PrometheusServer::validate_url(&query.url)
                     .map_err(|problem| format!("`spec.{}`: {problem}", field("prometheus.url")))?,
@@ -239,6 +287,15 @@ impl CELCheckSpec {
                             .map_err(|error| error.to_string())
                     });
                     valid.map_err(|problem| format!("`spec.{}`: {problem}", field("http.url")))?;
+                    if query.body.is_some() && query.body_expression.is_some() {
+                        return Err(format!(
+                            "`spec.{}`: a request has either body or bodyExpression",
+                            field("http")
+                        ));
+                    }
+                    query.path().map_err(|problem| {
+                        format!("`spec.{}`: {problem}", field("http.jsonPath"))
+                    })?;
                 }
                 _ => {
                     return Err(format!(
@@ -276,6 +333,17 @@ impl DataSource {
         self.max_age.map_or(default, Duration::from)
     }
 
+    /// How long a request may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.map_or(TIMEOUT, Duration::from)
+    }
+
+    /// The size of the largest answer that is read, in bytes.
+    pub(crate) fn max_bytes(&self) -> usize {
+        let bytes = self.max_bytes.map(usize::try_from);
+        bytes.and_then(Result::ok).unwrap_or(LARGEST)
+    }
+
     /// Its URL, and whether credentials are sent there.
     pub(crate) fn server(&self) -> (&str, bool) {
         match (&self.prometheus, &self.http) {
@@ -283,6 +351,13 @@ impl DataSource {
             (_, Some(query)) => (&query.url, query.auth.is_some()),
             _ => ("", false),
         }
+    }
+}
+
+impl HttpQuery {
+    /// Its `jsonPath`.
+    pub(crate) fn path(&self) -> Result<Option<DocumentPath>, String> {
+        self.json_path.as_deref().map(DocumentPath::new).transpose()
     }
 }
 

@@ -127,9 +127,11 @@ impl Rule {
             updates.push(compiler.template(index, template)?);
         }
         let mut sources = BTreeMap::new();
-        for name in compiler.sources {
-            let source = spec.data.iter().find(|source| source.name == name);
-            sources.extend(source.map(|source| (name, registry.add(source))));
+        for (index, source) in spec.data.iter().enumerate() {
+            let body = body_expression(index, source)?;
+            if compiler.sources.contains(&source.name) {
+                sources.insert(source.name.clone(), registry.add(source, body));
+            }
         }
         Ok(Self {
             variables,
@@ -361,18 +363,7 @@ impl Compiler {
         text: &str,
         wanted: Option<&Type>,
     ) -> Result<Program, Problem> {
-        let program = Program::new(text, &self.scope)
-            .map_err(|mistake| problem(field, &mistake.to_string()))?;
-        if let Some(wanted) = wanted
-            && program.kind() != wanted
-            && *program.kind() != Type::Dyn
-        {
-            let (wanted, kind) = (wanted.one(), program.kind().one());
-            return Err(problem(
-                field,
-                &format!("expected {wanted}, and it is {kind}"),
-            ));
-        }
+        let program = program(field, text, wanted, &self.scope)?;
         let uses = program.uses();
         self.uses_time |= scope::OF_TIME
             .iter()
@@ -403,6 +394,40 @@ impl Compiler {
             tolerations: template.tolerations.clone(),
         })
     }
+}
+
+fn program(
+    field: &str,
+    text: &str,
+    wanted: Option<&Type>,
+    scope: &Scope,
+) -> Result<Program, Problem> {
+    let program =
+        Program::new(text, scope).map_err(|mistake| problem(field, &mistake.to_string()))?;
+    if let Some(wanted) = wanted
+        && program.kind() != wanted
+        && *program.kind() != Type::Dyn
+    {
+        let (wanted, kind) = (wanted.one(), program.kind().one());
+        return Err(problem(
+            field,
+            &format!("expected {wanted}, and it is {kind}"),
+        ));
+    }
+    Ok(program)
+}
+
+/// The `bodyExpression` of a data source: nothing is known when it is asked but the time.
+fn body_expression(index: usize, source: &DataSource) -> Result<Option<Program>, Problem> {
+    let query = source.http.as_ref();
+    let text = query.and_then(|query| query.body_expression.as_ref());
+    let field = format!("spec.data[{index}].http.bodyExpression");
+    let scope = Scope {
+        variables: vec![("now".to_owned(), Type::Timestamp)],
+        ..Scope::default()
+    };
+    text.map(|text| program(&field, text, Some(&Type::String), &scope))
+        .transpose()
 }
 
 fn problem(field: &str, message: &str) -> Problem {

@@ -16,12 +16,10 @@ use serde_json::Value as Json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::resource::{DataSource, HttpQuery, PrometheusQuery};
-use crate::cel::Value;
+use super::resource::{DataSource, HttpMethod, HttpQuery, PrometheusQuery};
+use crate::cel::{Nothing, Program, Run, Value, Variables};
 use crate::document::{clean, quote};
 
-/// How large a document may be, in bytes.
-const LARGEST: usize = 256 * 1024;
 /// The largest number of samples of a query.
 const SAMPLES: usize = 1000;
 /// What is asked, in messages.
@@ -29,10 +27,11 @@ const WHO: &str = "the server";
 
 /// How data sources are asked.
 pub trait Fetch: Send + Sync {
-    /// What `source` answers at `now`.
+    /// What `source` answers at `now` to a request with `body`.
     fn fetch(
         &self,
         source: &DataSource,
+        body: Option<String>,
         now: Timestamp,
     ) -> BoxFuture<'static, Result<Value, SourceError>>;
 }
@@ -45,6 +44,8 @@ pub(super) struct HttpFetch(Http);
 #[derive(Debug)]
 pub(super) struct Source {
     spec: DataSource,
+    /// Its `bodyExpression`.
+    body: Option<Program>,
     state: Mutex<State>,
     /// The AdmissionChecks whose rule it is of.
     users: Mutex<BTreeSet<String>>,
@@ -84,10 +85,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SourceRegistry {
-    /// A source as `spec` describes it, which is asked while it exists.
-    pub(super) fn add(&self, spec: &DataSource) -> Arc<Source> {
+    /// A source as `spec` describes it, which is asked while it exists, with what the expression `body` is then.
+    pub(super) fn add(&self, spec: &DataSource, body: Option<Program>) -> Arc<Source> {
         let source = Arc::new(Source {
             spec: spec.clone(),
+            body,
             state: Mutex::new(State {
                 answer: None,
                 error: None,
@@ -178,6 +180,26 @@ impl Source {
         }
     }
 
+    /// The body of a request at `now`.
+    fn body(&self, now: Timestamp) -> Result<Option<String>, String> {
+        let Some(program) = &self.body else {
+            let query = self.spec.http.as_ref();
+            return Ok(query.and_then(|query| query.body.clone()));
+        };
+        let variables = Variables {
+            values: &[Value::Timestamp(now)],
+            declared: &[],
+        };
+        match program.evaluate(variables, &mut Run::new(&Nothing)) {
+            Ok(Value::String(text)) => Ok(Some(text.to_string())),
+            Ok(other) => Err(format!(
+                "`bodyExpression`: expected a string, not {}",
+                other.kind()
+            )),
+            Err(failure) => Err(format!("`bodyExpression`: {failure}")),
+        }
+    }
+
     fn is_due(&self) -> bool {
         lock(&self.state).due <= Instant::now()
     }
@@ -190,7 +212,10 @@ impl Source {
 
     /// Asks, and returns whether evaluations may see a difference.
     pub(super) async fn ask(&self, fetch: &dyn Fetch, now: Timestamp) -> bool {
-        let answer = fetch.fetch(&self.spec, now).await;
+        let answer = match self.body(now) {
+            Ok(body) => fetch.fetch(&self.spec, body, now).await,
+            Err(problem) => Err(SourceError::BadQuery(WHO, problem)),
+        };
         let mut state = lock(&self.state);
         match answer {
             Ok(value) => {
@@ -223,7 +248,7 @@ impl Source {
 impl HttpFetch {
     /// For the servers that the deployment allows.
     pub(super) fn new(servers: ServerPolicy) -> Self {
-        Self(Http::new(servers).largest(LARGEST))
+        Self(Http::new(servers))
     }
 }
 
@@ -231,13 +256,16 @@ impl Fetch for HttpFetch {
     fn fetch(
         &self,
         source: &DataSource,
+        body: Option<String>,
         now: Timestamp,
     ) -> BoxFuture<'static, Result<Value, SourceError>> {
-        let (http, source) = (self.0.clone(), source.clone());
+        let source = source.clone();
+        let http = self.0.clone().deadline(source.timeout());
+        let http = http.largest(source.max_bytes());
         async move {
             match (&source.prometheus, &source.http) {
                 (Some(query), _) => ask_prometheus(query, &http, now).await,
-                (_, Some(query)) => ask_http(query, &http).await,
+                (_, Some(query)) => ask_http(query, body, &http).await,
                 _ => Err(SourceError::BadQuery(WHO, "nothing is asked".to_owned())),
             }
         }
@@ -265,17 +293,28 @@ async fn ask_prometheus(
     })))
 }
 
-async fn ask_http(query: &HttpQuery, http: &Http) -> Result<Value, SourceError> {
+async fn ask_http(
+    query: &HttpQuery,
+    body: Option<String>,
+    http: &Http,
+) -> Result<Value, SourceError> {
+    let path = query.path();
+    let path = path.map_err(|problem| SourceError::BadQuery(WHO, problem))?;
     let json = HeaderValue::from_static("application/json");
     let mut headers = vec![(ACCEPT, json.clone())];
     if let Some(auth) = &query.auth {
         headers.push(auth.header(http.servers(), &query.url).await?);
     }
-    let method = if query.body.is_some() {
+    if body.is_some() {
         headers.push((CONTENT_TYPE, json));
-        Method::POST
-    } else {
-        Method::GET
+    }
+    let default = match body {
+        Some(_) => HttpMethod::Post,
+        None => HttpMethod::Get,
+    };
+    let method = match query.method.unwrap_or(default) {
+        HttpMethod::Get => Method::GET,
+        HttpMethod::Post => Method::POST,
     };
     let reply = http
         .send(HttpRequest {
@@ -283,7 +322,7 @@ async fn ask_http(query: &HttpQuery, http: &Http) -> Result<Value, SourceError> 
             method,
             url: &query.url,
             headers,
-            body: query.body.clone().unwrap_or_default(),
+            body: body.unwrap_or_default(),
             ca_file: query.ca_file.as_deref(),
             certificate: None,
         })
@@ -296,5 +335,11 @@ async fn ask_http(query: &HttpQuery, http: &Http) -> Result<Value, SourceError> 
             format!("no JSON ({}): {shown}", clean(&error.to_string())),
         )
     })?;
-    Ok(Value::of(&document))
+    match path {
+        None => Ok(Value::of(&document)),
+        Some(path) => path
+            .of(&document)
+            .map(|part| Value::of(&part))
+            .map_err(|problem| SourceError::BadResponse(WHO, problem)),
+    }
 }

@@ -44,6 +44,7 @@ impl Fetch for Sources {
     fn fetch(
         &self,
         source: &DataSource,
+        _: Option<String>,
         _: Timestamp,
     ) -> BoxFuture<'static, Result<Value, SourceError>> {
         let mut state = self.state();

@@ -85,7 +85,7 @@ async fn what_is_wrong_with_a_cel_check_is_refused_with_a_reason() {
         "ready": "http('price') < 3 && variables.a", "retry": "false", "retryAfter": "5m", "reject": "false",
         "message": "'x'", "variables": [{"name": "a", "expression": "true"}],
         "data": [
-            {"name": "price", "http": {"url": "https://a.example/x?y=z", "body": "{}"}, "interval": "1m", "maxAge": "1h"},
+            {"name": "price", "http": {"url": "https://a.example/x?y=z", "method": "GET", "bodyExpression": "'{}'", "jsonPath": "$.a[*]['b']"}, "interval": "1m", "maxAge": "1h", "timeout": "2s", "maxBytes": 1_048_576},
             {"name": "alerts", "prometheus": {"url": "https://a.example", "query": "ALERTS", "auth": {"bearerTokenFile": "t"}, "caFile": "ca"}},
         ],
         "podSetUpdates": [{"name": "main", "labels": {"a": "'b'"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}],
@@ -119,6 +119,16 @@ async fn what_is_wrong_with_a_cel_check_is_refused_with_a_reason() {
         (
             source(json!({"name": "a", "http": {"url": "ftp://a.example"}})),
             "spec.data[0].http.url",
+        ),
+        (
+            source(json!({"name": "a", "http": {"url": "https://a.example", "method": "PUT"}})),
+            "spec.data[0].http.method",
+        ),
+        (
+            source(
+                json!({"name": "a", "http": {"url": "https://a.example"}, "maxBytes": 1_048_577}),
+            ),
+            "spec.data[0].maxBytes",
         ),
         (
             source(json!({"name": "a", "http": {"url": "https://u@a.example"}})),

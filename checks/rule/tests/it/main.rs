@@ -7,6 +7,7 @@ mod approval;
 mod batches;
 mod cel;
 mod chart;
+mod data_sources;
 mod definition;
 mod end_to_end;
 mod examples;

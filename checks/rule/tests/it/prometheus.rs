@@ -84,7 +84,7 @@ pub(crate) fn example(text: &str, server: &str, url: &str) -> Value {
 }
 
 /// What `rule` says now, with figures that are asked for now.
-async fn verdict(rule: &Value, url: &str, labels: &Value) -> Result<Verdict, String> {
+pub(crate) async fn verdict(rule: &Value, url: &str, labels: &Value) -> Result<Verdict, String> {
     let check = CELCheck::new(ServerPolicy {
         folder: "/nonexistent".into(),
         servers: vec![AllowedServer {
