@@ -8,7 +8,8 @@ RUN cargo install --locked --version 0.7.7 cargo-auditable
 WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo auditable build --release --locked --bin "$PROGRAM" && cp "target/release/$PROGRAM" /program
+    cargo auditable build --release --locked --package "kueue-check-${PROGRAM%-check}" --features otel \
+    && cp "target/release/$PROGRAM" /program
 
 FROM gcr.io/distroless/static:nonroot@sha256:963fa6c544fe5ce420f1f54fb88b6fb01479f054c8056d0f74cc2c6000df5240
 COPY --from=build /program /check

@@ -48,9 +48,14 @@ struct Question {
     path: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The name of the user whose request it is, as the API server knows it: an extension of requests
+/// that were let through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User(pub(crate) Arc<str>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
-    Allowed,
+    Allowed(User),
     /// The user is known and has no right.
     Forbidden,
     /// The token is nobody's.
@@ -88,21 +93,22 @@ impl Access {
         let outcome = match self.authenticate(token).await? {
             None => Outcome::Unauthenticated,
             Some(user) => {
+                let name = User(user.username.as_deref().unwrap_or_default().into());
                 if self.may(user, question).await? {
-                    Outcome::Allowed
+                    Outcome::Allowed(name)
                 } else {
                     Outcome::Forbidden
                 }
             }
         };
-        self.remember(question, outcome);
+        self.remember(question, outcome.clone());
         Ok(outcome)
     }
 
     fn remembered(&self, question: &Question) -> Option<Outcome> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let (outcome, until) = answers.get(question)?;
-        (Instant::now() < *until).then_some(*outcome)
+        (Instant::now() < *until).then(|| outcome.clone())
     }
 
     /// A flood of made-up tokens does not push out those that are allowed.
@@ -110,10 +116,12 @@ impl Access {
         let now = Instant::now();
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() >= REMEMBERED {
-            answers.retain(|_, (outcome, until)| *outcome == Outcome::Allowed && now < *until);
+            answers.retain(|_, (outcome, until)| {
+                matches!(outcome, Outcome::Allowed(_)) && now < *until
+            });
         }
         let lasts = match outcome {
-            Outcome::Allowed => ALLOWED,
+            Outcome::Allowed(_) => ALLOWED,
             Outcome::Forbidden | Outcome::Unauthenticated => REFUSED,
         };
         if answers.len() < REMEMBERED {
@@ -172,7 +180,7 @@ async fn reviewed<T>(
 /// Lets through what the API server allows.
 pub(super) async fn authorize(
     State(access): State<Arc<Access>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let Some(token) = bearer(&request) else {
@@ -184,7 +192,10 @@ pub(super) async fn authorize(
         path: right(request.uri().path()).to_owned(),
     };
     match access.outcome(token, &question).await {
-        Ok(Outcome::Allowed) => next.run(request).await,
+        Ok(Outcome::Allowed(user)) => {
+            request.extensions_mut().insert(user);
+            next.run(request).await
+        }
         Ok(Outcome::Forbidden) => refusal(StatusCode::FORBIDDEN),
         Ok(Outcome::Unauthenticated) => refusal(StatusCode::UNAUTHORIZED),
         Err(error) => {

@@ -27,6 +27,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+pub(crate) use access::User;
 pub use certificates::{CertificateError, Certificates};
 pub use endpoint::Endpoint;
 

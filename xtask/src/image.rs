@@ -13,6 +13,9 @@ const PROGRAMS: [&str; 3] = ["budget-check", "provisioning-check", "rule-check"]
 /// The version that the Dockerfile installs.
 const CARGO_AUDITABLE: &str = "0.7.7";
 
+/// The features that the Dockerfile enables.
+const FEATURES: &str = "otel";
+
 /// The user and the group of the image.
 const USER: &str = "65532";
 
@@ -51,8 +54,9 @@ pub(crate) fn check(named: &[&str]) -> Result<(), Failure> {
     }
     let auditable = tools::installed("cargo-auditable", CARGO_AUDITABLE, &[])?;
     let mut arguments = vec!["auditable", "build", "--release", "--locked", "--target"];
-    arguments.push(&target);
-    arguments.extend(programs.iter().flat_map(|name| ["--bin", name]));
+    arguments.extend([&*target, "--features", FEATURES]);
+    let packages: Vec<String> = programs.iter().map(|name| package(name)).collect();
+    arguments.extend(packages.iter().flat_map(|name| ["--package", name]));
     tools::run(&auditable, &arguments, &[])?;
     for name in programs {
         let built = tools::target().join(&target).join("release").join(name);
@@ -60,6 +64,11 @@ pub(crate) fn check(named: &[&str]) -> Result<(), Failure> {
         try_out(name, &image)?;
     }
     Ok(())
+}
+
+/// The package of a program, as the Dockerfile finds it.
+fn package(program: &str) -> String {
+    format!("kueue-check-{}", program.trim_end_matches("-check"))
 }
 
 /// Makes the file system, and returns its folder.

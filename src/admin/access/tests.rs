@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::Router;
 use axum::body::Body;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
+use axum::{Extension, Router};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::time::{advance, pause};
@@ -77,7 +77,12 @@ fn guarded(server: &Arc<Server>) -> Router {
     });
     let access = Arc::new(Access::new(Client::new(service, "default")));
     Router::new()
-        .route("/metrics", get(|| async { "metrics" }))
+        .route(
+            "/metrics",
+            get(
+                |Extension(user): Extension<User>| async move { format!("metrics for {}", user.0) },
+            ),
+        )
         .route("/diagnostics", get(|| async { "diagnostics" }))
         .layer(from_fn_with_state(access, authorize))
 }
@@ -115,7 +120,7 @@ async fn a_path_is_for_users_whom_the_api_server_allows_it() {
     ] {
         let (code, text) = status(&routes, path, authorization).await;
         assert_eq!(code, expected, "{path} {authorization}: {text}");
-        assert_eq!(text == "metrics", code == 200, "{text}");
+        assert_eq!(text == "metrics for prometheus", code == 200, "{text}");
     }
 }
 
@@ -183,13 +188,11 @@ async fn made_up_tokens_take_bounded_memory_and_push_out_no_user() {
         verb: "get".to_owned(),
         path: "/metrics".to_owned(),
     };
-    access.remember(&question("prometheus"), Outcome::Allowed);
+    let allowed = || Outcome::Allowed(User("prometheus".into()));
+    access.remember(&question("prometheus"), allowed());
     for number in 0..3 * REMEMBERED {
         access.remember(&question(&number.to_string()), Outcome::Unauthenticated);
     }
     assert!(access.answers.lock().unwrap().len() <= REMEMBERED);
-    assert_eq!(
-        access.remembered(&question("prometheus")),
-        Some(Outcome::Allowed)
-    );
+    assert_eq!(access.remembered(&question("prometheus")), Some(allowed()));
 }

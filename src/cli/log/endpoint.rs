@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, RawQuery, State};
 use axum::http::StatusCode;
 use axum::routing::get;
+use axum::{Extension, Router};
 
 use super::filter::{FilterError, LogFilter};
+use crate::admin::User;
 use crate::check::HumanDuration;
 
 /// Kubernetes' components serve `PUT /debug/flags/v`; `/debug/flags/` is followed by a flag's name.
@@ -30,6 +31,7 @@ async fn show(State(filter): State<LogFilter>) -> String {
 
 async fn set(
     State(filter): State<LogFilter>,
+    user: Option<Extension<User>>,
     RawQuery(query): RawQuery,
     body: String,
 ) -> (StatusCode, String) {
@@ -37,7 +39,8 @@ async fn set(
         Ok(lasts) => lasts,
         Err(problem) => return (StatusCode::BAD_REQUEST, problem + "\n"),
     };
-    match filter.set(&body, lasts) {
+    let user = user.map(|Extension(user)| user.0);
+    match filter.set(&body, lasts, user.as_deref()) {
         Ok(()) => (StatusCode::OK, filter.to_string()),
         Err(error @ FilterError::NotSet(_)) => {
             (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
@@ -110,6 +113,45 @@ mod tests {
         assert_eq!(ask(&routes, Method::GET, "", "").await, ok("warn\n"));
         let all = ["warn", "kueue_check=debug", "debug", "warn"];
         assert_eq!(*set.lock().unwrap(), all);
+    }
+
+    #[tokio::test]
+    async fn a_change_is_logged_with_its_user() {
+        let (lines, written) = std::sync::mpsc::channel();
+        let writer = move || Lines(lines.clone());
+        let log = tracing_subscriber::fmt()
+            .json()
+            .with_writer(writer)
+            .finish();
+        let log = tracing::subscriber::set_default(log);
+        let filter = LogFilter::new("info", Clock::system(), |_| Ok(()));
+        let routes = routes(filter);
+        ask(&routes, Method::PUT, "", "warn").await;
+        let known = routes.layer(Extension(User("alice".into())));
+        ask(&known, Method::PUT, "", "debug").await;
+        drop(log);
+        let users = written.try_iter().map(|line| {
+            let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            assert_eq!(line["fields"]["message"], "log filter set");
+            line["fields"]["user"].clone()
+        });
+        let users: Vec<_> = users.collect();
+        assert_eq!(users, [serde_json::json!(null), "alice".into()]);
+    }
+
+    /// Sends each line that is written.
+    struct Lines(std::sync::mpsc::Sender<Vec<u8>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+            let sent = self.0.send(line.to_owned());
+            sent.map_err(std::io::Error::other)?;
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
 
     #[tokio::test(start_paused = true)]

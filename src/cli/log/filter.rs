@@ -65,8 +65,13 @@ impl LogFilter {
     }
 
     /// Sets the filter: until it is set again, or for `lasts`, after which the last one that was set
-    /// without a duration is back.
-    pub(super) fn set(&self, text: &str, lasts: Option<Duration>) -> Result<(), FilterError> {
+    /// without a duration is back. `user` is who asks for it, where that is known.
+    pub(super) fn set(
+        &self,
+        text: &str,
+        lasts: Option<Duration>,
+        user: Option<&str>,
+    ) -> Result<(), FilterError> {
         let text = text.trim();
         if text.is_empty() {
             return Err(FilterError::Empty);
@@ -74,7 +79,13 @@ impl LogFilter {
         let parsed = EnvFilter::try_new(text)
             .map_err(|error| FilterError::Invalid(text.to_owned(), error.to_string()))?;
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        tracing::info!(filter = text, ?lasts, was = state.now, "log filter set");
+        tracing::info!(
+            filter = text,
+            ?lasts,
+            was = state.now,
+            user,
+            "log filter set"
+        );
         (self.0.set)(parsed).map_err(FilterError::NotSet)?;
         text.clone_into(&mut state.now);
         state.changes += 1;
