@@ -7,6 +7,7 @@ mod flavors;
 mod objects;
 mod queues;
 mod rare;
+mod submit;
 
 use self::features::Feature;
 use crate::bodies::{GPU, Pods};
@@ -83,7 +84,7 @@ pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     };
     let mut steps = queues::setup(&mut random, &mut world, scope);
     let count = 4 + random.below(9);
-    steps.push(actions::submit(&mut random, &mut world));
+    steps.push(submit::submit(&mut random, &mut world));
     for at in 0..count {
         let step = actions::one(&mut random, &mut world);
         let hasty = at + 1 < count && random.chance(world.often(Feature::Hasty, 45, 3));

@@ -3,4 +3,5 @@
 pub mod autoscaler;
 pub mod definitions;
 pub mod jobs;
+mod json;
 pub mod kueue;

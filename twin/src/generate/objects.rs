@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::World;
-use super::actions::submit;
+use super::submit::submit;
 use crate::bodies::{cluster_path, namespaced_path};
 use crate::history::Step;
 use crate::random::Random;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::World;
-use super::actions::{living, submit};
+use super::submit::{living, submit};
 use crate::bodies::{cluster_path, job_path, namespaced_path};
 use crate::history::{Answer, Step};
 use crate::random::Random;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Condition, ConditionType};
+use crate::json::list;
 
 /// Which request.
 ///
@@ -93,8 +94,8 @@ impl Request {
             generation: metadata["generation"].as_i64().unwrap_or_default(),
             class: text(&spec["provisioningClassName"]),
             parameters: map(&spec["parameters"]),
-            pod_sets: items(&spec["podSets"]).map(PodSet::read).collect(),
-            conditions: items(&status["conditions"]).map(Condition::read).collect(),
+            pod_sets: list(&spec["podSets"]).map(PodSet::read).collect(),
+            conditions: list(&status["conditions"]).map(Condition::read).collect(),
             details: map(&status["provisioningClassDetails"]),
         }
     }
@@ -145,10 +146,6 @@ impl PodSet {
 
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
-}
-
-pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }
 
 pub(super) fn map(value: &Value) -> BTreeMap<String, String> {

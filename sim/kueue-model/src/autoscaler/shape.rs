@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use kueue_check::api::Quantity;
 use serde_json::Value;
 
-use super::request::{items, map, text};
+use super::request::{map, text};
+use crate::json::list;
 
 /// What one pod needs of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,12 +35,12 @@ impl Shape {
     /// the larger need counts.
     pub fn of_pod_spec(spec: &Value) -> Self {
         let mut requests = BTreeMap::new();
-        for container in items(&spec["containers"]) {
+        for container in list(&spec["containers"]) {
             for (resource, amount) in container_requests(container) {
                 *requests.entry(resource).or_insert(0) += amount;
             }
         }
-        for container in items(&spec["initContainers"]) {
+        for container in list(&spec["initContainers"]) {
             for (resource, amount) in container_requests(container) {
                 let most = requests.entry(resource).or_insert(0);
                 *most = amount.max(*most);
@@ -48,7 +49,7 @@ impl Shape {
         Self {
             requests,
             node_selector: map(&spec["nodeSelector"]),
-            tolerations: items(&spec["tolerations"]).map(toleration).collect(),
+            tolerations: list(&spec["tolerations"]).map(toleration).collect(),
         }
     }
 

@@ -12,6 +12,10 @@ pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["labels"][key].as_str()
 }
 
+pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"][key].as_str()
+}
+
 pub(super) fn priority_class(object: &Value) -> Option<&str> {
     label(object, PRIORITY_CLASS)
 }

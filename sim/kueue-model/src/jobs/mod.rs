@@ -18,6 +18,7 @@ mod nodes;
 mod pod;
 mod pod_group;
 mod pod_set_info;
+mod role;
 mod slices;
 mod start;
 mod step;

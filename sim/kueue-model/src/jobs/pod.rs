@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::decide::JobView;
 use super::labels::{QUEUE, label};
-use super::pod_group::{ROLE, role_hash};
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
+use super::role::{ROLE, role_hash};
+use crate::json::list;
 use crate::kueue::api::Api;
 
 /// The gate behind which a Pod waits for admission.
@@ -45,10 +46,6 @@ fn add(list: &mut Value, item: Value) {
         Some(list) => list.push(item),
         None => *list = json!([item]),
     }
-}
-
-pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }
 
 pub(super) fn name(pod: &Value) -> &str {

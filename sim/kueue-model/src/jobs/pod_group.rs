@@ -9,9 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::decide::JobView;
-use super::hash;
-use super::labels::{QUEUE, label, labeled};
-use super::pod::{has_finalizer, has_gate, is_ready, list, name};
+use super::labels::{QUEUE, annotation, label, labeled};
+use super::pod::{has_finalizer, has_gate, is_ready, name};
+use super::role::role;
+use crate::json::list;
 use crate::kueue::objects::{Condition, LACKS_PODS, PodSet, True, Workload};
 
 /// The annotation, and before Kueue 0.18 the label, with a group's name.
@@ -20,14 +21,8 @@ const TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
 const FAST: &str = "kueue.x-k8s.io/pod-group-fast-admission";
 const SERVING: &str = "kueue.x-k8s.io/pod-group-serving";
 const RETRIABLE: &str = "kueue.x-k8s.io/retriable-in-group";
-/// The annotation with a hash over what of a Pod matters for its admission.
-pub(super) const ROLE: &str = "kueue.x-k8s.io/role-hash";
 /// The annotation of a group's Workload.
 const OF_A_GROUP: &str = "kueue.x-k8s.io/is-group-workload";
-
-fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
-    pod["metadata"]["annotations"][key].as_str()
-}
 
 /// The group of a Pod.
 pub(super) fn group_of(pod: &Value) -> Option<&str> {
@@ -38,86 +33,6 @@ pub(super) fn group_of(pod: &Value) -> Option<&str> {
 /// Whether a Workload is that of a group.
 pub(super) fn is_of_a_group(workload: &Value) -> bool {
     annotation(workload, OF_A_GROUP) == Some("true")
-}
-
-/// The role of a Pod in its group, which is the name of its pod set.
-pub(super) fn role(pod: &Value) -> String {
-    let known = annotation(pod, ROLE).map(str::to_owned);
-    known.unwrap_or_else(|| role_hash(&pod["spec"]))
-}
-
-/// The elements of a list with their fields in this order, as Go writes a struct.
-fn in_order(elements: &Value, fields: &[&str]) -> String {
-    let element = |element: &Value| {
-        let present = fields.iter().filter(|field| !element[**field].is_null());
-        let present = present.map(|field| format!("\"{field}\":{}", element[*field]));
-        format!("{{{}}}", present.collect::<Vec<_>>().join(","))
-    };
-    let elements: Vec<String> = list(elements).map(element).collect();
-    if elements.is_empty() {
-        "null".to_owned()
-    } else {
-        format!("[{}]", elements.join(","))
-    }
-}
-
-/// The tolerations of a Pod once the API server has added its own (admission plugin
-/// `DefaultTolerationSeconds`), which it does before it asks webhooks.
-fn tolerations(spec: &Value) -> Value {
-    let mut all: Vec<Value> = list(&spec["tolerations"]).cloned().collect();
-    for taint in ["not-ready", "unreachable"] {
-        let key = format!("node.kubernetes.io/{taint}");
-        let covers = |toleration: &Value| {
-            let effect = toleration["effect"].as_str().unwrap_or_default();
-            let of = toleration["key"].as_str().unwrap_or_default();
-            (of == key || of.is_empty()) && matches!(effect, "" | "NoExecute")
-        };
-        if !all.iter().any(covers) {
-            all.push(json!({
-                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
-            }));
-        }
-    }
-    all.into()
-}
-
-/// A hash over what of a Pod matters for its admission (`GenerateRoleHash` in `pkg/util/pod`). The
-/// API server gives Pods without a class of priority the priority 0 before it asks webhooks.
-pub(super) fn role_hash(spec: &Value) -> String {
-    let containers = |field: &str| {
-        let ports = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
-        let shape = |container: &Value| {
-            let ports = in_order(&container["ports"], &ports);
-            let requests = &container["resources"]["requests"];
-            format!("{{\"ports\":{ports},\"resources\":{{\"requests\":{requests}}}}}")
-        };
-        let shapes: Vec<String> = list(&spec[field]).map(shape).collect();
-        if shapes.is_empty() {
-            "null".to_owned()
-        } else {
-            format!("[{}]", shapes.join(","))
-        }
-    };
-    let fields = ["key", "operator", "value", "effect", "tolerationSeconds"];
-    let priority = spec["priority"].as_i64().unwrap_or_default();
-    let shape = [
-        ("affinity", spec["affinity"].to_string()),
-        ("containers", containers("containers")),
-        ("initContainers", containers("initContainers")),
-        ("nodeSelector", spec["nodeSelector"].to_string()),
-        ("overhead", spec["overhead"].to_string()),
-        ("priority", priority.to_string()),
-        ("resourceClaims", spec["resourceClaims"].to_string()),
-        ("runtimeClassName", spec["runtimeClassName"].to_string()),
-        ("tolerations", in_order(&tolerations(spec), &fields)),
-        (
-            "topologySpreadConstraints",
-            spec["topologySpreadConstraints"].to_string(),
-        ),
-    ];
-    let shape = shape.map(|(field, value)| format!("\"{field}\":{value}"));
-    let text = format!("{{\"spec\":{{{}}}}}", shape.join(","));
-    hash::sha256(text.as_bytes())[..8].to_owned()
 }
 
 fn phase(pod: &Value) -> &str {
@@ -412,6 +327,7 @@ pub(super) fn lacks_pods(workload: &Workload, absent: i64, now: Timestamp) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::role::ROLE;
 
     fn pod(name: &str, role: &str, phase: &str, extra: &Value) -> Value {
         let mut pod = json!({
@@ -463,16 +379,6 @@ mod tests {
             (names(&replaced.replaced), replaced.absent),
             (vec!["p2".into()], 0)
         );
-    }
-
-    /// As Kueue 0.19.2 behind kube-apiserver 1.36.3 names the pod set of this Pod.
-    #[test]
-    fn a_role_is_named_as_kueue_names_it() {
-        let spec = json!({
-            "containers": [{"image": "pause", "name": "c", "resources": {"requests": {"cpu": "2"}}}],
-            "nodeSelector": {"pool": "b"}, "restartPolicy": "Never",
-        });
-        assert_eq!(role_hash(&spec), "99c0113b");
     }
 
     #[test]

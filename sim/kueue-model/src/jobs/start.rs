@@ -6,14 +6,14 @@ use super::decide::unreserve;
 use super::integration::Integration;
 use super::pod_set_info::{PodSetInfo, pod_set_infos};
 use super::step::{Owned, Step};
-use super::{job, pod, pod_group};
+use super::{job, pod, role};
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{ResourceFlavor, Workload, read};
 use serde_json::Value;
 
 /// What a Pod of a group gets: what its pod set does.
 fn info_of(pod: &Value, infos: Vec<PodSetInfo>) -> Result<PodSetInfo, String> {
-    let role = pod_group::role(pod);
+    let role = role::role(pod);
     let found = infos.into_iter().find(|info| info.name == role);
     found.ok_or_else(|| {
         format!("invalid podset infos: podSetInfo with the name '{role}' is not found")

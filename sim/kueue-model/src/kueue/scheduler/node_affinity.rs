@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::json::list;
 use crate::kueue::objects::{NodeLabels, PodSet, ResourceFlavor};
 
 /// The ResourceFlavors by name.
@@ -33,10 +34,6 @@ pub(super) fn unsuitable(set: &PodSet, name: &str, flavors: &Flavors) -> Option<
     let labels = &flavor.spec.node_labels;
     let matches = selected(spec, labels) && wanted(spec, labels);
     (!matches).then(|| format!("flavor {name} doesn't match node affinity"))
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }
 
 /// Only labels that the flavor has are compared; others are the nodes' own affair.

@@ -7,12 +7,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::json::list;
 use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
 
 /// What is wrong with a ClusterQueue; `old` is null for a new one.
 pub(super) fn errors(queue: &Value, old: &Value) -> Vec<FieldError> {

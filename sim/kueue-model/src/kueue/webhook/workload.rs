@@ -5,6 +5,7 @@ mod updates;
 
 use serde_json::{Value, json};
 
+use crate::json::list;
 use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
@@ -27,10 +28,6 @@ pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.extend(cluster_name(new));
     }
     errors
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }
 
 /// Whether it has quota.

@@ -1,0 +1,105 @@
+//! The role of a Pod in a group: Pods with the same role are a pod set of the group's Workload.
+
+use serde_json::{Value, json};
+
+use super::hash;
+use super::labels::annotation;
+use crate::json::list;
+
+/// The annotation with a hash over what of a Pod matters for its admission.
+pub(super) const ROLE: &str = "kueue.x-k8s.io/role-hash";
+
+/// The role of a Pod in its group, which is the name of its pod set.
+pub(super) fn role(pod: &Value) -> String {
+    let known = annotation(pod, ROLE).map(str::to_owned);
+    known.unwrap_or_else(|| role_hash(&pod["spec"]))
+}
+
+/// The elements of a list with their fields in this order, as Go writes a struct.
+fn in_order(elements: &Value, fields: &[&str]) -> String {
+    let element = |element: &Value| {
+        let present = fields.iter().filter(|field| !element[**field].is_null());
+        let present = present.map(|field| format!("\"{field}\":{}", element[*field]));
+        format!("{{{}}}", present.collect::<Vec<_>>().join(","))
+    };
+    let elements: Vec<String> = list(elements).map(element).collect();
+    if elements.is_empty() {
+        "null".to_owned()
+    } else {
+        format!("[{}]", elements.join(","))
+    }
+}
+
+/// The tolerations of a Pod once the API server has added its own (admission plugin
+/// `DefaultTolerationSeconds`), which it does before it asks webhooks.
+fn tolerations(spec: &Value) -> Value {
+    let mut all: Vec<Value> = list(&spec["tolerations"]).cloned().collect();
+    for taint in ["not-ready", "unreachable"] {
+        let key = format!("node.kubernetes.io/{taint}");
+        let covers = |toleration: &Value| {
+            let effect = toleration["effect"].as_str().unwrap_or_default();
+            let of = toleration["key"].as_str().unwrap_or_default();
+            (of == key || of.is_empty()) && matches!(effect, "" | "NoExecute")
+        };
+        if !all.iter().any(covers) {
+            all.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+            }));
+        }
+    }
+    all.into()
+}
+
+/// A hash over what of a Pod matters for its admission (`GenerateRoleHash` in `pkg/util/pod`). The
+/// API server gives Pods without a class of priority the priority 0 before it asks webhooks.
+pub(super) fn role_hash(spec: &Value) -> String {
+    let containers = |field: &str| {
+        let ports = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
+        let shape = |container: &Value| {
+            let ports = in_order(&container["ports"], &ports);
+            let requests = &container["resources"]["requests"];
+            format!("{{\"ports\":{ports},\"resources\":{{\"requests\":{requests}}}}}")
+        };
+        let shapes: Vec<String> = list(&spec[field]).map(shape).collect();
+        if shapes.is_empty() {
+            "null".to_owned()
+        } else {
+            format!("[{}]", shapes.join(","))
+        }
+    };
+    let fields = ["key", "operator", "value", "effect", "tolerationSeconds"];
+    let priority = spec["priority"].as_i64().unwrap_or_default();
+    let shape = [
+        ("affinity", spec["affinity"].to_string()),
+        ("containers", containers("containers")),
+        ("initContainers", containers("initContainers")),
+        ("nodeSelector", spec["nodeSelector"].to_string()),
+        ("overhead", spec["overhead"].to_string()),
+        ("priority", priority.to_string()),
+        ("resourceClaims", spec["resourceClaims"].to_string()),
+        ("runtimeClassName", spec["runtimeClassName"].to_string()),
+        ("tolerations", in_order(&tolerations(spec), &fields)),
+        (
+            "topologySpreadConstraints",
+            spec["topologySpreadConstraints"].to_string(),
+        ),
+    ];
+    let shape = shape.map(|(field, value)| format!("\"{field}\":{value}"));
+    let text = format!("{{\"spec\":{{{}}}}}", shape.join(","));
+    hash::sha256(text.as_bytes())[..8].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Kueue 0.19.2 behind kube-apiserver 1.36.3 names the pod set of this Pod.
+    #[test]
+    fn a_role_is_named_as_kueue_names_it() {
+        let spec = json!({
+            "containers": [{"image": "pause", "name": "c", "resources": {"requests": {"cpu": "2"}}}],
+            "nodeSelector": {"pool": "b"}, "restartPolicy": "Never",
+        });
+        assert_eq!(role_hash(&spec), "99c0113b");
+    }
+}

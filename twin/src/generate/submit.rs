@@ -1,0 +1,81 @@
+//! The Workloads of a history.
+
+use serde_json::{Value, json};
+
+use super::features::Feature;
+use super::{Submitted, World, pod_sets};
+use crate::bodies::{group, job, single_pod, workload};
+use crate::history::Step;
+use crate::random::Random;
+
+/// A Workload is submitted.
+pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
+    let name = format!("w{}@", world.workloads.len() + 1);
+    let (queue, _) = random.of(&world.local_queues).clone();
+    let sets = pod_sets(random, world);
+    let limit = random.chance(world.often(Feature::TimeLimit, 60, 0));
+    let limit = limit.then(|| *random.of(&[2, 3, 5]));
+    world.delay = world.delay.max(limit.unwrap_or_default());
+    let object = if world.jobs {
+        let class = random.of(&[None, None, Some("p1@"), Some("p100@")]);
+        let mut job = job(&name, &queue, *class, &sets[0]);
+        if let Some(limit) = limit {
+            let limit = limit.to_string();
+            job["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = json!(limit);
+        }
+        let elastic = sets[0].least.is_none() && world.has(Feature::Elastic);
+        if elastic && random.chance(75) {
+            let annotation = json!({"kueue.x-k8s.io/elastic-job": "true"});
+            job["metadata"]["annotations"] = annotation;
+            job["spec"]["completions"] = json!(100);
+        } else if random.chance(world.often(Feature::Done, 30, 0)) {
+            job["spec"]["completions"] = json!(sets[0].count + 1);
+        }
+        if random.chance(world.often(Feature::JobActions, 25, 3)) {
+            job["spec"]["suspend"] = json!(false);
+        }
+        if random.chance(world.often(Feature::JobActions, 15, 0)) {
+            job["metadata"]["labels"] = json!({"example.com/queue": "later"});
+        }
+        job
+    } else if world.has(Feature::PodGroups) || world.has(Feature::SinglePods) {
+        let pods = if world.has(Feature::PodGroups) {
+            group(&name, &queue, &sets)
+        } else {
+            vec![single_pod(&name, &queue, &sets[0])]
+        };
+        world.workloads.push(Submitted {
+            name,
+            sets: Vec::new(),
+            object: Value::Null,
+            active: true,
+            gone: false,
+        });
+        return Step::Create(pods);
+    } else {
+        let priority = *random.of(&[None, None, Some(1), Some(100)]);
+        let mut workload = workload(&name, &queue, priority, &sets);
+        if let Some(limit) = limit {
+            workload["spec"]["maximumExecutionTimeSeconds"] = json!(limit);
+        }
+        if random.chance(world.often(Feature::Activation, 15, 1)) {
+            workload["spec"]["active"] = json!(false);
+        }
+        workload
+    };
+    world.workloads.push(Submitted {
+        name,
+        sets: sets.iter().map(|set| (set.name, set.count)).collect(),
+        object: object.clone(),
+        active: object["spec"]["active"] != false,
+        gone: false,
+    });
+    Step::Create(vec![object])
+}
+
+/// The place of a Workload that is there; rather a late one.
+pub(super) fn living(random: &mut Random, world: &World) -> Option<usize> {
+    let all = world.workloads.iter().enumerate();
+    let living: Vec<usize> = all.filter(|(_, w)| !w.gone).map(|(at, _)| at).collect();
+    (!living.is_empty()).then(|| *random.of(&living))
+}
