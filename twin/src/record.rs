@@ -19,6 +19,9 @@ use crate::stage::{Request, Seen, Stage, StageError};
 const QUIET: Duration = Duration::from_millis(1600);
 /// How long after a hasty step the next one follows, whatever changes.
 const HASTE: Duration = Duration::from_millis(10);
+/// The longest time of a step. What changes for longer does not come to rest, and the history ends
+/// there.
+const LONGEST: Duration = Duration::from_mins(2);
 /// After what nothing waits for.
 const SOON: Duration = Duration::from_millis(300);
 
@@ -41,12 +44,22 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
         live: BTreeMap::new(),
         states: BTreeMap::new(),
         names: BTreeMap::new(),
+        is_restless: false,
     };
     let began = clock.now();
     let mut steps = Vec::new();
     for step in &history.steps {
         if let Some(step) = recorder.play(step).await? {
             steps.push(step);
+        }
+        if recorder.is_restless {
+            let seconds = LONGEST.as_secs();
+            println!(
+                "{}: something changes for {seconds} s; cut after step {}",
+                history.name,
+                steps.len()
+            );
+            break;
         }
     }
     Ok(json!({
@@ -75,6 +88,8 @@ struct Recorder<'a> {
     states: BTreeMap<String, Value>,
     /// Generated names of Workloads, also of those that are gone, and the short ones.
     names: BTreeMap<String, String>,
+    /// Whether something went on changing until the longest time of a step.
+    is_restless: bool,
 }
 
 impl Recorder<'_> {
@@ -123,14 +138,19 @@ impl Recorder<'_> {
         Ok(Some(played))
     }
 
-    /// Everything that changes until nothing has for so long.
+    /// Everything that changes until nothing has for so long, or for the longest time.
     async fn observe(&mut self, quiet: Duration) -> Vec<Value> {
         let mut observed = Vec::new();
         let mut last = Instant::now();
+        let end = last + LONGEST;
         while let Ok(Some(seen)) = timeout_at(last + quiet, self.changes.recv()).await {
             if let Some(shown) = self.take(&seen) {
                 last = seen.at;
                 observed.push(shown);
+                self.is_restless = last >= end;
+                if self.is_restless {
+                    break;
+                }
             }
         }
         observed

@@ -151,10 +151,10 @@ impl CELCheck {
     }
 
     /// The rule of `check`, which is made when it is first needed.
-    fn rule<'c>(&self, check: &'c resource::CELCheck) -> Result<&'c Arc<Rule>, Problem> {
+    fn rule(&self, check: &resource::CELCheck) -> Result<Arc<Rule>, Problem> {
         let spec = &check.spec;
         spec.compiled
-            .get(|| Rule::registered(spec, &self.environment, &self.shared.sources))
+            .get(|| Rule::registered(spec, &self.environment, &self.shared.sources).map(Arc::new))
     }
 
     fn decide(
@@ -165,7 +165,7 @@ impl CELCheck {
         let rule = self.rule(request.parameters())?;
         // What it looks at is on its way, and triggers an evaluation.
         let unknown = rule.sources().values().any(|source| source.is_unknown());
-        if unknown || !self.shared.is_known(rule) {
+        if unknown || !self.shared.is_known(&rule) {
             return Ok(Verdict::unchanged());
         }
         let data = Known {
@@ -428,7 +428,7 @@ impl AdmissionCheckController for CELCheck {
         request: CheckRequest<resource::CELCheck>,
     ) -> Result<Preview, CheckError> {
         let rule = self.rule(request.parameters())?;
-        let _ = timeout(PATIENCE, self.shared.known(rule)).await;
+        let _ = timeout(PATIENCE, self.shared.known(&rule)).await;
         let sources = rule.sources().values();
         join_all(sources.map(|source| source.ask(&*self.fetch, request.now()))).await;
         self.decide(&request, true).map(Preview::of)

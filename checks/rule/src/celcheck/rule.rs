@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -459,39 +459,5 @@ fn shorten(text: &str) -> String {
     match line.char_indices().nth(SHOWN) {
         None => line,
         Some((end, _)) => format!("{}…", &line[..end]),
-    }
-}
-
-/// What was made of the expressions of a `CELCheck` when they were first needed. A copy of the object
-/// has them made again.
-#[derive(Default)]
-pub(crate) struct Compiled(OnceLock<Result<Arc<Rule>, Problem>>);
-
-impl Compiled {
-    /// The rule that `make` makes, once.
-    pub(super) fn get(
-        &self,
-        make: impl FnOnce() -> Result<Rule, Problem>,
-    ) -> Result<&Arc<Rule>, Problem> {
-        let rule = self.0.get_or_init(|| make().map(Arc::new));
-        rule.as_ref().map_err(Clone::clone)
-    }
-}
-
-impl Clone for Compiled {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl PartialEq for Compiled {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl fmt::Debug for Compiled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Compiled")
     }
 }
