@@ -6,7 +6,7 @@ use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 
 /// Asks Cluster Autoscaler for capacity before a job starts.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "provisioning-check", version, arg_required_else_help = true)]
 struct Arguments {
     /// The spec.controllerName of the AdmissionChecks to answer. Kueue's own is
     /// kueue.x-k8s.io/provisioning-request: only for a Kueue without its own check.

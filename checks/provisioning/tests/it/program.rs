@@ -35,6 +35,14 @@ fn what_the_manifests_run_answers_to_the_name_that_was_given_to_them() {
 }
 
 #[test]
+fn its_version_has_the_name_of_the_program() {
+    let program = env!("CARGO_BIN_EXE_provisioning-check");
+    let output = Command::new(program).arg("--version").output().unwrap();
+    let expected = concat!("provisioning-check ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
 fn the_shell_completes_the_commands_and_flags() {
     let program = env!("CARGO_BIN_EXE_provisioning-check");
     let script = Command::new(program)
