@@ -1,5 +1,5 @@
-//! What a Workload that holds quota costs in memory, counted by the allocator. A binary of its own,
-//! because it counts everything.
+//! What a Workload that holds quota costs in memory, and that nothing of it stays, counted by the
+//! allocator. A binary of its own, because it counts everything.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -13,11 +13,15 @@ use kube::Client;
 use kube::client::Body;
 use kueue_check::runtime::Runtime;
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
+    AdmissionCheckController, CheckError, CheckRequest, Clock, ControllerName, NoParameters,
+    ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
+use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
+use kueue_check_sim::definitions;
 use kueue_check_testenv::workload;
 use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 #[global_allocator]
@@ -76,6 +80,9 @@ fn answer(
     Response::new(Full::new(Bytes::from(body.to_string())).boxed_unsync())
 }
 
+/// The allocator counts what all tests of this binary take: one after the other.
+static TURN: Mutex<()> = Mutex::const_new(());
+
 struct Budget;
 
 impl AdmissionCheckController for Budget {
@@ -124,6 +131,7 @@ async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_workload_that_holds_quota_costs_at_most_a_kibibyte() {
+    let _turn = TURN.lock().await;
     let size = workload(1234, 8).to_string().len();
     assert!(
         (5800..6600).contains(&size),
@@ -144,4 +152,120 @@ async fn a_workload_that_holds_quota_costs_at_most_a_kibibyte() {
         each_different <= BUDGET,
         "{each_different} B each, at most {BUDGET} are meant"
     );
+}
+
+/// A check that holds something for each Workload until it is released.
+struct Seats;
+
+impl AdmissionCheckController for Seats {
+    type Parameters = NoParameters;
+
+    fn controller_name(&self) -> ControllerName {
+        const { ControllerName::from_static("example.com/budget") }
+    }
+
+    async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
+        let name = request.workload().name();
+        Ok(Verdict::ready(format!("a seat for {name}")))
+    }
+
+    async fn release(
+        &self,
+        _: &Reservation,
+        _: ReleaseReason,
+    ) -> Result<ReleaseOutcome, CheckError> {
+        Ok(ReleaseOutcome::Done)
+    }
+}
+
+fn send(server: &ApiServer, verb: Verb, name: &str, part: &str, body: Value) {
+    let plural = if name.is_empty() {
+        "admissionchecks"
+    } else {
+        "workloads"
+    };
+    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", plural);
+    let is_new = verb == Verb::Create;
+    let mut call = ApiRequest::new(verb, &resource).body(body);
+    if !name.is_empty() {
+        call = call.namespace("default");
+        if !is_new {
+            call = call.name(name);
+        }
+    }
+    if !part.is_empty() {
+        call = call.subresource(part);
+    }
+    let answer = server.call(&call);
+    assert!(answer.code < 300, "{name}: {}", answer.body);
+}
+
+/// Many Workloads hold quota, get a verdict, and are deleted.
+async fn come_and_go(server: &ApiServer, round: usize) {
+    let names = |number| format!("job-{round}-{number}");
+    for name in (0..300).map(names) {
+        let mut new = workload(1, 8);
+        let metadata = json!({"name": name, "namespace": "default"});
+        let mut status = new["status"].take();
+        new["metadata"] = metadata;
+        status["admissionChecks"] = json!([status["admissionChecks"][0]]);
+        send(server, Verb::Create, &name, "", new);
+        send(
+            server,
+            Verb::Patch(Patch::Merge),
+            &name,
+            "status",
+            json!({"status": status}),
+        );
+    }
+    sleep(Duration::from_secs(30)).await;
+    for name in (0..300).map(names) {
+        let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
+        let stored = server.get(&resource, "default", &name).unwrap();
+        let entry = &stored["status"]["admissionChecks"][0];
+        assert_eq!(entry["message"], format!("a seat for {name}"), "{stored}");
+        send(server, Verb::Delete, &name, "", Value::Null);
+    }
+    sleep(Duration::from_mins(3)).await;
+    // A real API server forgets them after an hour.
+    let events = Resource::new("events.k8s.io", "v1", "events");
+    let forget = ApiRequest::new(Verb::DeleteCollection, &events).namespace("default");
+    assert_eq!(server.call(&forget).code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_stays_of_workloads_that_came_and_went() {
+    let _turn = TURN.lock().await;
+    let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
+    let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
+    server.keep_changes(10);
+    let check = json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "budget"},
+        "spec": {"controllerName": "example.com/budget"},
+    });
+    send(&server, Verb::Create, "", "", check);
+    let runtime = Runtime::builder(server.client())
+        .clock(clock)
+        .check(Seats)
+        .build()
+        .unwrap();
+    let handle = runtime.handle();
+    let running = tokio::spawn(runtime.run(std::future::pending()));
+    let mut heap = Vec::new();
+    for round in 0..7 {
+        come_and_go(&server, round).await;
+        heap.push(ALLOCATOR.current_usage());
+    }
+    let metrics = handle.metrics().await;
+    for part in ["outcome=\"Ready\"} 2100", "kueue_check_tracked_workloads 0"] {
+        assert!(metrics.contains(part), "{part}: {metrics}");
+    }
+    println!("heap after each 300 Workloads: {heap:?}");
+    // What is remembered of earlier ones, such as of events, is full after a thousand.
+    let grown = heap[6].saturating_sub(heap[4]);
+    assert!(
+        grown < 16 * 1024,
+        "{grown} B stay of 600 Workloads: {heap:?}"
+    );
+    running.abort();
 }
