@@ -178,53 +178,36 @@ impl AdmissionCheckController for Seats {
     }
 }
 
-fn send(server: &ApiServer, verb: Verb, name: &str, part: &str, body: Value) {
-    let plural = if name.is_empty() {
-        "admissionchecks"
-    } else {
-        "workloads"
-    };
-    let resource = Resource::new("kueue.x-k8s.io", "v1beta2", plural);
-    let is_new = verb == Verb::Create;
-    let mut call = ApiRequest::new(verb, &resource).body(body);
-    if !name.is_empty() {
-        call = call.namespace("default");
-        if !is_new {
-            call = call.name(name);
-        }
-    }
-    if !part.is_empty() {
-        call = call.subresource(part);
-    }
-    let answer = server.call(&call);
-    assert!(answer.code < 300, "{name}: {}", answer.body);
+fn kueue(plural: &str) -> Resource {
+    Resource::new("kueue.x-k8s.io", "v1beta2", plural)
+}
+
+fn send(server: &ApiServer, call: &ApiRequest) {
+    let answer = server.call(call);
+    assert!(answer.code < 300, "{}", answer.body);
 }
 
 /// Many Workloads hold quota, get a verdict, and are deleted.
 async fn come_and_go(server: &ApiServer, round: usize) {
+    let workloads = kueue("workloads");
+    let ask = |verb| ApiRequest::new(verb, &workloads).namespace("default");
     let names = |number| format!("job-{round}-{number}");
     for name in (0..300).map(names) {
         let mut new = workload(1, 8);
-        let metadata = json!({"name": name, "namespace": "default"});
         let mut status = new["status"].take();
-        new["metadata"] = metadata;
+        new["metadata"] = json!({"name": name, "namespace": "default"});
         status["admissionChecks"] = json!([status["admissionChecks"][0]]);
-        send(server, Verb::Create, &name, "", new);
-        send(
-            server,
-            Verb::Patch(Patch::Merge),
-            &name,
-            "status",
-            json!({"status": status}),
-        );
+        send(server, &ask(Verb::Create).body(new));
+        let patch = ask(Verb::Patch(Patch::Merge)).name(&name);
+        let body = json!({"status": status});
+        send(server, &patch.subresource("status").body(body));
     }
     sleep(Duration::from_secs(30)).await;
     for name in (0..300).map(names) {
-        let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
-        let stored = server.get(&resource, "default", &name).unwrap();
+        let stored = server.get(&workloads, "default", &name).unwrap();
         let entry = &stored["status"]["admissionChecks"][0];
         assert_eq!(entry["message"], format!("a seat for {name}"), "{stored}");
-        send(server, Verb::Delete, &name, "", Value::Null);
+        send(server, &ask(Verb::Delete).name(&name));
     }
     sleep(Duration::from_mins(3)).await;
     // A real API server forgets them after an hour.
@@ -243,7 +226,8 @@ async fn nothing_stays_of_workloads_that_came_and_went() {
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "budget"},
         "spec": {"controllerName": "example.com/budget"},
     });
-    send(&server, Verb::Create, "", "", check);
+    let create = ApiRequest::new(Verb::Create, &kueue("admissionchecks"));
+    send(&server, &create.body(check));
     let runtime = Runtime::builder(server.client())
         .clock(clock)
         .check(Seats)

@@ -36,6 +36,7 @@
 //! | [`tools`] | what a rule says about a Workload, without a cluster |
 
 pub mod approval;
+mod bounds;
 pub mod cel;
 pub mod celcheck;
 pub mod document;

@@ -7,6 +7,8 @@ use kueue_check::{HumanDuration, Parameters, Policy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::within;
+
 /// For how long an approval counts.
 const VALID_FOR: Duration = Duration::from_hours(7 * 24);
 
@@ -127,10 +129,12 @@ impl ApprovalCheckSpec {
             return Err("`spec.required` must be from 1 to 10".to_owned());
         }
         let day = Duration::from_hours(24);
-        if !(Duration::from_mins(1)..=365 * day).contains(&self.valid_for()) {
-            return Err("`spec.validFor` must be from 1m to 365d".to_owned());
-        }
-        Ok(())
+        within(
+            "validFor",
+            self.valid_for,
+            Duration::from_mins(1),
+            365 * day,
+        )
     }
 
     /// How many must approve.

@@ -85,7 +85,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SourceRegistry {
-    /// A source as `spec` describes it, which is asked while it exists, with what the expression `body` is then.
+    /// A source as `spec` describes it, which is asked while it exists, with what the expression
+    /// `body` is then.
     pub(super) fn add(&self, spec: &DataSource, body: Option<Program>) -> Arc<Source> {
         let source = Arc::new(Source {
             spec: spec.clone(),

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kueue_check::HumanDuration;
 use kueue_check_sources::PrometheusServer;
 
 use super::resource::CELCheckSpec;
 use super::rule::{Environment, Rule};
+use crate::bounds::within;
 
 /// The largest size that may be chosen, in bytes.
 const MOST_BYTES: u32 = 1024 * 1024;
@@ -89,23 +89,6 @@ impl CELCheckSpec {
         Rule::new(self, &Environment::default()).map_err(|problem| problem.to_string())?;
         Ok(())
     }
-}
-
-fn within(
-    field: &str,
-    value: Option<HumanDuration>,
-    least: Duration,
-    most: Duration,
-) -> Result<(), String> {
-    let outside = |value: HumanDuration| !(least..=most).contains(&Duration::from(value));
-    if value.is_some_and(outside) {
-        return Err(format!(
-            "`spec.{field}` must be from {} to {}",
-            HumanDuration::from(least),
-            HumanDuration::from(most)
-        ));
-    }
-    Ok(())
 }
 
 fn unique<'n>(field: &str, names: impl Iterator<Item = &'n str>) -> Result<(), String> {

@@ -8,6 +8,8 @@ use kueue_check_sources::{Auth, Origin, PrometheusServer};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::within;
+
 /// The largest number of Workloads in one request.
 pub const MAX_ITEMS: u32 = 500;
 /// How many reviews are sent in a minute, where several Workloads are in one.
@@ -152,30 +154,18 @@ impl WebhookCheckSpec {
                 }
             }
         }
-        let bounds = [
-            (
-                "timeout",
-                self.timeout,
-                Duration::from_millis(100),
-                Duration::from_mins(1),
-            ),
-            (
-                "recheckAfter",
-                self.recheck_after,
-                Duration::from_secs(10),
-                Duration::from_hours(24),
-            ),
-        ];
-        for (field, value, least, most) in bounds {
-            let outside = |value: HumanDuration| !(least..=most).contains(&Duration::from(value));
-            if value.is_some_and(outside) {
-                return Err(format!(
-                    "`spec.{field}` must be from {} to {}",
-                    HumanDuration::from(least),
-                    HumanDuration::from(most)
-                ));
-            }
-        }
+        within(
+            "timeout",
+            self.timeout,
+            Duration::from_millis(100),
+            Duration::from_mins(1),
+        )?;
+        within(
+            "recheckAfter",
+            self.recheck_after,
+            Duration::from_secs(10),
+            Duration::from_hours(24),
+        )?;
         if self.held_path.is_some() && self.release_path.is_none() {
             return Err(
                 "`spec.heldPath` needs `spec.releasePath`: what is held is released by it"
