@@ -196,12 +196,13 @@ impl Replay {
     /// Plays the trace in virtual time. Empty: everything that has to be equal is.
     ///
     /// Kueue has races whose outcome varies from run to run of the same requests
-    /// ([`KueueVersion::misses_stop`], [`KueueVersion::slow_scheduler`],
-    /// [`KueueVersion::quick_scheduler`], [`KueueVersion::hasty_variants`],
-    /// [`KueueVersion::reversed_ties`]). If a trace differs, it is played again with their other
-    /// outcomes; any of them is as good. What is told then is how the first differs. The same holds
-    /// for a request that follows another within 200 ms, since how far Kueue has come by then
-    /// varies, and for one that is sent within 300 ms of the end of a delay.
+    /// ([`KueueVersion::misses_stop`], [`KueueVersion::nameless_queue`],
+    /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
+    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`]). If a trace differs, it is
+    /// played again with their other outcomes; any of them is as good. What is reported then is how
+    /// the first differs. The same holds for a request that follows another within 200 ms, since how
+    /// far Kueue has come by then varies, and for one that is sent within 300 ms of the end of a
+    /// delay.
     ///
     /// # Errors
     /// If the trace has a request that can't be understood, or is about what the model does not

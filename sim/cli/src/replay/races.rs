@@ -12,10 +12,15 @@ const STEPS_BETWEEN: u64 = 12;
 /// ends is before or after that.
 const SHIFTS: [i64; 2] = [-300, 300];
 
+/// Which Workloads miss a stop: none, all, and each set of the first three.
+const MISSED: [u8; 8] = [0, u8::MAX, 1, 2, 3, 4, 5, 6];
+
 /// One outcome of races whose outcome varies.
 #[derive(Clone, Copy, Debug, Default)]
 struct RaceOutcome {
-    /// One for each of the switches of [`KueueVersion`] that are races.
+    /// [`KueueVersion::misses_stop`].
+    misses_stop: u8,
+    /// One for each of the other switches of [`KueueVersion`] that are races.
     bits: u8,
     reversed: bool,
     steps_between: Option<u64>,
@@ -25,13 +30,17 @@ struct RaceOutcome {
 impl Replay {
     /// The same with each other outcome of Kueue's races.
     pub(super) fn other_outcomes(&self) -> Vec<Self> {
-        let variants = if self.version.concurrent_admission {
-            2
+        let switches = if self.version.concurrent_admission {
+            16
         } else {
-            1
+            8
         };
-        let mut all: Vec<RaceOutcome> = (1..8 * variants)
-            .map(|bits| RaceOutcome {
+        let mut all: Vec<RaceOutcome> = MISSED
+            .iter()
+            .flat_map(|misses_stop| (0..switches).map(move |bits| (*misses_stop, bits)))
+            .skip(1)
+            .map(|(misses_stop, bits)| RaceOutcome {
+                misses_stop,
                 bits,
                 ..RaceOutcome::default()
             })
@@ -40,7 +49,7 @@ impl Replay {
             let steps = (0..=STEPS_BETWEEN).map(Some).chain([None]);
             for steps_between in steps {
                 for reversed in [false, true] {
-                    all.extend([0, 4].map(|bits| RaceOutcome {
+                    all.extend([0, 2].map(|bits| RaceOutcome {
                         bits,
                         reversed,
                         steps_between,
@@ -51,7 +60,7 @@ impl Replay {
         }
         if self.trace.has_timers() {
             for shift in SHIFTS {
-                all.extend([0, 4].map(|bits| RaceOutcome {
+                all.extend([0, 2].map(|bits| RaceOutcome {
                     bits,
                     shift: SignedDuration::from_millis(shift),
                     ..RaceOutcome::default()
@@ -66,6 +75,7 @@ impl Replay {
     fn with_outcome(&self, outcome: RaceOutcome) -> Self {
         let known = self.version;
         let RaceOutcome {
+            misses_stop,
             bits,
             reversed,
             steps_between,
@@ -75,9 +85,10 @@ impl Replay {
             trace: self.trace.clone(),
             kinds: self.kinds.clone(),
             version: KueueVersion {
-                misses_stop: (bits & 1 != 0) ^ known.misses_stop,
-                slow_scheduler: (bits & 2 != 0) ^ known.slow_scheduler,
-                quick_scheduler: (bits & 4 != 0) ^ known.quick_scheduler,
+                misses_stop: misses_stop ^ known.misses_stop,
+                slow_scheduler: (bits & 1 != 0) ^ known.slow_scheduler,
+                quick_scheduler: (bits & 2 != 0) ^ known.quick_scheduler,
+                nameless_queue: (bits & 4 != 0) ^ known.nameless_queue,
                 hasty_variants: (bits & 8 != 0) ^ known.hasty_variants,
                 reversed_ties: reversed ^ known.reversed_ties,
                 ..known

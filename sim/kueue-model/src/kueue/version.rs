@@ -57,10 +57,16 @@ pub struct KueueVersion {
     /// writes without resourceVersion allow (measured on 0.19.2: 2 to 8 of 1,500 Workloads under
     /// load).
     pub stale_preemption: bool,
-    /// Workloads that wait are reconciled before Kueue's cache knows that their ClusterQueue has
-    /// stopped, so that their conditions do not say it, or that their LocalQueue is there: the other
-    /// outcome of a race (measured on 0.19.2: 6 of 23 such Workloads).
-    pub misses_stop: bool,
+    /// Which of the Workloads that wait are reconciled before Kueue's cache knows that their
+    /// ClusterQueue has stopped or is gone, so that their conditions do not say it, or that their
+    /// LocalQueue is there: the other outcome of a race (measured on 0.19.2: 6 of 23 such
+    /// Workloads). Bit n is for the n-th Workload of the ClusterQueue in order of arrival, the last
+    /// bit also for all after it.
+    pub misses_stop: u8,
+    /// The condition of a Workload that misses its new LocalQueue does not name the ClusterQueue,
+    /// because the LocalQueue is missing still when the message is written: the other outcome of a
+    /// race (0.19.2, `getQueueBlocker` in `pkg/controller/core/workload_controller.go`).
+    pub nameless_queue: bool,
     /// The reconciler sees a change of a Workload that blocks a `StrictFIFO` queue before the
     /// scheduler tries it again: the other outcome of a race.
     pub slow_scheduler: bool,
@@ -101,7 +107,8 @@ impl KueueVersion {
         reactivates_rejected: false,
         stale_scheduler: false,
         stale_preemption: false,
-        misses_stop: false,
+        misses_stop: 0,
+        nameless_queue: false,
         slow_scheduler: false,
         quick_scheduler: false,
         reversed_ties: false,

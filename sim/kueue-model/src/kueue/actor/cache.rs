@@ -110,8 +110,20 @@ impl Cache {
         self.cluster_queues.get(&local.spec.cluster_queue)
     }
 
+    /// The next change of an AdmissionCheck. One that is being deleted keeps the conditions that it
+    /// had before: Kueue 0.19.2, `Update` in `pkg/controller/core/admissioncheck_controller.go`.
     pub(super) fn next_check(&mut self) -> Option<Change<AdmissionCheck>> {
-        next(&mut self.watches.checks, &mut self.checks)
+        let mut change = next(&mut self.watches.checks, &mut self.checks)?;
+        if let Change::Now {
+            old: Some(old),
+            new,
+        } = &mut change
+            && new.metadata.deletion_timestamp.is_some()
+        {
+            new.status = old.status.clone();
+            self.checks.insert(new.metadata.key(), new.clone());
+        }
+        Some(change)
     }
 
     pub(super) fn next_flavor(&mut self) -> Option<Change<ResourceFlavor>> {

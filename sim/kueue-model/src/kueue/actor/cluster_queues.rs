@@ -106,12 +106,12 @@ impl Kueue {
                 self.enqueue_local_queues(&gone.metadata.name);
                 // Its Workloads are reconciled while Kueue still has it in its queues, and nothing
                 // is done about a ClusterQueue that can't be read. They are once more if they have
-                // just been told that it is going (measured on 0.19.2).
+                // just been told that it is going (measured on 0.19.2). Either may be the other way.
                 let active = gone.status.conditions.get("Active");
                 let lingered = active.is_some_and(|active| active.reason == "Terminating");
                 for key in self.cache.workloads_of(&gone.metadata.name) {
                     self.place(&key);
-                    if !lingered {
+                    if lingered == self.misses_stop(&gone.metadata.name, &key) {
                         self.enqueue(Task::Workload(key));
                     }
                 }
@@ -165,10 +165,15 @@ impl Kueue {
                 || old.spec.stop_policy != new.spec.stop_policy
         });
         let stops = old.is_some() && new.spec.stop_policy != StopPolicy::None;
-        if wakes && stops && self.version.misses_stop {
+        if wakes && stops && self.version.misses_stop != 0 {
             self.enqueue_local_queues(&name);
-            for known in self.holders(&name) {
-                self.enqueue(Task::Workload(known.workload.metadata.key()));
+            for key in self.cache.workloads_of(&name) {
+                // Of one with quota, also one that is not active, the ClusterQueue itself is read.
+                let known = self.cache.workloads.get(&key);
+                if known.is_some_and(|w| w.workload.has_quota()) || !self.misses_stop(&name, &key) {
+                    self.place(&key);
+                    self.enqueue(Task::Workload(key));
+                }
             }
         } else if wakes {
             self.enqueue_workloads(&name);
@@ -185,6 +190,14 @@ impl Kueue {
         for flavor in queue.flavors() {
             self.enqueue(Task::Flavor(flavor.to_owned()));
         }
+    }
+
+    /// Whether this Workload is reconciled before the cache knows what became of its queue.
+    pub(super) fn misses_stop(&self, cluster_queue: &str, key: &str) -> bool {
+        let arrival = |key: &str| self.cache.workloads.get(key).map(|known| known.arrival);
+        let keys = self.cache.workloads_of(cluster_queue);
+        let before = keys.iter().filter(|k| arrival(k) < arrival(key)).count();
+        self.version.misses_stop >> before.min(7) & 1 == 1
     }
 
     fn enqueue_workloads(&mut self, cluster_queue: &str) {

@@ -31,11 +31,11 @@ impl Kueue {
         let started = is_open(queue) && !gone && old.is_none_or(|old| !is_open(old));
         let workloads = self.cache.of_queue.get(&key);
         let workloads: Vec<String> = workloads.into_iter().flatten().cloned().collect();
-        let late = self.version.misses_stop && !gone && old.is_none() && is_open(queue);
+        let late = !gone && old.is_none() && is_open(queue);
         let cluster_queue = queue.spec.cluster_queue.clone();
         for workload in workloads {
             self.place_as(&workload, started);
-            if late {
+            if late && self.misses_stop(&cluster_queue, &workload) {
                 self.miss_queue(&workload, &cluster_queue);
             }
             self.enqueue(Task::Workload(workload));
@@ -53,7 +53,12 @@ impl Kueue {
         }
         let mut new = (**old).clone();
         let reason = self.version.reason("Misconfigured", "Inadmissible");
-        let message = format!("ClusterQueue {cluster_queue} doesn't exist");
+        let name = if self.version.nameless_queue {
+            ""
+        } else {
+            cluster_queue
+        };
+        let message = format!("ClusterQueue {name} doesn't exist");
         unset_quota(&mut new, reason, &message, self.version, self.api.now());
         write_admission(&self.api, old, &new, Guard::Strict, self.version);
     }
