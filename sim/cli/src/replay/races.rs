@@ -12,14 +12,16 @@ const STEPS_BETWEEN: u64 = 12;
 /// ends is before or after that.
 const SHIFTS: [i64; 2] = [-300, 300];
 
-/// Which Workloads miss a stop: none, all, and each set of the first three.
-const MISSED: [u8; 8] = [0, u8::MAX, 1, 2, 3, 4, 5, 6];
+/// Each set of the first three Workloads that some but not all of them belong to.
+const SOME_MISS: [u8; 6] = [1, 2, 3, 4, 5, 6];
 
 /// One outcome of races whose outcome varies.
 #[derive(Clone, Copy, Debug, Default)]
 struct RaceOutcome {
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
+    /// [`KueueVersion::nameless_queue`].
+    nameless: bool,
     /// One for each of the other switches of [`KueueVersion`] that are races.
     bits: u8,
     reversed: bool,
@@ -31,13 +33,13 @@ impl Replay {
     /// The same with each other outcome of Kueue's races.
     pub(super) fn other_outcomes(&self) -> Vec<Self> {
         let switches = if self.version.concurrent_admission {
-            16
-        } else {
             8
+        } else {
+            4
         };
-        let mut all: Vec<RaceOutcome> = MISSED
-            .iter()
-            .flat_map(|misses_stop| (0..switches).map(move |bits| (*misses_stop, bits)))
+        let mut all: Vec<RaceOutcome> = [0, u8::MAX]
+            .into_iter()
+            .flat_map(|misses_stop| (0..switches).map(move |bits| (misses_stop, bits)))
             .skip(1)
             .map(|(misses_stop, bits)| RaceOutcome {
                 misses_stop,
@@ -45,6 +47,15 @@ impl Replay {
                 ..RaceOutcome::default()
             })
             .collect();
+        all.extend(SOME_MISS.map(|misses_stop| RaceOutcome {
+            misses_stop,
+            ..RaceOutcome::default()
+        }));
+        all.push(RaceOutcome {
+            misses_stop: u8::MAX,
+            nameless: true,
+            ..RaceOutcome::default()
+        });
         if self.trace.is_hasty() {
             let steps = (0..=STEPS_BETWEEN).map(Some).chain([None]);
             for steps_between in steps {
@@ -76,6 +87,7 @@ impl Replay {
         let known = self.version;
         let RaceOutcome {
             misses_stop,
+            nameless,
             bits,
             reversed,
             steps_between,
@@ -88,8 +100,8 @@ impl Replay {
                 misses_stop: misses_stop ^ known.misses_stop,
                 slow_scheduler: (bits & 1 != 0) ^ known.slow_scheduler,
                 quick_scheduler: (bits & 2 != 0) ^ known.quick_scheduler,
-                nameless_queue: (bits & 4 != 0) ^ known.nameless_queue,
-                hasty_variants: (bits & 8 != 0) ^ known.hasty_variants,
+                nameless_queue: nameless ^ known.nameless_queue,
+                hasty_variants: (bits & 4 != 0) ^ known.hasty_variants,
                 reversed_ties: reversed ^ known.reversed_ties,
                 ..known
             },
