@@ -4,8 +4,8 @@
 //! what was approved before anything new; and a replica that loses leadership ends its process, so
 //! it never leads again with what it counted before.
 //!
-//! A job has one licence, whatever Workloads it has: an elastic job that grows has two for a while,
-//! and with concurrent admission a job has one for each flavor.
+//! A job has one licence, whatever Workloads it has: an elastic job that grows has two for some
+//! time, and with concurrent admission a job has one for each flavor.
 //!
 //! The pods of a job that Kueue stops use the licence until they have ended. Kueue gives their
 //! quota back when the Job controller has asked them to end, so a licence is kept for the time that
@@ -128,7 +128,7 @@ impl AdmissionCheckController for Licences {
             ReleaseReason::Finished => drop(self.held().remove(reservation)),
             _ => self.ends(reservation),
         }
-        // Nobody listens while nothing waits.
+        // There is no receiver while nothing waits.
         let _ = self.returned.send(reservation.admission_check().to_owned());
         Ok(ReleaseOutcome::Done)
     }

@@ -1,7 +1,7 @@
 //! Kueue's two steps around admission checks: it reserves quota, and admits when all checks are
 //! ready.
 //!
-//! There is no quota to run out of here, and nothing is evicted: a Workload that is told to retry
+//! There is no quota to run out of here, and nothing is evicted: a Workload with a Retry
 //! stays as it is.
 
 use kube::Client;

@@ -122,7 +122,7 @@ fn note(text: &str) -> Result<(), Failure> {
 }
 
 impl Report {
-    /// Prints a line with the seconds since the beginning. An error if nobody reads it.
+    /// Prints a line with the seconds since the beginning. An error if no process reads it.
     fn line(&self, text: &str) -> Result<(), Failure> {
         let seconds = (self.elapsed + self.began.elapsed()).as_secs_f32();
         Ok(writeln!(stdout(), "{seconds:>6.1}s  {text}")?)

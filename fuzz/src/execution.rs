@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::targets::{Outcome, Target};
 
-/// How long one execution may take: an input that takes longer holds up whoever reads it.
+/// How long one execution may take: an input that takes longer blocks its reader.
 pub const LONGEST: Duration = Duration::from_secs(1);
 /// How often an execution that took too long is repeated, before it counts.
 const REPEATS: u32 = 3;
@@ -27,7 +27,7 @@ pub struct Memory {
 /// What is wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Where, so that inputs that fail alike can be told from others.
+    /// Where, so that inputs that fail alike can be distinguished from others.
     pub place: String,
     /// What happened.
     pub message: String,

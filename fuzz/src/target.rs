@@ -39,7 +39,7 @@ pub struct Target {
     pub about: &'static str,
     /// How inputs are mutated.
     pub form: Form,
-    /// Words that the reader knows.
+    /// Words that the reader recognizes.
     pub dictionary: &'static [&'static str],
     /// How much memory it may take.
     pub memory: Allowance,

@@ -43,7 +43,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> TokenStre
     generate(&function, &options, state.as_ref())
 }
 
-/// Types are told apart from expressions by the name of the argument.
+/// Types are distinguished from expressions by the name of the argument.
 enum Argument {
     Value(MetaNameValue),
     State(Type),

@@ -90,7 +90,7 @@ pub fn parameters(arguments: TokenStream, spec: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// `validate` names a function from `&WindowSpec` to a `Result<(), E>` whose error can be printed; it looks at what a schema can't express. A field of
+/// `validate` names a function from `&WindowSpec` to a `Result<(), E>` whose error can be printed; it validates what a schema can't express. A field of
 /// type `Policy` is the operator's policy.
 #[proc_macro_derive(Parameters, attributes(parameters))]
 pub fn derive_parameters(spec: TokenStream) -> TokenStream {

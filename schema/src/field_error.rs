@@ -72,7 +72,7 @@ impl FieldError {
         }
     }
 
-    /// A fault that is told without a place.
+    /// An error that is reported without a path.
     pub fn invalid_without_path(why: impl fmt::Display) -> Self {
         Self::invalid_with_value("<nil>", "\"\"", why)
     }

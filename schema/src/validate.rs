@@ -173,7 +173,7 @@ fn wrong_type(wanted: &str, found: &str, path: &Path<'_>) -> FieldError {
     FieldError::type_invalid(path, &Value::from(found), why)
 }
 
-/// Only the first fault of a text is told.
+/// Only the first error of a text is reported.
 fn check_text(
     value: &Value,
     text: &str,

@@ -101,7 +101,7 @@ pub(crate) async fn autoscaler(writer: Writer, witness: Witness, seed: u64) {
                 })
                 .collect();
             let body = json!({"status": {"conditions": conditions}});
-            // The next tick tries again.
+            // The next tick will retry.
             drop(writer.patch(&object, How::Merge, true, &body).await);
         }
         sleep(TICK).await;

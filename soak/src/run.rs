@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Waits until the process is told to stop.
+/// Waits for the signal to stop the process.
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
@@ -368,7 +368,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is there when all jobs have ended, and the programs were told to stop.
+    /// What is there when all jobs have ended, and the programs were stopped.
     async fn end(&self) -> Ends {
         let mut ends = Ends::default();
         let began = Instant::now();

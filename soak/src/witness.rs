@@ -228,7 +228,7 @@ impl Seen {
         self.requests.values().cloned().collect()
     }
 
-    /// Who holds the Lease `name`; empty if nobody does.
+    /// Returns the holder of the Lease `name`; empty if there is none.
     pub(crate) fn holder(&self, name: &str) -> String {
         let lease = self.get(Kind::Lease, &format!("{name}/{name}"));
         lease

@@ -48,7 +48,7 @@ struct Question {
     path: String,
 }
 
-/// The name of the user whose request it is, as the API server knows it: an extension of requests
+/// The name of the user whose request it is, as the API server reports it: an extension of requests
 /// that were let through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User(pub(crate) Arc<str>);
@@ -58,7 +58,7 @@ enum Outcome {
     Allowed(User),
     /// The user is known and has no right.
     Forbidden,
-    /// The token is nobody's.
+    /// The token belongs to no user.
     Unauthenticated,
 }
 
@@ -86,7 +86,7 @@ impl Access {
         }
         // It is never closed.
         let _turn = self.reviews.acquire().await;
-        // Somebody may have asked the same meanwhile.
+        // Another request may have asked the same meanwhile.
         if let Some(outcome) = self.remembered(question) {
             return Ok(outcome);
         }

@@ -59,7 +59,7 @@ impl CheckState {
         }
     }
 
-    /// The state that `word` names. An empty word is Pending: nobody has decided.
+    /// The state that `word` names. An empty word is Pending: no check has decided.
     pub fn new(word: &str) -> Self {
         match word {
             "" | "Pending" => Self::Pending,
@@ -128,7 +128,7 @@ impl AdmissionCheckState {
     }
 
     /// How often Kueue has requeued the Workload because this check said Retry. Kueue ≥ 0.15 counts
-    /// it, and forgets it when the Workload is evicted for another reason meanwhile.
+    /// it, and resets it when the Workload is evicted for another reason meanwhile.
     pub fn retry_count(&self) -> Option<u32> {
         self.retries.checked_sub(1)
     }

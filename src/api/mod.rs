@@ -2,7 +2,7 @@
 //!
 //! Views are *slim*: they hold what a check can decide on and nothing else, so that a Workload
 //! costs less than a kibibyte. They are *tolerant*: an unknown, missing or malformed field becomes
-//! its default and is counted, so that one odd object blinds nobody.
+//! its default and is counted, so that one malformed object stops no watch.
 //!
 //! | view | of | kept |
 //! | --- | --- | --- |

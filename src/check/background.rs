@@ -106,7 +106,7 @@ pub(crate) trait WatchProgress: Send {
     /// Something came.
     fn progressed(&mut self, step: WatchStep);
 
-    /// The watch failed. Returns the pause before it is tried again, and whether it must begin
+    /// The watch failed. Returns the pause before it is retried, and whether it must begin
     /// with a list.
     fn failed(&mut self, error: &watcher::Error) -> (Duration, bool);
 }
@@ -181,7 +181,7 @@ impl BackgroundContext {
         }
     }
 
-    /// Watches objects for ever, on standbys too. A failure is an item; the watch is tried again
+    /// Watches objects for ever, on standbys too. A failure is an item; the watch is retried
     /// after an exponential backoff of at most 30 s.
     ///
     /// The watch is one of the program's: `kueue_check_watch_synced`, `/diagnostics` and, while its
@@ -322,7 +322,7 @@ impl BackgroundHost for WithoutRuntime {
     }
 }
 
-/// The progress of a watch that nobody shows.
+/// The progress of a watch that is not reported.
 struct Unreported;
 
 impl WatchProgress for Unreported {

@@ -356,7 +356,7 @@ impl<P: Send + Sync + 'static> Check<P> {
 
     /// Adds metrics to `/metrics`: `write` is called each time it is read. Default: none.
     ///
-    /// Every replica is asked: write what only the leader knows only while
+    /// Every replica is asked: write what only the leader has only while
     /// [`BackgroundContext::is_leader`].
     ///
     /// ```

@@ -117,7 +117,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// ClusterQueue with an inactive check starts no new jobs.
     ///
     /// # Errors
-    /// [`Inactive`] has the reason, and when to try again.
+    /// [`Inactive`] has the reason, and when to retry.
     fn activate(
         &self,
         check: &AdmissionCheck,

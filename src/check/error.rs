@@ -43,10 +43,10 @@ pub struct CheckError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// It may go away by itself: asked again after a delay that doubles with each failure, up to
+    /// It may go away by itself: rechecked after a delay that doubles with each failure, up to
     /// five minutes.
     Transient,
-    /// The other side asked for a pause: asked again after it.
+    /// The other side asked for a pause: rechecked after it.
     Throttled {
         /// The pause.
         after: Duration,

@@ -39,7 +39,7 @@ impl CheckEvent {
         }
     }
 
-    /// Something that somebody should look at.
+    /// A problem that the administrator should examine.
     pub fn warning(reason: &'static str, note: impl Into<Message>) -> Self {
         Self {
             warning: true,

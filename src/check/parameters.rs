@@ -57,7 +57,7 @@ pub trait Parameters: Sized + Send + Sync + 'static {
     /// Says what is wrong in a form that can stand in a condition.
     fn decode(object: serde_json::Value) -> Result<Self, String>;
 
-    /// Looks at what a schema can't express. Default: all is well.
+    /// Validates what a schema can't express. Default: everything is valid.
     ///
     /// # Errors
     /// Says what is wrong and what to do.
@@ -70,12 +70,12 @@ pub trait Parameters: Sized + Send + Sync + 'static {
         None
     }
 
-    /// The definition to install. Default: none, for a resource that somebody else defines.
+    /// The definition to install. Default: none, for a resource that another project defines.
     fn custom_resource_definition() -> Option<CustomResourceDefinition> {
         None
     }
 
-    /// The definition of a resource that somebody else defines and installs. `validate` compares files with it; nothing prints or applies it. Default: none, and
+    /// The definition of a resource that another project defines and installs. `validate` compares files with it; nothing prints or applies it. Default: none, and
     /// `validate` says that it did not look for unknown fields.
     fn defined_elsewhere() -> Option<CustomResourceDefinition> {
         None
@@ -198,7 +198,7 @@ impl Parameters for NoParameters {
     }
 }
 
-/// Parameters whose type only the check knows.
+/// Parameters whose type only the check defines.
 pub(crate) type AnyParameters = Arc<dyn Any + Send + Sync>;
 
 /// A [`Parameters`] type as a value.

@@ -32,7 +32,7 @@ impl Preview {
         Self(PreviewOutcome::Verdict(verdict))
     }
 
-    /// It cannot be asked without effects, or not by this process; `why`, and what to look at
+    /// It cannot be asked without effects, or not by this process; `why`, and what to read
     /// instead.
     pub fn skipped(why: impl Into<Message>) -> Self {
         Self(PreviewOutcome::Skipped(why.into()))

@@ -169,7 +169,7 @@ impl Request {
     /// What the job itself uses of `resource` right now: its accounted usage once it may run, else
     /// zero.
     ///
-    /// A check that looks at running jobs sees the job that it judges in its own figures. Leave
+    /// A check that reads running jobs sees the job that it judges in its own figures. Leave
     /// this out before comparing, or the job is judged by its own weight.
     pub fn own_usage(&self, resource: &str) -> Quantity {
         if self.workload().is_admitted() {

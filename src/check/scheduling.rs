@@ -82,7 +82,7 @@ const TERMS: &str =
 /// - the gate may be removed in the same update.
 ///
 /// Without a gate node selector and affinity stay as they are. Tolerations may be added in any
-/// state, and pod affinity never changes. Other fields of the spec are not looked at. The rules and
+/// state, and pod affinity never changes. Other fields of the spec are not compared. The rules and
 /// words are those of kube-apiserver 1.36.3, with which the tests compare this function.
 ///
 /// ```
@@ -206,7 +206,7 @@ fn node_affinity_of(spec: &PodSpec) -> Option<&NodeAffinity> {
     spec.affinity.as_ref()?.node_affinity.as_ref()
 }
 
-/// `new`'s affinity with `old`'s node affinity, which has been looked at already: what is left must
+/// `new`'s affinity with `old`'s node affinity, which has been compared already: what is left must
 /// be the same.
 fn with_node_affinity_of(old: &PodSpec, new: &PodSpec) -> Option<Affinity> {
     let node_affinity = node_affinity_of(old).cloned();

@@ -84,13 +84,13 @@ impl Verdict {
     /// The job may start, as far as this check is concerned. Add what its pods need with
     /// [`with_updates`](Self::with_updates).
     ///
-    /// With [`recheck_in`](Self::recheck_in), the check is asked again, also while the job runs:
-    /// see [`AfterAdmission`](super::AfterAdmission).
+    /// With [`recheck_in`](Self::recheck_in), the check is evaluated again, also while the job
+    /// runs: see [`AfterAdmission`](super::AfterAdmission).
     pub fn ready(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Ready, message)
     }
 
-    /// Not yet. The Workload waits and holds its quota; the check is asked again when something
+    /// Not yet. The Workload waits and holds its quota; the check is evaluated again when something
     /// that it can see changes, when one of its [`watches`](super::Check::watches) wakes it, and
     /// after [`recheck_in`](Self::recheck_in).
     pub fn pending(message: impl Into<Message>) -> Self {
@@ -109,7 +109,7 @@ impl Verdict {
     }
 
     /// Not for `delay` (whole seconds, rounded up). Kueue 0.15 and later hold the quota for the
-    /// delay and then evict, so this suits a short delay; on Kueue 0.14, which knows no delay, the
+    /// delay and then evict, so this suits a short delay; on Kueue 0.14, which has no delay, the
     /// SDK waits and then asks for the eviction.
     pub fn retry_after(delay: Duration, message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Retry { delay }, message)
@@ -137,16 +137,16 @@ impl Verdict {
 
     /// Nothing new: state, message and updates stay as they stand there.
     ///
-    /// For a check that has decided and no longer knows, or need not know, what it said: whose
+    /// For a check that has decided and no longer has, or does not need, its verdict: whose
     /// answer was given by an earlier process, or whose source has gone silent. A Workload that
-    /// nobody has decided about stays Pending.
+    /// has no decision stays Pending.
     pub fn unchanged() -> Self {
         Self::new(VerdictKind::Unchanged, "")
     }
 
-    /// Asks again after `delay`, at the latest. Retry and Rejected end the reservation, so there is
-    /// nothing to ask again about, and it is ignored, unless they are about the growth of an
-    /// elastic job: see [`AfterAdmission`](super::AfterAdmission).
+    /// Rechecks after `delay`, at the latest. Retry and Rejected end the reservation, so there is
+    /// nothing to recheck, and it is ignored, unless they are about the growth of an elastic
+    /// job: see [`AfterAdmission`](super::AfterAdmission).
     ///
     /// A delay below one second is one second: the difference between two times can be zero, and
     /// must not make a busy loop.
@@ -212,7 +212,7 @@ impl Verdict {
         self.answer == VerdictKind::Unchanged
     }
 
-    /// When to ask again.
+    /// Returns when to recheck.
     pub fn recheck(&self) -> Option<Duration> {
         self.recheck_in
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::Uid;
 
-/// Which Workloads to look at again.
+/// Which Workloads to evaluate again.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -44,8 +44,8 @@ pub enum Trigger {
     AdmissionCheck(String),
     /// All, and the messages of the conditions `Active` as above.
     AllWorkloads,
-    /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is asked
-    /// again: something may be left over.
+    /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is
+    /// called again: resources may remain.
     UnreleasedReservations,
     /// None.
     Ignore,

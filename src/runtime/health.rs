@@ -55,7 +55,8 @@ const IDLE_LIMIT: Duration = Duration::from_mins(6);
 const FAILING_LIMIT: Duration = Duration::from_mins(2);
 
 impl Health {
-    /// The health of a process that has just begun: it is not ready, because it knows nothing yet.
+    /// The health of a process that has just begun: it is not ready, because its caches are not
+    /// synced.
     pub(crate) fn starting() -> Self {
         let health = Self::default();
         health.report("kueue", Some("not asked yet what it serves".to_owned()));

@@ -221,11 +221,11 @@ fn failed(none: &CallError, trouble: Option<String>) -> Outcome {
     }
 }
 
-/// How soon a watch that failed is tried again.
+/// How soon a watch that failed is retried.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs the check's watches of objects, for indices that they fill, and never ends. What they would
-/// trigger is nobody's business here, and the author's own streams stay as they are.
+/// trigger has no effect here, and the author's own streams stay as they are.
 async fn run_watches(
     check: &DynCheck,
     client: &Client,

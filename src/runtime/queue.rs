@@ -16,7 +16,7 @@ pub(crate) enum Lane {
     Restore,
     /// A reservation about which nothing has been said yet: a job waits for it.
     New,
-    /// A reservation that is looked at again.
+    /// A reservation that is rechecked.
     Recheck,
 }
 

@@ -12,8 +12,8 @@ use tower_service::Service;
 
 use crate::check::{CheckError, ErrorKind};
 
-/// After a number of failures in a row nobody asks for a while; then one does, and if it is
-/// answered, all do.
+/// After a number of failures in a row no request is sent for a set time; then one is, and if it is
+/// answered, all are.
 ///
 /// What counts is a transient or throttled error. The others learn at once that they have to wait,
 /// and until when. The service may return anything, so that a client of another system has one too.
@@ -95,7 +95,7 @@ pub struct CircuitBreaker<S> {
 struct State {
     failures: u32,
     open_until: Option<Instant>,
-    /// Since when somebody tries whether it works again.
+    /// Since when a probe request is in flight.
     trying: Option<Instant>,
 }
 

@@ -236,7 +236,7 @@ fn combine(
         }
         verdict.message = join(&verdict, &other);
     }
-    // Whoever is to be asked again soonest may change the whole.
+    // The check with the earliest recheck may change the whole.
     let soonest = others
         .iter()
         .flatten()

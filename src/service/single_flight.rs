@@ -16,7 +16,7 @@ use tower_service::Service;
 
 use crate::check::{CheckError, ErrorKind, Message, Verdict};
 
-/// Answers by key, asked once for all who want them at the same time, and kept for a while.
+/// Answers by key, asked once for all who want them at the same time, and kept for a set time.
 ///
 /// Five thousand Workloads on one budget make one query:
 ///
@@ -66,8 +66,8 @@ impl<K, V> SingleFlight<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
-    /// The answer for `key`: the one that is kept, or the one that somebody is waiting for, or else
-    /// that of `ask`.
+    /// The answer for `key`: the one that is kept, or the one that another caller waits for, or
+    /// else that of `ask`.
     ///
     /// # Errors
     /// As `ask`.
@@ -89,7 +89,7 @@ impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
         answer.clone().map_err(CheckError::from_failure)
     }
 
-    /// Forgets the answer for `key`.
+    /// Removes the answer for `key`.
     pub fn invalidate(&self, key: &K) {
         self.flights
             .lock()
@@ -240,7 +240,7 @@ where
     type Future = BoxFuture<'static, Result<Verdict, CheckError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), CheckError>> {
-        // Whether the inner service must be ready is known only when nobody has the answer.
+        // Whether the inner service must be ready is known only when no answer is stored.
         Poll::Ready(Ok(()))
     }
 

@@ -9,7 +9,7 @@ use tower_service::Service;
 
 use crate::check::{CheckError, Verdict};
 
-/// Gives up on a question after a time: the error is transient, so the check is asked again.
+/// Gives up on a question after a time: the error is transient, so the check is rechecked.
 ///
 /// ```
 /// # use kueue_check::{AdmissionCheckController, CheckRequest, ErrorKind, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};

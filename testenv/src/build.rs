@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The versions that `go.mod` pins; kube-apiserver and kubectl must be told their own at link time,
+/// The versions that `go.mod` pins; kube-apiserver and kubectl need their own at link time,
 /// or clients cannot read it.
 const KUBERNETES: &str = "v1.36.3";
 

@@ -175,7 +175,7 @@ impl Cluster {
         self.apiserver = None;
     }
 
-    /// Where etcd answers plain HTTP, for tests that make it forget versions.
+    /// Where etcd answers plain HTTP, for tests that compact its versions.
     pub fn etcd(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports.etcd)
     }
@@ -319,7 +319,7 @@ fn http_get(path: &str) -> http::Request<Vec<u8>> {
 }
 
 impl Ports {
-    /// Three ports that nobody listens on.
+    /// Three ports without a listener.
     fn free() -> io::Result<Self> {
         let listeners = [
             TcpListener::bind("127.0.0.1:0")?,

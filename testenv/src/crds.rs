@@ -103,8 +103,8 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<CustomResourceDefinition>, CrdEr
 impl Cluster {
     /// Installs `definitions` and waits until they are served.
     ///
-    /// Conversion webhooks are taken out: nobody answers them here, and the stored version is the
-    /// one that is used.
+    /// Conversion webhooks are taken out: no server answers them here, and the stored version is
+    /// the one that is used.
     ///
     /// # Errors
     /// If the API server refuses one, or does not serve it in 30 seconds.

@@ -92,7 +92,7 @@ impl Kueue {
         installed.map_err(io::Error::other)?;
         let access = cluster.access();
         let folder = access.folder();
-        // The webhooks' server wants a certificate, whoever calls it.
+        // The webhooks' server requires a certificate, for any caller.
         let certificates = folder.join("kueue");
         fs::create_dir_all(&certificates)?;
         for (from, to) in [("apiserver.crt", "tls.crt"), ("apiserver.key", "tls.key")] {
@@ -153,7 +153,7 @@ impl Kueue {
 /// Where Kueue expects the certificate of its metrics if it does not make certificates itself.
 const METRICS: &str = "kueue/metrics/certs";
 
-/// Runs its arguments with a folder of files laid over `/etc`, which nobody else sees.
+/// Runs its arguments with a folder of files laid over `/etc`, which no other process sees.
 const OVERLAY: &str = r#"mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/etc,workdir=$1/work" /etc || exit 1; shift; exec "$@""#;
 
 /// The command that starts Kueue with a certificate in the folder of [`METRICS`], whose path cannot

@@ -38,8 +38,8 @@ pub fn prometheus() -> Result<Prometheus, Unavailable> {
         return Ok(programs);
     }
     if run(&folder, "apt-get", &["download", "prometheus"]).is_err() {
-        // A bare machine has no lists of packages; these are our own, so that nobody's are changed
-        // and no rights are needed.
+        // A bare machine has no lists of packages; these are our own, so that the machine's are not
+        // changed and no rights are needed.
         let lists = folder.join("lists");
         fs::create_dir_all(lists.join("partial")).map_err(at(&lists))?;
         let own = format!("Dir::State::lists={}", lists.display());

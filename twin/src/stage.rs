@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) deleted: bool,
 }
 
-/// Whoever records a history, by its mark.
+/// The recorders of histories, by mark.
 type Listeners = Arc<Mutex<BTreeMap<String, UnboundedSender<Seen>>>>;
 
 /// A real API server with a real Kueue.

@@ -59,7 +59,7 @@ pub(crate) fn run(
 /// Runs cargo, the one that runs this.
 pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
-    // Without Go there are no servers: those who run the tests are told at the end.
+    // Without Go there are no servers: a message at the end says so.
     let skip = [(SKIP, "1")];
     let environment: Vec<(&str, &str)> = if answers("go", "version") {
         environment.to_vec()
@@ -219,7 +219,7 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
         &["slim-crds", &*from, "sim/kueue-model/crds"],
         &[],
     )?;
-    // The provisioning check knows the definition of its parameters, which is Kueue's.
+    // The provisioning check contains the definition of its parameters, which is Kueue's.
     let config =
         "sim/kueue-model/crds/kueue-v0.19.2/kueue.x-k8s.io_provisioningrequestconfigs.yaml";
     let known = "checks/provisioning/src/config/definition.json";

@@ -221,7 +221,7 @@ pub struct BudgetConfig {
     pub overspent: (Running, i64),
     /// Whether pods are annotated.
     pub mark_pods: bool,
-    /// How a process that knows no history begins.
+    /// How a process without history starts.
     pub takeover: Takeover,
     /// Which source measures what: a change begins the observation anew.
     pub measured: String,

@@ -18,7 +18,7 @@ pub struct Estimate {
     pub seconds: u32,
     /// Whether Kueue ends it then; otherwise the time is a guess.
     pub bounded: bool,
-    /// For how many seconds its pods may go on once they are told to stop.
+    /// For how many seconds its pods may go on after the signal to stop.
     pub grace: u32,
     /// A resource that it uses, and its flavor, for which there is no price.
     pub unpriced: Option<(String, String)>,

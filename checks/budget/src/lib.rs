@@ -1,10 +1,10 @@
 //! A budget for Kueue: a job starts only while its namespace has money.
 //!
 //! What has been spent stands in a monitoring system ([`source`]); what a namespace may spend in a
-//! period stands in a custom resource ([`resource`]). Between the two lies a blind window of
+//! period stands in a custom resource ([`resource`]). Between the two lies an unmeasured window of
 //! minutes, in which a naive check admits hundreds of jobs on the same money. The [`ledger`] closes
 //! it: what it has let start counts as committed, by its estimate ([`estimate`]), until the source
-//! knows better.
+//! reports it.
 //!
 //! | room | what is in it |
 //! | --- | --- |

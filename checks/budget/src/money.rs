@@ -386,7 +386,8 @@ mod tests {
         );
     }
 
-    /// With a real Kueue a job that needed 1.00 waited with 0.996 left, and was told that 1.00 was.
+    /// With a real Kueue a job that needed 1.00 waited with 0.996 left, and its message said that
+    /// 1.00 was.
     #[test]
     fn what_is_left_is_never_more_than_is_left() {
         for (text, shown) in [("0.996", "0.99"), ("1", "1.00"), ("0.009999", "0.00")] {

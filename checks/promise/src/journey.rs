@@ -150,7 +150,7 @@ impl Promise {
             .map_err(|error| refused(step, object, error))
     }
 
-    /// What the check writes, with the metadata that the API server knows.
+    /// What the check writes, with the metadata that the API server sets.
     fn of_check(stored: &Value, mut written: Value) -> Value {
         written["metadata"] = stored["metadata"].clone();
         // A check does not know later fields, and does not write a spec.

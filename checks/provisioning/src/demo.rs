@@ -18,7 +18,7 @@ use crate::{CONTROLLER_NAME, ProvisioningCheck};
 
 const CLASS: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
 
-/// Somebody who signs off each job by hand, and the one called `late` only after a quarter of an
+/// A person who signs off each job by hand, and the one called `late` only after a quarter of an
 /// hour.
 struct SignOff;
 

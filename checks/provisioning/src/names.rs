@@ -1,8 +1,8 @@
 //! Names of what is created. They are Kueue's own, so that a cluster can change over with requests
 //! in flight.
 
-/// The longest name that is used as it is, in bytes. Longer ones are cut and told apart by a hash,
-/// which makes 253, Kubernetes' limit.
+/// The longest name that is used as it is, in bytes. Longer ones are cut and distinguished by a
+/// hash, which makes 253, Kubernetes' limit.
 pub const NAME_LIMIT: usize = 247;
 
 /// How many hexadecimal digits of the hash a cut name has.

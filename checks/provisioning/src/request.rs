@@ -36,7 +36,7 @@ pub struct CapacityRequest {
     pub pods: Box<[RequestedPods]>,
     /// What has come of it.
     pub phase: Phase,
-    /// What the provider told of the capacity.
+    /// What the provider reported of the capacity.
     pub details: BTreeMap<Box<str>, Box<str>>,
 }
 
@@ -139,9 +139,9 @@ pub enum Phase {
         /// The provider's words.
         message: Box<str>,
     },
-    /// Somebody has taken it up.
+    /// An autoscaler has accepted it.
     Accepted,
-    /// Nobody has said anything.
+    /// No autoscaler has reported anything.
     New,
 }
 

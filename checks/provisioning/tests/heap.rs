@@ -167,7 +167,7 @@ fn config() -> Value {
         "spec": {"provisioningClassName": "queued-provisioning.example.com", "parameters": {"maxRunDurationSeconds": "604800"}, "managedResources": ["nvidia.com/gpu"]}})
 }
 
-/// The heap in use, and its peak, when the check has looked at `workloads` of them.
+/// The heap in use, and its peak, when the check has evaluated `workloads` of them.
 async fn heap_with(workloads: usize) -> (usize, usize) {
     ALLOCATOR.reset_peak_usage();
     let server = Server {

@@ -20,7 +20,7 @@ use crate::celcheck::scope;
 /// How many characters of a value are shown.
 const SHOWN: usize = 500;
 
-/// What rules look at besides the Workload.
+/// What rules read besides the Workload.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GivenData {

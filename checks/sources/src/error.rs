@@ -11,7 +11,7 @@ pub enum SourceError {
     /// It took too long.
     #[error("{0} did not answer in {1:?}")]
     TimedOut(&'static str, Duration),
-    /// It lets nobody in with these credentials.
+    /// It accepts no request with these credentials.
     #[error("{0} refused the credentials ({1})")]
     Unauthorized(&'static str, u16),
     /// Credentials can't be read.
@@ -80,14 +80,14 @@ impl SourceError {
         }
     }
 
-    /// Whether the configuration is wrong, and not the source: asking again is of no use before it
-    /// changes.
+    /// Whether the configuration is wrong, and not the source: another request is of no use before
+    /// it changes.
     pub fn is_configuration(&self) -> bool {
         matches!(self, Self::BadQuery(..) | Self::WrongShape(..))
     }
 
-    /// How long to wait after `failures` in a row: as told, or from a second to a minute; for a
-    /// wrong configuration ten minutes. `jitter` is from 0 to 1.
+    /// How long to wait after `failures` in a row: as the source requires, or from a second to a
+    /// minute; for a wrong configuration ten minutes. `jitter` is from 0 to 1.
     pub fn pause(&self, failures: u32, jitter: f64) -> Duration {
         match self {
             Self::Throttled(_, after) => {

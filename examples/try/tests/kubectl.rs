@@ -50,7 +50,7 @@ fn kubectl_reads_and_writes_its_cluster() {
         "{text}"
     );
     assert!(run("explain workloads.spec.queueName").contains("queueName"));
-    // kubectl writes the kinds that it knows as protobuf.
+    // kubectl writes the kinds that it supports as protobuf.
     assert!(
         run("create job sleep --image=busybox -- sleep 60").contains("job.batch/sleep created")
     );

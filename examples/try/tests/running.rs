@@ -144,7 +144,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads lines until they end; a pipe that nobody reads would fill up.
+/// Reads lines until they end; an unread pipe would fill up.
 fn in_background(lines: Lines<BufReader<ChildStdout>>, reads: Arc<AtomicBool>) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -195,7 +195,7 @@ pub(crate) fn kill(signal: &str, to: i64) {
     assert!(status.unwrap().success());
 }
 
-/// Asks again and again until there is an answer.
+/// Repeats the request until there is an answer.
 #[expect(clippy::disallowed_methods, reason = "the processes are real")]
 pub(crate) fn eventually<T>(within: Duration, mut found: impl FnMut() -> Option<T>) -> Option<T> {
     let end = now() + within;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Material;
 
-/// The nodes that are looked at, at most.
+/// The greatest number of nodes that are read.
 const NODES: usize = 2_000;
 
 /// `input` with one change of its tree; `None` unless it is JSON.

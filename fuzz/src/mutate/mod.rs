@@ -1,6 +1,6 @@
 //! Inputs from inputs.
 //!
-//! Most mutations keep what a reader looks at first, so that they reach what is behind: a JSON tree
+//! Most mutations keep what a reader parses first, so that they reach what is behind: a JSON tree
 //! stays one, and an input of several parts keeps the others.
 
 mod bytes;

@@ -202,7 +202,7 @@ fn budget(object: Value) -> Read {
     match BudgetConfig::of(&read) {
         Ok(config) => periods(&config),
         Err(invalid) => {
-            // Both look at the same: who is told that a Budget is valid gets one.
+            // Both check the same: a Budget that is reported as valid is usable.
             assert!(problem.is_some(), "{invalid}");
         }
     }

@@ -195,7 +195,7 @@ fn one_malformed_field_costs_itself(tree: &Value, workload: &Workload) {
     }
 }
 
-/// Everything that a check can look at.
+/// Everything that a check can read.
 fn look_at(workload: &Workload) -> impl std::hash::Hash + use<> {
     let mut names = 0;
     for pod_set in workload.pod_sets() {

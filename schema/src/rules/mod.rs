@@ -1,11 +1,11 @@
 //! The rules of definitions (`x-kubernetes-validations`), in CEL.
 //!
-//! Rules run where a value changed: an error that was there before is not told again, as the real
-//! server's ratcheting has it. The language is that of the crate `cel`, with optional values and
-//! the extensions for strings, lists and numbers. The real server's own libraries (quantity, URL,
-//! IP address, regular expressions that find) are not there, times are texts, and lists that are
-//! sets or maps are equal only in the same order. A rule that can't be read counts as held, and is
-//! told once in the log; one that fails when it runs is an error, as on the real server.
+//! Rules run where a value changed: an error that was there before is not reported again, as the
+//! real server's ratcheting has it. The language is that of the crate `cel`, with optional values
+//! and the extensions for strings, lists and numbers. The real server's own libraries (quantity,
+//! URL, IP address, regular expressions that find) are not there, times are texts, and lists that
+//! are sets or maps are equal only in the same order. A rule that can't be read counts as held, and
+//! is logged once; one that fails when it runs is an error, as on the real server.
 
 mod rule;
 mod value;
@@ -85,7 +85,7 @@ fn walk(
     }
 }
 
-/// What an item was before: only items with keys can be told.
+/// What an item was before: only items with keys can be matched.
 fn counterpart<'a>(
     item: &Value,
     old: Option<&'a Value>,

@@ -202,7 +202,7 @@ impl ApiRequest {
         self
     }
 
-    /// By somebody.
+    /// Sets the agent.
     #[must_use]
     pub fn agent(mut self, agent: &str) -> Self {
         agent.clone_into(&mut self.agent);

@@ -119,7 +119,7 @@ pub struct Review<'a> {
 }
 
 /// Reviews writes, as webhooks do. It is called without any lock, so it may read the server; the
-/// write is tried again if the object changed meanwhile.
+/// write is retried if the object changed meanwhile.
 ///
 /// ```
 /// # use serde_json::{Value, json};

@@ -9,7 +9,7 @@ pub(crate) use kueue_check_schema::{
 };
 
 /// Why `value` cannot be decoded; `root` is the Go type that is decoded, such as `ConfigMap`. Only
-/// the first fault is told.
+/// the first error is returned.
 pub(crate) fn undecodable(value: &Value, schema: &Schema, root: &str) -> Option<String> {
     walk(value, schema, root, "")
 }

@@ -114,7 +114,7 @@ impl CompiledDefinitions {
 
 fn add(registry: &mut Registry, definitions: Vec<CustomResourceDefinition>) {
     for mut definition in definitions {
-        // Nobody answers the webhook here: versions that it would make are not served at all.
+        // No conversion webhook runs here: versions that it would make are not served at all.
         let converts = definition
             .spec
             .conversion
@@ -266,7 +266,7 @@ impl ApiServer {
         self.core.set_admission(Some(admission));
     }
 
-    /// Nobody reviews writes.
+    /// Removes the admission hooks.
     pub fn clear_admission(&self) {
         self.core.set_admission(None);
     }

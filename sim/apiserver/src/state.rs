@@ -107,7 +107,7 @@ impl Core {
         *counter - 1
     }
 
-    /// Answers a call. One without a version that loses a race is tried again, as the real server
+    /// Answers a call. One without a version that loses a race is retried, as the real server
     /// does.
     pub(crate) fn answer(&self, call: &ApiRequest) -> ApiResponse {
         self.answer_from(call, None)

@@ -200,7 +200,7 @@ impl Status {
         .with_details(details)
     }
 
-    /// How long to wait before asking again, if it says so.
+    /// How long to wait before the next request, if it says so.
     pub fn retry_after(&self) -> Option<u64> {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }

@@ -78,7 +78,7 @@ impl Store {
         self.compacted
     }
 
-    /// Forgets the versions before this one.
+    /// Removes the versions before this one.
     pub(crate) fn compact(&mut self, version: u64) {
         self.compacted = self.compacted.max(version.min(self.version));
     }
@@ -257,7 +257,7 @@ impl Store {
         }
     }
 
-    /// Puts back what was stored then, and its version. Watches end, and nobody is shown what
+    /// Puts back what was stored then, and its version. Watches end, and no watch shows what
     /// happened. The history has it, as changes by `etcd`.
     pub(crate) fn restore(&mut self, backup: &Backup, at: Timestamp) {
         self.version = backup.version;

@@ -1,4 +1,4 @@
-//! Strategic merge: a merge patch that knows which lists have keys.
+//! Strategic merge: a merge patch that merges lists with keys by key.
 
 use serde_json::{Map, Value};
 

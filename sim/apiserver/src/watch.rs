@@ -1,4 +1,4 @@
-//! Watches: a place in the history, and what of it somebody wants to see.
+//! Watches: a place in the history, and which of its events a client wants.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -198,7 +198,7 @@ impl Watch {
                     watch.ready.push_back(event);
                 }
             }
-            // Who asks in the old way, and takes bookmarks, is told too.
+            // A client that asks in the old way, and takes bookmarks, gets one too.
             if options.allow_bookmarks {
                 let bookmark = watch.bookmark(true);
                 watch.ready.push_back(bookmark);
@@ -305,7 +305,7 @@ impl Watch {
         self.version = self.version.max(version);
     }
 
-    /// What a change looks like to somebody who sees only some objects.
+    /// What a change looks like to a client that sees only some objects.
     fn translate(&self, change: &Change) -> Option<Event> {
         if !change.key.starts_with(&self.prefix) {
             return None;

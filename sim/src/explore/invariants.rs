@@ -70,14 +70,14 @@ pub struct RunRecord<'a> {
 }
 
 impl RunRecord<'_> {
-    /// So long a write may be on its way, and an event.
+    /// How long a write, and an event, may be in transit.
     fn late(&self) -> SignedDuration {
         let minutes = i64::try_from(self.faults).unwrap_or(1).max(1);
         SignedDuration::from_mins(minutes)
     }
 }
 
-/// The invariants that were broken, each with the place. One that is broken often is told three
+/// The invariants that were broken, each with the place. One that is broken often is reported three
 /// times.
 ///
 /// | | |

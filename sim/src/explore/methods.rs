@@ -44,7 +44,8 @@ impl Simulation {
         explored
     }
 
-    /// As [`run_with_each_fault`](Self::run_with_each_fault), but what failed is told, not thrown.
+    /// As [`run_with_each_fault`](Self::run_with_each_fault), but failures are returned, not
+    /// thrown.
     #[must_use = "runs may have failed"]
     pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
         explore(self, &scenario, false)

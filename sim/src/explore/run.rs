@@ -54,7 +54,7 @@ pub struct JobOutcome {
     pub admitted: bool,
     /// It is over.
     pub finished: bool,
-    /// Nobody has deactivated it.
+    /// It has not been deactivated.
     pub active: bool,
     /// What the checks say, by name.
     pub states: BTreeMap<String, CheckState>,
@@ -106,7 +106,7 @@ pub struct Run {
 const LOOP: usize = 24;
 /// Columns of the timeline.
 const WIDTH: usize = 160;
-/// The requests of a start, and of what a fault makes one ask again.
+/// The requests of a start, and those that a fault makes a client repeat.
 const REQUESTS: usize = 60;
 
 impl Run {

@@ -27,9 +27,9 @@ use crate::apiserver::{EventFault, RequestFault, Status};
 pub enum Fault {
     /// The replica dies before the request is done; another takes its place a second later.
     CrashBefore,
-    /// It dies after the request is done, before it knows.
+    /// It dies after the request is done, before it receives the response.
     CrashAfter,
-    /// 409: somebody else was first.
+    /// 409: another client was first.
     Conflict,
     /// 410: the version is too old.
     Gone,

@@ -20,7 +20,7 @@ use crate::apiserver::{
 /// Lets things go wrong as planned, and writes down where they could have.
 pub(crate) struct Injector {
     plan: FaultPlan,
-    /// The replicas, and how each is told what becomes of it.
+    /// The replicas, and the faults of each.
     fates: BTreeMap<String, Arc<ReplicaFault>>,
     seen: Mutex<Seen>,
     over: AtomicBool,

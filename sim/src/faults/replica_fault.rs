@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use kueue_check::runtime::RuntimeHandle;
 use tokio::sync::Notify;
 
-/// How a replica is told what becomes of it.
+/// How a replica receives its faults.
 #[derive(Debug, Default)]
 pub(crate) struct ReplicaFault {
     /// Its process dies.

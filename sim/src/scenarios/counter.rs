@@ -9,8 +9,8 @@ use kueue_check::{
     ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 
-/// A check that counts licences in the memory of its process: a new process is told of what runs,
-/// because it is asked about it first.
+/// A check that counts licences in the memory of its process: a new process counts anew,
+/// because it is evaluated first for what runs.
 ///
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::Counter};

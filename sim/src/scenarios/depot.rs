@@ -44,7 +44,7 @@ pub struct Depot {
 struct Machines {
     /// Those that run, by reservation.
     running: BTreeMap<String, Reservation>,
-    /// Those that were told to stop, and when they will have.
+    /// Those that are stopping, and when they will have stopped.
     stopping: BTreeMap<String, Instant>,
     /// Those that have stopped.
     stopped: BTreeSet<String>,
@@ -84,7 +84,7 @@ impl Depot {
         self.machines().running.len()
     }
 
-    /// How many machines were told to stop and have not yet.
+    /// Returns how many machines are stopping.
     pub fn stopping(&self) -> usize {
         self.machines().stopping.len()
     }

@@ -1,4 +1,4 @@
-//! Scenarios that this crate comes with: what `explore` knows by name, and what the SDK itself is
+//! Scenarios that this crate comes with: what `explore` runs by name, and what the SDK itself is
 //! proved with.
 //!
 //! Each is a check of a few lines and a story. Together they go through every state, verdict and

@@ -108,7 +108,7 @@ impl LicenceVendor {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asking again for the same reservation is the same sale.
+    /// A repeated request for the same reservation is the same sale.
     fn buy(&self, reservation: &Reservation) -> bool {
         let mut book = self.book();
         let key = reservation.to_string();

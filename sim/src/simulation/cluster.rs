@@ -108,7 +108,7 @@ impl Cluster {
         for object in self.all_objects(&checks) {
             objects::create(&self.server, &object);
         }
-        // What each replica would find out by itself, where nobody would hear of it.
+        // What each replica would find out by itself, where no test would report it.
         if let Err(error) = Runtime::builder(self.server.client())
             .checks(checks)
             .build()
@@ -125,7 +125,7 @@ impl Cluster {
         self
     }
 
-    /// Kueue, its jobs, and whoever else works here, with nothing in memory.
+    /// Kueue, its jobs, and the other actors here, with nothing in memory.
     fn start_others(&self) {
         let (server, clock) = (&self.server, &self.clock);
         let version = self.simulation.version;
@@ -393,7 +393,7 @@ impl Cluster {
         }
     }
 
-    /// What a replica knows and does; `None` if it is not running, waits for Kueue's API, or is
+    /// The state of a replica; `None` if it is not running, waits for Kueue's API, or is
     /// stuck.
     ///
     /// # Panics

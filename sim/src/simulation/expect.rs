@@ -15,7 +15,7 @@ use crate::apiserver::Resource;
 /// simulation has [another limit](super::Simulation::expect_timeout): longer than any single fault
 /// delays it.
 pub const EXPECT_TIMEOUT: Duration = Duration::from_secs(600);
-/// How often an expectation is looked at when nothing changes on the cluster, in virtual time.
+/// How often an expectation is checked when nothing changes on the cluster, in virtual time.
 const TICK: Duration = Duration::from_secs(1);
 
 impl Cluster {

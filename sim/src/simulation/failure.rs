@@ -35,7 +35,7 @@ pub(super) fn fail(why: impl Into<String>) -> ! {
     resume_unwind(Box::new(Failure(why.into())))
 }
 
-/// Does what comes before the scenario. Nobody listens for failures there, so they are panics.
+/// Does what comes before the scenario. Failures are not collected there, so they are panics.
 pub(crate) fn or_panic<T>(prepare: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(prepare)).unwrap_or_else(|panic| {
         match panic.downcast::<Failure>() {

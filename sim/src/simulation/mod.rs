@@ -263,7 +263,7 @@ impl Simulation {
         self
     }
 
-    /// Somebody else who works on the cluster, such as a controller that the check waits for. (The
+    /// Another actor on the cluster, such as a controller that the check waits for. (The
     /// autoscaler has a loop of its own: see [`Autoscaler`](crate::autoscaler::Autoscaler).)
     pub fn actor<A: Actor + Send + Sync + 'static>(
         mut self,

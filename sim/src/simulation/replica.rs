@@ -73,7 +73,7 @@ impl Replica {
                     self.depose(DEPOSED_FOR);
                     continue;
                 }
-                // Nobody polls the process meanwhile.
+                // The process is not polled meanwhile.
                 () = self.fate.paused.notified() => {
                     sleep(PAUSE).await;
                     continue;
@@ -179,7 +179,7 @@ pub(super) fn lease_holder(server: &ApiServer) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Writes `holder` into the Lease, whoever has it.
+/// Writes `holder` into the Lease, independent of its holder.
 fn transfer_lease(server: &ApiServer, clock: &Clock, holder: &str) {
     let leases = Resource::new("coordination.k8s.io", "v1", "leases");
     let now = format!("{:.6}", clock.now());

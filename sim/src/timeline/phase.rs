@@ -26,7 +26,7 @@ pub enum Phase {
     Running,
     /// Evicted, from the moment Kueue says so until the Workload is back in the queue.
     Evicted,
-    /// `spec.active` is false and the quota is given back: somebody must bring it back.
+    /// `spec.active` is false and the quota is released: a person must reactivate it.
     Deactivated,
     /// Done, well or badly.
     Finished,

@@ -2,7 +2,7 @@
 //! resources.
 //!
 //! It has a fixed size and its own background, so that it looks the same in a page of any colour;
-//! what leaves no room for words is told by the legend.
+//! what leaves no room for words is in the legend.
 
 use std::fmt::{self, Display, Write};
 

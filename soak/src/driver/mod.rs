@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::witness::{Kind, Witness};
 
-/// How often it looks at all jobs.
+/// How often it reconciles all jobs.
 const TICK: Duration = Duration::from_millis(250);
 /// How many jobs of a namespace may hold quota.
 const QUOTA: usize = 10;
@@ -169,7 +169,7 @@ impl Driver {
             }
             Step::Reserve => status(bodies::reserved(object, plan, &time)).await,
             Step::Admit => status(bodies::admitted(object, &time)).await,
-            // The pods are told to stop before it is written: they never run on because the API
+            // The pods are stopped before it is written: they never run on because the API
             // server does not answer.
             Step::Evict(reason) => {
                 stops();

@@ -22,7 +22,7 @@ pub(crate) struct Progress {
     pub(crate) until: Seconds,
     /// Not before this it gets quota.
     pub(crate) queued_until: Seconds,
-    /// Whether its mishap has happened.
+    /// Whether its fault has happened.
     pub(crate) mishap: bool,
     /// Since when it has finished, or is not active.
     pub(crate) ended: Option<Seconds>,

@@ -32,7 +32,7 @@ enum Step {
     Bind,
     Run,
     Succeed,
-    /// It was told to stop.
+    /// It got the signal to stop.
     Stop,
     /// It has stopped.
     Remove,
@@ -68,7 +68,7 @@ fn step(pod: &Value, until: Option<Seconds>, now: Seconds, drain: bool) -> Step 
 impl Node {
     /// Runs pods, until it is dropped.
     pub(crate) async fn run(self) {
-        // Until when each pod runs, and whether it was told to stop.
+        // Until when each pod runs, and whether it got the signal to stop.
         let mut running: BTreeMap<String, (Seconds, bool)> = BTreeMap::new();
         loop {
             let now = self.writer.now();
@@ -83,7 +83,7 @@ impl Node {
                 let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
                 let until = running.get(uid).map(|(until, _)| *until);
                 let next = step(&pod, until, now, drain);
-                // The next tick tries again.
+                // The next tick will retry.
                 drop(self.act(&pod, next, uid, &mut running, now).await);
             }
             sleep(TICK).await;

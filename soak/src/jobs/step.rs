@@ -19,7 +19,7 @@ pub(crate) struct Progress {
     deleted: bool,
     /// Since when its Workload holds quota for the first time.
     reserved: Option<Seconds>,
-    /// Whether its mishap has happened, and when it is undone.
+    /// Whether its fault has happened, and when it is undone.
     undo: Option<(Seconds, Step)>,
     mishap: bool,
     /// Since when it has ended, or was given up.
@@ -35,7 +35,7 @@ pub(crate) enum Step {
     Submit,
     /// Stops it.
     Deactivate,
-    /// Stops it for a while.
+    /// Stops it for some time.
     Pause,
     /// Lets it start again.
     Activate,

@@ -1,4 +1,4 @@
-//! What is left when all jobs have ended and the checks were told to stop.
+//! What is left when all jobs have ended and the checks were stopped.
 
 use std::collections::BTreeMap;
 

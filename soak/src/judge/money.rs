@@ -43,7 +43,7 @@ pub(crate) fn overspent(
 
 /// The namespaces in which there is money for all jobs that wait: also if each job that was
 /// approved costs its whole estimate from now on. `spent` is what an account has spent in this
-/// period, `settling` what its ended jobs may still cost as far as the source knows.
+/// period, `settling` what its ended jobs may still cost as far as the source reports.
 pub(crate) fn affordable<'a>(
     accounts: &[Account],
     views: impl Iterator<Item = &'a View> + Clone,

@@ -334,7 +334,7 @@ impl Workload {
         self.0.priority_class_kind
     }
 
-    /// `spec.active`: false once somebody, or a Rejected check, has deactivated it.
+    /// `spec.active`: false once a user, or a Rejected check, has deactivated it.
     pub fn is_active(&self) -> bool {
         self.0.active
     }

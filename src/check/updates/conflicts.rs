@@ -7,7 +7,7 @@ use crate::api::{
     AdmissionCheckState, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload,
 };
 
-/// What a look at the updates and the slim view says.
+/// The result of comparing the updates with the slim view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Conflicts {
     /// They fit.

@@ -22,7 +22,7 @@ pub const MAX_TOLERATIONS: usize = 8;
 /// alone can tell.
 ///
 /// Whether they fit a Workload (its pod sets' names, the keys that its template, its flavors or
-/// another check set) is looked at before they are written: a conflict there would *finish* the job
+/// another check set) is checked before they are written: a conflict there would *finish* the job
 /// as FailedToStart, so the SDK keeps the check Pending and says why.
 ///
 /// ```

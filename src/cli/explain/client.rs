@@ -12,8 +12,8 @@ use tower::BoxError;
 /// How long the head of an answer may take.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `client`, which refuses every request that is not a read, whoever makes it: nothing that is
-/// asked through it can have an effect on the cluster.
+/// `client`, which refuses every request that is not a read, independent of its caller: nothing
+/// that is asked through it can have an effect on the cluster.
 pub(in crate::cli) fn read_only(client: &Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let client = client.clone();

@@ -55,7 +55,7 @@ pub struct Explanation {
     pub(super) now: Timestamp,
 }
 
-/// Where a Workload is on its way.
+/// The phase of a Workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Phase {
     WaitsForQuota,

@@ -108,7 +108,7 @@ impl LogFilter {
         Ok(())
     }
 
-    /// Ends what was set for a while, unless something else was set since.
+    /// Ends what was set for some time, unless something else was set since.
     fn revert(&self, change: u64) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.changes != change {

@@ -18,7 +18,7 @@ pub(super) use filter::LogFilter;
 use super::arguments::LogFormat;
 use crate::Clock;
 
-/// What the log is told of the program.
+/// What the log receives from the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Program<'a> {
     pub(super) name: &'a str,

@@ -17,7 +17,7 @@ pub(super) struct Report {
     pub(super) result: Result<()>,
 }
 
-/// Looks at `files`; `-` is the standard input.
+/// Validates `files`; `-` is the standard input.
 pub(super) fn validate(checks: &[DynCheck], files: &[PathBuf]) -> Result<Report> {
     let kinds = Kinds::of(checks);
     let mut texts = Vec::new();

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::check::{DecodedParameters, DynCheck, with_article};
 
-/// The kinds that a program knows.
+/// The kinds that a program handles.
 #[derive(Default)]
 pub(super) struct Kinds(Vec<Kind>);
 
 struct Kind {
     group: String,
     name: String,
-    /// What is known of each version; nothing where somebody else defines the kind.
+    /// What is known of each version; nothing where another project defines the kind.
     versions: BTreeMap<String, Option<Arc<Schema>>>,
     namespaced: bool,
     /// How checks read it.

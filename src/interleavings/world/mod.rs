@@ -353,7 +353,8 @@ impl World {
             .iter()
             .any(|entry| entry.state != CheckState::Pending);
         match kind {
-            // A verdict that nobody has had the time to withdraw is a race that no check can win.
+            // A verdict that no replica has had the time to withdraw is a race that no check can
+            // win.
             Move::Reserve => !object.quota && (!carries_verdict || self.leader_is_idle()),
             Move::Admit => {
                 object.quota
@@ -466,7 +467,7 @@ impl World {
         self.begin(replica);
     }
 
-    /// Whether nothing is on its way, of events, requests or calls.
+    /// Returns true if no event, request or call is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.replicas.iter().all(|replica| {
             replica.tasks.is_empty() && Stream::ALL.iter().all(|stream| !replica.has_event(*stream))

@@ -58,7 +58,7 @@ impl World {
         problem.map_or(Ok(()), |problem| Err(format!("in the end {problem}")))
     }
 
-    /// What happens next if nobody interferes.
+    /// What happens next without interference.
     pub(super) fn next_of_its_own(&self) -> Option<Action> {
         let own = |action: &Action| {
             matches!(

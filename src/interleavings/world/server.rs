@@ -176,7 +176,7 @@ impl World {
         });
     }
 
-    /// Stores what `change` makes of an object, and shows it to whoever watches.
+    /// Stores what `change` makes of an object, and shows it to each watch.
     pub(super) fn store(&mut self, uid: usize, before: Object, change: impl FnOnce(&mut Object)) {
         let was_selected = before.quota;
         let mut object = before;

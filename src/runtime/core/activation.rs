@@ -375,7 +375,7 @@ impl Core {
         self.replace_timer(before, at, Timer::Announce(name.clone()));
     }
 
-    /// An inactive AdmissionCheck, or a failed activation, is tried again.
+    /// An inactive AdmissionCheck, or a failed activation, is retried.
     pub(super) fn activation_due(&mut self, name: &Name) {
         if let Some(check) = self.checks.get_mut(name) {
             check.activation.retry_at = None;

@@ -41,7 +41,7 @@ struct Eviction {
     uid: Uid,
     /// The reservation that this process ends by it; `None` if another one took the place.
     reservation: Option<Timestamp>,
-    /// Given back. It is kept, because the condition still lists it.
+    /// Released. It is kept, because the condition still lists it.
     free: bool,
 }
 

@@ -64,7 +64,7 @@ impl Core {
         };
         // An AdmissionCheck that is made again has no fresh limit.
         let limit = known.map(|known| known.after_admission.clone());
-        // What is written for the same one is written one after the other, whoever answers it.
+        // What is written for the same one is written one after the other, under any controller.
         let announcement = known.filter(|_| same);
         let announcement = announcement.map(|known| known.announcement.clone());
         if known.is_some_and(|known| known.controller != controller) {

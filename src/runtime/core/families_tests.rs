@@ -328,7 +328,7 @@ async fn what_a_growth_has_replaced_ends_with_an_eviction_of_which_all_events_we
     }
 }
 
-/// Otherwise its seat is given back only when the growth holds quota again, for which it may wait
+/// Otherwise its seat is released only when the growth holds quota again, for which it may wait
 /// behind a job that waits for that seat.
 #[tokio::test(start_paused = true)]
 async fn what_a_growth_has_replaced_ends_with_an_eviction_that_was_over_before_a_restart() {

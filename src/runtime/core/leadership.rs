@@ -13,11 +13,12 @@ use crate::runtime::queue::Lane;
 /// What is known of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseState {
-    /// Another replica holds it, or nobody is known to.
+    /// Another replica holds it, or no replica is known to.
     Standby,
     /// This replica holds it.
     Acquired,
-    /// This replica held it and could not renew it in time. Nobody else is known to have had it.
+    /// This replica held it and could not renew it in time. No other replica is known to have held
+    /// it.
     Lapsed,
 }
 
@@ -68,7 +69,7 @@ impl Core {
                 }
                 self.lead_if_synced();
             }
-            // Nobody else led meanwhile, so what is known is still true.
+            // No other replica led meanwhile, so the caches are still valid.
             (LeaseState::Acquired, Role::Suspended) => {
                 self.set_role(Role::Starting);
                 self.lead_if_synced();

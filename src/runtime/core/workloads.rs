@@ -52,7 +52,7 @@ impl Core {
                 for workload in std::mem::take(&mut self.lists.replaced) {
                     self.take_in(&workload, Origin::Watch);
                 }
-                // Objects that vanished while nobody watched send no event of their own.
+                // Objects that vanished while no watch ran send no event of their own.
                 let (vanished, older) = self.workloads.end_list();
                 for uid in &vanished {
                     self.removed(uid, None, None);
@@ -179,7 +179,7 @@ impl Core {
 
     /// Withdraws the verdict of a Workload that lost its quota before this replica led, or before
     /// its AdmissionCheck was made, and learns what became of its job's pods. Of a Workload with
-    /// quota, the watch knows better.
+    /// quota, the watch has newer data.
     pub(super) fn handle_without_quota(&mut self, workload: &Workload) {
         let uid = workload.uid();
         if !self.leads() || self.workloads.workload(uid).is_some() {

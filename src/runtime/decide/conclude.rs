@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
     Verdict(Verdict),
     /// It failed, panicked or took too long.
     Failed { kind: ErrorKind, message: Message },
-    /// It was not asked, or its answer is not accepted: says why, and when to try again if nothing
+    /// It was not evaluated, or its verdict is not accepted: says why, and when to retry if nothing
     /// changes.
     Blocked {
         message: Message,
@@ -56,9 +56,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) served: ServedApi,
     pub(crate) policy: &'a ResolvedPolicy,
     pub(crate) memory: &'a ReservationState,
-    /// Whether this AdmissionCheck has ever monitored an admitted job, whoever led.
+    /// Whether this AdmissionCheck has ever monitored an admitted job, under any leader.
     pub(crate) monitors: bool,
-    /// How many running jobs this AdmissionCheck has stopped in the last hour, whoever led.
+    /// How many running jobs this AdmissionCheck has stopped in the last hour, under any leader.
     pub(crate) evictions_last_hour: u32,
     /// The wall clock, for what is written.
     pub(crate) now: Timestamp,
@@ -71,7 +71,7 @@ pub(crate) struct Facts<'a> {
 pub(crate) struct Conclusion {
     /// The entry to write; `None` when it is there already, or nothing may be written.
     pub(crate) write: Option<EntryPatch>,
-    /// When to look again, if nothing else happens.
+    /// When to recheck, if nothing else happens.
     pub(crate) next_evaluation: NextEvaluation,
     /// What to remember.
     pub(crate) memory: ReservationState,
@@ -81,7 +81,7 @@ pub(crate) struct Conclusion {
     pub(crate) evicts: bool,
 }
 
-/// When to look again.
+/// When to recheck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextEvaluation {
     /// When something changes.
@@ -92,7 +92,7 @@ pub(crate) enum NextEvaluation {
     Backoff { at_most: Option<Duration> },
 }
 
-/// How soon a running job to which the check objects is looked at again, when its verdict does not
+/// How soon a running job with a failing verdict is rechecked, when the verdict does not
 /// say.
 const FAILING_VERDICT_RECHECK: Duration = Duration::from_mins(1);
 
@@ -409,7 +409,7 @@ impl Draft<'_> {
         )
     }
 
-    /// Kueue 0.14 knows no delay and would evict at once, so there the delay is waited for here
+    /// Kueue 0.14 has no delay and would evict at once, so there the delay is waited for here
     /// (rule 14). A growth is no matter of delay: it is spared, or stopped by the operator's wish.
     fn retry(&mut self, delay: Duration, message: Message) -> Step {
         if self.facts.served.requeue_after || delay.is_zero() || self.facts.growth.is_some() {

@@ -1,7 +1,7 @@
 //! The protocol, as pure functions: from a Workload and a verdict to what is written.
 //!
 //! [`phase`] says whether there is anything to decide; [`conclude`] says what follows from an
-//! outcome. Neither knows a clock or a client. The rules that they keep are numbered as in
+//! outcome. Neither uses a clock or a client. The rules that they keep are numbered as in
 //! `ARCHITECTURE.md`.
 
 mod conclude;
@@ -126,7 +126,7 @@ pub(crate) struct FailureState {
     pub(crate) objected_at: Option<Timestamp>,
     /// When a Retry is due whose delay is waited for here.
     pub(crate) retry_due: Option<Timestamp>,
-    /// How often in a row somebody else has changed what was written.
+    /// How often in a row another writer has changed what was written.
     pub(crate) overwritten: u32,
     pub(crate) overwritten_at: Option<Timestamp>,
 }

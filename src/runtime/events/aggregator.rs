@@ -24,7 +24,7 @@ pub(super) struct EventAggregator {
     controller: String,
     instance: String,
     entries: BTreeMap<Key, Entry>,
-    /// Keys in the order in which they were entered, to forget the oldest.
+    /// Keys in the order in which they were entered, to remove the oldest.
     order: VecDeque<Key>,
     allowances: BTreeMap<Regarding, TokenBucket>,
     written: u64,

@@ -70,7 +70,7 @@ pub(crate) async fn watch_served_api(
                 return;
             }
         }
-        // What is shown while the list is on its way may be newer than the list.
+        // What is shown while the list is in flight may be newer than the list.
         let shown = noticed.newest();
         let now = storage_version(&client, known, seed).await;
         if let (Some(shown), Some(now)) = (shown, now)

@@ -133,7 +133,7 @@ pub(crate) enum WatchRecovery {
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// How long a watch must go without a failure until its delays begin small again. A list that is
-/// tried again begins with an event, which is no success.
+/// retried begins with an event, which is no success.
 const QUIET: Duration = Duration::from_mins(2);
 
 /// How often everything is compared with the API server, although nothing seems to have been
@@ -224,7 +224,7 @@ impl WatchMonitor {
         }
     }
 
-    /// The watch failed. Returns why, and the pause before it is tried again.
+    /// The watch failed. Returns why, and the pause before it is retried.
     pub(crate) fn failed(&mut self, error: &watcher::Error) -> (Failure, Duration) {
         if self.last_failure.is_none_or(|at| at.elapsed() > QUIET) {
             self.failures = 0;

@@ -181,7 +181,7 @@ impl Source for WorkloadSource {
 
 impl WorkloadSource {
     /// What the server could not select is selected here, as early as can be: a Workload without
-    /// quota is only a name to forget. The manager needs to see it once, when it has lost its
+    /// quota is only a name to remove. The manager needs to see it once, when it has lost its
     /// quota, so a change is always passed on.
     fn wanted(&self, event: &Event<Workload>) -> bool {
         self.selected || !matches!(event, Event::InitApply(workload) if !workload.holds_quota())

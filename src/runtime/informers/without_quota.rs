@@ -1,7 +1,7 @@
-//! The scan of Workloads without quota, which nobody watches.
+//! The scan of Workloads without quota, which are not watched.
 //!
 //! A leader that dies between the end of a reservation and the withdrawal of its verdict leaves it
-//! on a Workload without quota, which nobody watches. An AdmissionCheck that is deleted and made
+//! on a Workload without quota, which is not watched. An AdmissionCheck that is deleted and made
 //! again does too. Kueue would take a Ready for the next reservation, and never queue the Workload
 //! again after a Retry or Rejected (measured on 0.19.2).
 //!

@@ -24,7 +24,7 @@ pub(super) enum Plan {
     Read,
     /// There is none: create it.
     Create,
-    /// Nobody holds it: take it.
+    /// No replica holds it: acquire it.
     Acquire,
     /// It is ours: renew it.
     Renew,
@@ -32,13 +32,13 @@ pub(super) enum Plan {
     Wait(Instant),
 }
 
-/// What a replica knows.
+/// The state of a replica.
 #[derive(Debug)]
 pub(super) struct Candidate {
     identity: String,
     times: LeaseTimes,
     seen: ObservedLease,
-    /// When the record was last looked at.
+    /// When the record was last read.
     looked_at: Option<Instant>,
     /// When the request was sent that last made or kept it ours.
     renewed_at: Option<Instant>,
@@ -77,7 +77,7 @@ impl Candidate {
     }
 
     /// The record's count of transitions when this process began to lead; `None` if it never has.
-    /// As long as the record names it with that count, nobody else has led since.
+    /// As long as the record names it with that count, no other replica has led since.
     pub(super) fn led_at(&self) -> Option<i32> {
         self.led_at
     }
@@ -152,8 +152,8 @@ impl Candidate {
         };
     }
 
-    /// The write was refused: somebody else wrote first. What we know is out of date; whether we
-    /// still act is not, until `valid_until`.
+    /// The write was refused: another replica wrote first. The record is stale; whether this
+    /// replica still leads is not, until `valid_until`.
     pub(super) fn on_conflict(&mut self) {
         self.seen = ObservedLease::Unknown;
     }

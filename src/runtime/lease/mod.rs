@@ -108,7 +108,7 @@ pub struct LeaseTimes {
     pub renew_deadline: Duration,
     /// How often the holder renews. Default: 2 s.
     pub renew_interval: Duration,
-    /// How often the others look, and how soon a failed request is tried again. Default: 1 s.
+    /// How often the others read the Lease, and how soon a failed request is retried. Default: 1 s.
     pub retry_period: Duration,
 }
 
@@ -144,7 +144,7 @@ pub(crate) enum Leadership {
     Standby { holder: String },
     /// This one does, until the instant at which it must have renewed; `None` without a lease.
     Leader { valid_until: Option<Instant> },
-    /// This one did, and could not renew in time. Nobody else is known to have led since.
+    /// This one did, and could not renew in time. No other replica is known to have led since.
     Lapsed,
     /// This one did, and now another replica does.
     Lost { holder: String },
@@ -168,8 +168,8 @@ impl Leadership {
     }
 }
 
-/// Holds the lease, or waits for it, until `stop` says so; then gives it back. Publishes what it
-/// knows in `leadership`.
+/// Holds the lease, or waits for it, until `stop` says so; then releases it. Publishes what it
+/// observes in `leadership`.
 pub(crate) async fn run(
     client: Client,
     config: LeaseConfig,
@@ -269,8 +269,8 @@ impl Holder {
         )
     }
 
-    /// Tells the others that they need not wait. Nobody may think that this replica still acts,
-    /// whatever comes of it.
+    /// Releases the Lease, so that the others need not wait. No caller may assume that this replica
+    /// still leads, whatever comes of it.
     async fn release(&mut self) {
         let held = self.candidate.valid_until(Instant::now()).is_some();
         self.leadership.send_replace(Leadership::Standby {

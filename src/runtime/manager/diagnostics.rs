@@ -14,7 +14,7 @@ use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::{CheckLabels, LaneLabels};
 use crate::runtime::queue::{Lane, Queue};
 
-/// What a runtime knows and does, as the admin endpoint's `/diagnostics` shows it.
+/// The state of a runtime, as the admin endpoint's `/diagnostics` shows it.
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};

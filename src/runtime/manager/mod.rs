@@ -76,7 +76,7 @@ pub(super) struct Settings {
     seed: u64,
 }
 
-/// Why a runtime stopped without being asked to. Whoever runs it ends the process, which is then
+/// Why a runtime stopped without being asked to. The program then ends the process, which is
 /// started again.
 ///
 /// What a check is asked may panic. What runs apart from evaluations, such as its own streams and its
@@ -124,8 +124,8 @@ pub enum RunError {
         /// The replica that leads.
         holder: String,
     },
-    /// etcd was restored from a backup. Watches show nothing of that, and what this process knows
-    /// is of another history, so it starts afresh.
+    /// etcd was restored from a backup. Watches show nothing of that, and the caches of this
+    /// process are of another history, so it starts afresh.
     #[error(
         "the cluster was restored from a backup (its version was {shown} and is {now}): this process \
          ends, so that a fresh one reads everything"
@@ -182,7 +182,7 @@ impl RuntimeHandle {
     }
 
     /// Whether the loop turns. It does while it waits for Kueue or the API server: to start the
-    /// process again would help nobody.
+    /// process again would not help.
     pub async fn is_alive(&self) -> bool {
         self.ask(Query::Gauges).await.is_some()
     }
@@ -211,7 +211,7 @@ impl RuntimeHandle {
         )
     }
 
-    /// What the runtime knows and does; `None` while it waits for Kueue's API, and if the loop is
+    /// The state of the runtime; `None` while it waits for Kueue's API, and if the loop is
     /// stuck or over.
     pub async fn diagnostics(&self) -> Option<Diagnostics> {
         self.ask(Query::Diagnostics).await
@@ -247,7 +247,7 @@ impl Runtime {
     }
 
     /// Runs until `shutdown` completes: then nothing new is begun, what runs is finished within the
-    /// grace time or abandoned, and the lease is given back.
+    /// grace time or abandoned, and the lease is released.
     ///
     /// # Errors
     /// [`RunError`] if a part of the runtime died. An unreachable API server, a missing Kueue or

@@ -56,7 +56,7 @@ pub(super) struct Watching {
     pub(super) workloads: Vec<AbortHandle>,
     pub(super) noticed: Arc<Noticed>,
     pub(super) scan: Option<AbortHandle>,
-    /// Which watch of Workloads counts: events of an earlier one may still be on their way.
+    /// Which watch of Workloads counts: events of an earlier one may still be in transit.
     pub(super) term: u64,
 }
 
@@ -156,7 +156,7 @@ impl Session {
 
     /// Nothing new is evaluated. What is in flight may end within the grace time, and each verdict
     /// is written as it comes. Then an evaluation that goes on is canceled, because the Lease is
-    /// held meanwhile; a write that was sent is waited for. Whoever leads next starts from the
+    /// held meanwhile; a write that was sent is waited for. The next leader starts from the
     /// cluster.
     async fn wind_down(&mut self, queries: &mut mpsc::Receiver<Query>) -> Result<(), RunError> {
         self.watches.running.abort_all();
@@ -199,7 +199,7 @@ impl Session {
     }
 
     /// The end of leadership ends the process: what a check keeps in memory belongs to the time in
-    /// which it led. A lapse in which nobody else led only suspends.
+    /// which it led. A lapse in which no other replica led only suspends.
     fn leadership_changed(&mut self) -> Result<(), RunError> {
         let leadership = self.leadership.borrow_and_update().clone();
         self.health.set_leadership(&leadership);

@@ -143,7 +143,7 @@ impl Writer {
         }
     }
 
-    /// Writes the entry of `check`, and nobody else's: one forced apply of one list element, bound
+    /// Writes the entry of `check`, and no other: one forced apply of one list element, bound
     /// to the object and version that were seen (rules 2 to 4). Returns the Workload as it is now.
     /// It follows from what was sent, because the version did not change meanwhile, so the reply is
     /// asked for as metadata only.
@@ -314,7 +314,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// What identifies an entry's content, to see whether somebody else has changed it.
+/// What identifies an entry's content, to see whether another writer has changed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryDigest(NonZeroU64);
 
@@ -351,7 +351,7 @@ mod tests {
     }
 
     /// The reply to a write says only the new version. What the entry became must be what the watch
-    /// will show, or the check would take its own write for somebody else's.
+    /// will show, or the check would take its own write for another writer's.
     #[test]
     fn a_written_entry_is_what_will_be_read() {
         let read = |version: &str, entry: &serde_json::Value| {

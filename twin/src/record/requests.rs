@@ -163,7 +163,7 @@ impl Recorder<'_> {
         Some(Request::apply(path, body))
     }
 
-    /// Pods run while their job is not suspended, and for a while after.
+    /// Pods run while their job is not suspended, and for some time after.
     fn run_job(&self, name: &str, running: bool) -> Option<Request> {
         let job = self.job(name)?;
         if job["spec"]["suspend"] == true && running {

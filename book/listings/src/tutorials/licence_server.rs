@@ -49,7 +49,7 @@ impl AdmissionCheckController for Licences {
     }
 
     async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        // The reservation is the key: asking again is the same licence.
+        // The reservation is the key: a repeated request returns the same licence.
         if !self.server.take(request.reservation()).await? {
             return Ok(Verdict::pending("all licences are in use").recheck_in(HALF_A_MINUTE));
         }

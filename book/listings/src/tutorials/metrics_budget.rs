@@ -146,8 +146,8 @@ mod tests {
     use super::*;
 
     // ANCHOR: tests
-    /// What the namespace `default` has spent (`None`: Prometheus is down), and how often somebody
-    /// asked.
+    /// What the namespace `default` has spent (`None`: Prometheus is down), and the number of
+    /// queries.
     #[derive(Clone, Default)]
     pub(super) struct Answers(Arc<Mutex<(Option<f64>, usize)>>);
 

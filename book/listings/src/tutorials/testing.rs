@@ -104,7 +104,7 @@ fn the_same_on_each_kueue() {
 // ANCHOR_END: versions
 
 // ANCHOR: bug
-/// It counts the jobs that it has approved, in memory, and never forgets one: at most two ever
+/// It counts the jobs that it has approved, in memory, and never removes one: at most two ever
 /// start.
 struct Forgetful(std::sync::Mutex<Vec<Reservation>>);
 

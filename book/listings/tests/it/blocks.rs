@@ -10,7 +10,7 @@ use super::markdown::{Block, Page, book, others};
 /// What is wrong with a block of the book.
 fn problem(page: &Page, block: &Block) -> Option<String> {
     match block.language.as_str() {
-        // Run by `console.rs`; what people see; its names are looked at by `names.rs`.
+        // Run by `console.rs`; what people see; its names are checked by `names.rs`.
         "console" | "text" | "promql" => None,
         "rust" | "yaml" | "toml" => {
             let [line] = block.lines.as_slice() else {

@@ -39,7 +39,7 @@ const READMES: [&str; 3] = [
     "charts/kueue-check/README.md",
 ];
 
-/// How often something is looked at that another process brings about, a second between each.
+/// How often a change that another process makes is polled, with a second between polls.
 const TRIES: usize = 60;
 
 #[expect(
@@ -50,7 +50,7 @@ fn pause() {
     std::thread::sleep(Duration::from_secs(1));
 }
 
-/// Whoever follows the book.
+/// A reader who follows the book.
 struct Reader {
     cluster: Cluster,
     kueue: Option<Kueue>,

@@ -156,7 +156,7 @@ pub(super) fn shell(folder: &Path, command: &str) -> Command {
         .args(["-c", &format!("exec 2>&1\n{command}")])
         .current_dir(folder)
         .env("PATH", format!("{}/bin:{path}", folder.display()))
-        // No cluster, whoever runs this.
+        // No cluster, independent of the environment.
         .env("KUBECONFIG", "/nowhere");
     shell
 }

@@ -19,7 +19,7 @@ fn generated_files_are_up_to_date() {
         stale.is_empty(),
         "stale: {stale:?}; `cargo xtask book` writes them"
     );
-    // Nobody left something behind.
+    // No stale file is left.
     for below in ["images", "reference/generated"] {
         for entry in fs::read_dir(folder.join(below)).unwrap() {
             let name = format!("{below}/{}", entry.unwrap().file_name().to_string_lossy());

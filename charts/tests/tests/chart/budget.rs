@@ -100,7 +100,7 @@ impl Story for Money {
             })
             .await;
 
-        // What is told twice is one event, which is changed.
+        // An event that is published twice is one object, which is changed.
         stage.delete(&budget(name, "20", "Yield")).await;
         stage
             .wait(&check, "an inactive check", |check| {

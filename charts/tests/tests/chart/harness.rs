@@ -164,7 +164,7 @@ impl Stage {
         }
     }
 
-    /// Replaces all of `object`, whoever has written it.
+    /// Replaces all of `object`, independent of its field managers.
     pub(crate) async fn replace(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
         let mut object = object.clone();

@@ -70,7 +70,7 @@ fn shown() -> BTreeMap<String, BTreeSet<String>> {
 /// What Prometheus adds to each series that it scrapes through a `ServiceMonitor`.
 const TARGET: [&str; 5] = ["namespace", "job", "pod", "service", "instance"];
 
-/// Fails if `expression` reads what nobody shows, or nothing.
+/// Fails if `expression` reads a metric that no program exposes, or none.
 fn check(place: &str, expression: &str, shown: &BTreeMap<String, BTreeSet<String>>) {
     let read = reads(expression);
     assert!(

@@ -1,5 +1,5 @@
-//! The provisioning check, which asks for capacity, gets it, gives it back, and finds in its way
-//! what somebody else has left.
+//! The provisioning check, which asks for capacity, gets it, releases it, and meets objects
+//! of another owner.
 
 use kube::Client;
 use kueue_check::{ControllerName, DynCheck};
@@ -68,7 +68,7 @@ impl Story for Capacity {
             .wait(&check, "an active check", |check| is_active(check, "True"))
             .await;
 
-        // Capacity is asked for, comes, and is given back.
+        // Capacity is asked for, comes, and is released.
         let job = workload(namespace, &format!("a-{name}"));
         stage.apply(&job).await;
         stage.status(&job, reserved(name)).await;
@@ -104,7 +104,7 @@ impl Story for Capacity {
             .wait(&left, "the template's end", Value::is_null)
             .await;
 
-        // What is told twice is one event, which is changed.
+        // An event that is published twice is one object, which is changed.
         stage.delete(&config(name)).await;
         stage
             .wait(&check, "an inactive check", |check| {

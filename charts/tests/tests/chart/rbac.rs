@@ -1,8 +1,8 @@
 //! A check under the rights of the chart's ServiceAccount: they suffice, and each of them is
 //! needed.
 //!
-//! A story makes a check use everything that it may do. It is played once with all rights, and once
-//! without each of them: then something must be refused, and somebody who looks must be told.
+//! A scenario makes a check use everything that it may do. It is played once with all rights, and
+//! once without each of them: then something must be refused, and the refusal must be reported.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -220,7 +220,7 @@ impl Installed {
         if timeout(Duration::from_secs(5), &mut running).await.is_err() {
             running.abort();
         }
-        // The Lease is given back at the end.
+        // The Lease is released at the end.
         if told.is_none() && !spy.denied().is_empty() {
             told = told_by(&handle, stage, &name).await;
         }
@@ -231,7 +231,7 @@ impl Installed {
         }
     }
 
-    /// Waits until the API server knows that the account may, or may not, do what `right` says.
+    /// Waits until the API server allows the account, or denies it, what `right` says.
     async fn wait_allowed(&self, role: &Value, right: &Right, wanted: bool) {
         let (resource, subresource) = right
             .resource

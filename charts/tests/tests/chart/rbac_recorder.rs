@@ -81,7 +81,7 @@ impl Spy {
         rights.difference(&seen.used).cloned().collect()
     }
 
-    /// Waits until `holds`, which is asked again after each request.
+    /// Waits until `holds`, which is evaluated after each request.
     pub(crate) async fn until(&self, holds: impl Fn(&Self) -> bool) {
         loop {
             let news = self.news.notified();

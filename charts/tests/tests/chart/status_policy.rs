@@ -12,7 +12,7 @@ use crate::values::arguments;
 const KUEUE: &str = "system:serviceaccount:kueue-system:kueue-controller-manager";
 const OURS: &str = "system:serviceaccount:guarded:guarded-budget-check";
 const OTHER: &str = "system:serviceaccount:guarded:other";
-/// Whoever may patch the status of Workloads.
+/// An account that may patch the status of Workloads.
 const NEIGHBOUR: &str = "system:serviceaccount:guarded:neighbour";
 const CONTROLLER: &str = "example.com/guarded";
 

@@ -23,7 +23,7 @@ use crate::source::{Source, SourceError, SpendQuery, SpendReport};
 /// What each job costs in an hour, and how long it runs.
 const HOURS: u32 = 4;
 
-/// The bill, as a monitoring system knows it: once an hour.
+/// The bill, as a monitoring system reports it: once an hour.
 #[derive(Clone, Default)]
 struct Meter(Arc<Mutex<Bill>>);
 

@@ -69,7 +69,7 @@ impl PageTurns {
     }
 }
 
-/// A standby forgets what the leader has long settled.
+/// A standby removes what the leader has long settled.
 async fn forget(shared: &SharedState, context: &BackgroundContext) {
     loop {
         if !context.is_leader() {

@@ -3,7 +3,7 @@
 //!
 //! A LocalQueue with `stopPolicy: Hold` lets running jobs finish and takes quota back from those
 //! that wait. It is closed while not even the smallest held job fits, and opened when that much is
-//! left again. A queue that somebody else has stopped is not touched.
+//! left again. A queue that another user has stopped is not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) struct Queues {
     looked: Option<i64>,
     /// By namespace and name: the Budget's uid, and what is needed.
     closed: BTreeMap<(String, String), (String, Amount)>,
-    /// Those that could not be closed, and when: they are tried again later.
+    /// Those that could not be closed, and when: they are retried later.
     refused: BTreeMap<(String, String), i64>,
 }
 
@@ -163,7 +163,7 @@ impl Queues {
         closed
     }
 
-    /// Takes back what was said of the queue. A policy that somebody else has set since is his.
+    /// Removes the stop policy from the queue. One that another user has set since stays.
     async fn open(&self, context: &BackgroundContext, namespace: &str, queue: &str) -> bool {
         let Some(api) = self.api(context, namespace) else {
             return false;
@@ -269,7 +269,7 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
 }
 
 /// Whether a queue that was closed for the Budget `uid` is opened: there is what it needs again, or
-/// nobody wants it closed any more.
+/// no Budget wants it closed any more.
 fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> bool {
     if shared.is_deleted(uid) {
         return true;
@@ -277,7 +277,7 @@ fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> 
     let now = shared.now();
     let books = shared.books();
     let Some((_, book)) = books.all().find(|(_, book)| book.terms().uid == uid) else {
-        // A process that has just begun knows no Budget.
+        // A process that has just started has no Budget.
         return shared.has_listed_budgets();
     };
     let account = Account::Namespace(namespace.into());
@@ -291,7 +291,7 @@ fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> 
     if book.accounts(namespace, now).is_empty() {
         return true;
     }
-    // Who has just begun knows of no spending, and takes it for none.
+    // A process that has just started has no spending, and takes it for none.
     let known = book.is_known(&account, now).is_ok();
     book.period(now).filter(|_| known).is_some_and(|period| {
         let balance = book.balance(&account, period, now);

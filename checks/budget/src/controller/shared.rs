@@ -253,7 +253,7 @@ impl SharedState {
     }
 
     pub(super) fn trigger(&self, uid: &Uid) {
-        // Nobody listens while nothing waits.
+        // There is no receiver while nothing waits.
         let _ = self.triggers.send(uid.clone());
     }
 
@@ -376,8 +376,8 @@ impl SharedState {
         };
     }
 
-    /// Whether the held `workload` gives its quota back now: somebody waits for it, and nobody has
-    /// given any back for a while.
+    /// Whether the held `workload` releases its quota now: another Workload waits for it, and none
+    /// has released any recently.
     pub(super) fn may_yield(
         &self,
         book: &mut BudgetLedger,

@@ -10,7 +10,7 @@ use super::shared::SharedState;
 use crate::config::Account;
 use crate::resource::Budget;
 
-/// What was told already.
+/// The events that were published already.
 #[derive(Default)]
 pub(super) struct WarningEvents {
     /// The highest warning level of each account.

@@ -61,7 +61,7 @@ async fn follow<K, F>(
     }
 }
 
-/// All objects of a kind that the check knows.
+/// All objects of a kind that the check watches.
 async fn all<K>(client: Client) -> kube::Result<Api<K>>
 where
     K: Resource<DynamicType = ()>,
@@ -253,7 +253,7 @@ async fn is_served(client: &Client, resource: &ApiResource) -> kube::Result<()> 
     api.list(&ListParams::default().limit(1)).await.map(drop)
 }
 
-/// Objects whose type only the cluster knows.
+/// Objects whose type only the cluster defines.
 async fn follow_dynamic(
     context: &BackgroundContext,
     kind: &'static str,

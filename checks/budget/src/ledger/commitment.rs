@@ -19,7 +19,7 @@ pub struct Commitment {
     pub seconds: u32,
     /// Whether Kueue ends it then.
     pub bounded: bool,
-    /// For how many seconds more its pods may spend after they were told to stop.
+    /// For how many seconds more its pods may spend after the signal to stop.
     pub grace: u32,
     /// How far it is.
     pub state: CommitmentState,
@@ -82,7 +82,7 @@ pub struct Committed {
     pub settling: Amount,
     /// How many run or may start.
     pub jobs: u32,
-    /// What those spend in an hour that nobody ends.
+    /// What those without a limit spend in an hour.
     pub unbounded: Amount,
     /// What all that run spend in an hour.
     pub rate: Rate,

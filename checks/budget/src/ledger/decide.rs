@@ -24,8 +24,8 @@ use crate::resource::{
     reason = "a reason is made once for each decision, and moved"
 )]
 impl BudgetLedger {
-    /// Decides about `run`, and commits its estimate if it may start. Asked again about the same
-    /// facts it says the same.
+    /// Decides about `run`, and commits its estimate if it may start. Evaluated again with the same
+    /// facts it returns the same.
     pub fn decide(&mut self, run: &Run, now: Timestamp) -> Decision {
         if let RunState::Running(_) = run.state {
             return self.about_running(run, now);
@@ -38,7 +38,7 @@ impl BudgetLedger {
             self.grown.remove(&run.uid);
             return Decision::Unchanged;
         }
-        // What was given money once keeps it: the answer may be on its way. One about a cheaper job
+        // What was given money once keeps it: the verdict may be in flight. One about a cheaper job
         // arrives no more, because it is bound to the Workload's version.
         self.observe_run(run, now);
         let grown = self.grown.remove(&run.uid).is_some();
@@ -73,7 +73,8 @@ impl BudgetLedger {
     }
 
     /// Why our word is taken back from `run`, which is approved and not admitted: it costs more
-    /// than when it got it, and that does not fit. What is unknown for a while takes nothing back.
+    /// than when it got it, and that does not fit. Spending that is unknown for some time takes
+    /// nothing back.
     pub(super) fn taken_back(&mut self, run: &Run, now: Timestamp) -> Option<HoldReason> {
         if !self.grown.contains_key(&run.uid) {
             return None;
@@ -373,7 +374,7 @@ impl BudgetLedger {
     /// The first of those that wait for money of `account`.
     pub(super) fn first_waiting(&self, account: &Account) -> Option<Place> {
         let members = self.members(account);
-        // Who waits for something else than money stands in nobody's way.
+        // A run that waits for something else than money blocks no other.
         let waiting = self
             .held
             .values()

@@ -9,7 +9,7 @@ use crate::money::Amount;
 /// What is decided about a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// What it was told before still holds.
+    /// The previous verdict still holds.
     Unchanged,
     /// No limit applies to it, and the Budget lets such jobs start.
     NotGoverned,
@@ -50,7 +50,7 @@ pub enum HoldReason {
     },
     /// More than the limit has been spent.
     Overspent(Balance),
-    /// It passes nobody, and somebody before it does not fit.
+    /// It passes no other run, and one before it does not fit.
     BlockedByOrder(Balance),
     /// It costs more than one job may.
     TooLarge {

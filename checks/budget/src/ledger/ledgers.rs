@@ -306,7 +306,7 @@ impl Ledgers {
         all
     }
 
-    /// Forgets what another replica has settled long ago.
+    /// Removes what another replica has settled long ago.
     pub fn expire_suspended(&mut self, now: Timestamp) {
         let old =
             |(_, at): &(Workload, Timestamp)| now.as_second() - at.as_second() > SUSPENDED_FOR;
@@ -329,9 +329,9 @@ fn is_variant(family: &Family) -> bool {
     matches!(family.role(), FamilyRole::Variant { .. })
 }
 
-/// Returns `family` as far as it is believed. Users write the annotations and owners that make
+/// Returns `family` as far as it is trusted. Users write the annotations and owners that make
 /// variants, so that of several of them one starts is sure only where the ClusterQueue says so; of
-/// slices, Kueue finishes the one that is replaced, whoever wrote the annotation.
+/// slices, Kueue finishes the one that is replaced, independent of who wrote the annotation.
 fn accepted_job<'a>(
     concurrent: &BTreeSet<String>,
     workload: &Workload,

@@ -4,7 +4,7 @@
 //! their prices, the watermark (the time up to which spending is known) and the clock: spending
 //! before the watermark comes from the source, spending after it from estimates. True-up, rollover,
 //! restart and outage follow from that one rule. One thing is written down: that a Workload has
-//! just been told Ready and the cluster does not show it yet.
+//! just become Ready and the cluster does not show it yet.
 
 mod balance;
 mod budget_ledger;

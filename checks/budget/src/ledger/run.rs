@@ -50,7 +50,7 @@ pub enum RunningPods {
 pub enum RunState {
     /// It waits for our word.
     Evaluated,
-    /// It has our word, since this second, and may start without asking again.
+    /// It is approved, since this second, and may start without another evaluation.
     Approved(i64),
     /// It was admitted, at this second.
     Running(i64),

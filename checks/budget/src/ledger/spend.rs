@@ -40,7 +40,7 @@ impl Observation {
     }
 }
 
-/// What was published of spending: a process that knows nothing else does not believe less.
+/// What was published of spending: a process without other data does not assume less.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Floor {
     /// In which period.

@@ -38,7 +38,7 @@ fn terms(patch: &Value) -> Arc<BudgetConfig> {
     Arc::new(BudgetConfig::of_spec("b", &spec).unwrap())
 }
 
-/// A book that knows that `spent` has been spent in the namespace `n`.
+/// A ledger with `spent` as the spending in the namespace `n`.
 fn book(patch: &Value, spent: &str) -> BudgetLedger {
     let mut book = BudgetLedger::new(terms(patch));
     book.set_own_limits(BTreeMap::new());
@@ -518,7 +518,7 @@ fn the_rules_have_an_order() {
         ..run("a", 1200)
     };
     let (large, small) = (run("a", 1200), run("a", 1));
-    // What each job is told when nothing is known, then with NamespaceBudgets, Namespaces,
+    // The message of each job when nothing is known, then with NamespaceBudgets, Namespaces,
     // Workloads, spending, and long after.
     let unknown = ["cold_start"; 4];
     for (case, patch, asked, early, known, late) in [
@@ -1094,7 +1094,7 @@ fn a_held_job_is_told_again_only_when_it_matters() {
             word(&told)
         };
         assert_eq!(same, expected, "{spent} after {later} s");
-        // A message that was lost is told again, word for word.
+        // A message that was lost is returned again, word for word.
         assert_eq!(book.decide(&asked, time(NOW + later)), told, "{spent}");
     }
 }
@@ -1202,7 +1202,7 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
     let taken = know(book, "0", NOW);
     assert_eq!(taken.decreased, ["n".into()]);
     assert_eq!(word(&book.decide(&run("a", 20), time(NOW))), "cold_start");
-    // One that says more is believed.
+    // One that reports more is accepted.
     know(book, "91", NOW + 60);
     assert_eq!(
         word(&book.decide(&run("a", 20), time(NOW + 60))),

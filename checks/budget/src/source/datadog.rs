@@ -459,8 +459,8 @@ fn series(reply: &HttpResponse) -> Result<Vec<Series>, SourceError> {
 }
 
 fn sums(all: &[Series], label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
-    // What belongs to no namespace is told beside the others; if nothing belongs to one, the query
-    // does not group by it.
+    // What belongs to no namespace is reported beside the others; if nothing belongs to one, the
+    // query does not group by it.
     if !all.is_empty() && all.iter().all(|series| series.tag(label).is_none()) {
         let what = "not grouped by it".to_owned();
         return Err(SourceError::WrongShape(what, label.to_owned()));

@@ -35,7 +35,7 @@ pub struct SpendQuery {
     pub period: Period,
     /// up to this moment.
     pub at: Timestamp,
-    /// The governed namespaces, if the source should look at no others; empty for all.
+    /// The governed namespaces, if the source should query no others; empty for all.
     pub namespaces: Vec<String>,
 }
 
@@ -144,7 +144,7 @@ fn is_namespace_name(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// Something that knows what has been spent.
+/// A source of spending.
 pub trait Source: Send + Sync {
     /// Asks it.
     fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>>;

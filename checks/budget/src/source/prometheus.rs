@@ -262,7 +262,7 @@ fn read(
     let mut unlabelled = false;
     for sample in spent {
         let Some(namespace) = namespace(sample).cloned() else {
-            // Pods outside of any namespace cost somebody else; a lone value comes from `or
+            // Pods outside of any namespace belong to no account; a lone value comes from `or
             // vector(0)` or a forgotten grouping.
             unlabelled = true;
             continue;

@@ -89,7 +89,7 @@ impl Server {
         self.told.lock().unwrap().queue.extend(replies);
     }
 
-    /// Lets in only who has this token.
+    /// Accepts only requests with this token.
     pub(crate) fn wants(&self, token: &str) {
         self.told.lock().unwrap().token = Some(token.to_owned());
     }

@@ -67,8 +67,8 @@ fn error(kind: &str, text: &str) -> String {
     json!({"status": "error", "errorType": kind, "error": text}).to_string()
 }
 
-/// What a Workload is told when the source says nothing else: a job held by a stale account says
-/// why.
+/// The message of a Workload when the source reports nothing else: a job held by a stale account
+/// says why.
 fn told(problem: &SourceError) -> String {
     let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
@@ -439,7 +439,7 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
         assert_eq!(error.reason(), "CredentialsUnusable", "{file}: {error}");
         assert!(!error.to_string().contains("canary"), "{error}");
     }
-    // A redirect is an answer like any other bad one; nobody follows it with the token.
+    // A redirect is an answer like any other bad one; it is not followed with the token.
     let thief = Server::start().await;
     server.instead(Some(
         Reply::status(307, "").header("location", format!("{}/api/v1/query", thief.url)),

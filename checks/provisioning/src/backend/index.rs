@@ -78,8 +78,8 @@ impl Index {
         let _ = listed.wait_for(|listed| *listed == (true, true)).await;
     }
 
-    /// The requests in `namespace` for `workload`. What another namespace says of it is somebody
-    /// else's: who may create requests there may have no right here.
+    /// The requests in `namespace` for `workload`. Requests in another namespace are those of
+    /// other users: who may create requests there may have no right here.
     pub fn requests(&self, namespace: &str, workload: &Uid) -> Vec<Arc<CapacityRequest>> {
         let state = self.state();
         let all = state.requests.get(workload).into_iter().flatten();
@@ -106,7 +106,7 @@ impl Index {
         self.state().requests.values().flatten().cloned().collect()
     }
 
-    /// Whether somebody has ever taken up a request of `class`.
+    /// Whether an autoscaler has ever accepted a request of `class`.
     pub fn is_class_handled(&self, class: &str) -> bool {
         let state = self.state();
         let mut all = state.requests.values().flatten();
@@ -172,7 +172,7 @@ impl Index {
     }
 
     /// Notes that we asked for the deletion of `request`: it does not count any more, although it
-    /// may be there for a while.
+    /// may exist for some time.
     pub(crate) fn going(&self, request: &CapacityRequest) {
         let mut state = self.state();
         let known = state
@@ -249,7 +249,7 @@ impl Index {
         }
     }
 
-    /// Forgets what a list that is complete did not name. Whether there was any.
+    /// Removes objects missing in a complete list. Returns true if there was any.
     fn drop_unlisted(&self) -> bool {
         let mut state = self.state();
         let Some(listed) = state.listing.take() else {
@@ -270,8 +270,8 @@ impl Index {
         state.requests.values().map(Vec::len).sum::<usize>() < before
     }
 
-    /// Takes in what happened to PodTemplates. They wake nobody: with the template that owns it a
-    /// request goes too, and that does.
+    /// Takes in what happened to PodTemplates. They trigger no evaluation: with the template that
+    /// owns it a request goes too, and that does.
     pub(super) fn take_template(&self, event: Event<CachedTemplate>) -> Trigger {
         match event {
             Event::Init => self.state().listing_templates = Some(BTreeMap::new()),

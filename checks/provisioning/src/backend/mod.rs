@@ -1,4 +1,4 @@
-//! What stands for a request for capacity on the cluster. The decision knows none of it:
+//! What stands for a request for capacity on the cluster. The decision depends on none of it:
 //! CapacityBuffers come next.
 
 mod index;

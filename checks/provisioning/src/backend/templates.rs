@@ -1,4 +1,4 @@
-//! PodTemplates: what the pods will be, for whoever provisions. They are there before the request,
+//! PodTemplates: what the pods will be, for the provisioner. They exist before the request,
 //! and are deleted before it; the Workload owns them.
 
 use std::sync::Arc;

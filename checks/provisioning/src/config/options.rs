@@ -96,7 +96,7 @@ impl Options {
     ///
     /// # Errors
     /// Says which annotation is invalid, and what it may be. Unknown ones with the prefix are
-    /// refused, because somebody expects them to matter.
+    /// refused, because the administrator expects them to have an effect.
     pub fn read(annotations: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut options = Self::default();
         for (key, value) in annotations {

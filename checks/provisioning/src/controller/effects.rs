@@ -64,7 +64,7 @@ impl<B: Backend> CapacityCheck<B> {
     }
 
     /// Creates a request, its templates first; `whole` is the Workload, if it was read just now.
-    /// What is refused is said where people look, and tried again.
+    /// A refused request is reported in the check's message, and retried.
     pub(super) async fn create(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,

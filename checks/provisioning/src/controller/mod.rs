@@ -37,7 +37,7 @@ pub const CONTROLLER_NAME: &str = "kueue-check.dev/provisioning-request";
 /// there, and keeps the check apart from `MultiKueue`.
 pub const KUEUES_CONTROLLER_NAME: &str = "kueue.x-k8s.io/provisioning-request";
 
-/// How often what may be left over is looked at, if there is any.
+/// How often leftover requests are scanned for, if there may be any.
 const SWEEP: Duration = Duration::from_mins(15);
 
 /// How long an activation may be held up by what its message says besides.
@@ -67,7 +67,7 @@ impl ProvisioningCheck {
 }
 
 impl<B: Backend> CapacityCheck<B> {
-    /// The check with the requests of `backend`, which `index` knows.
+    /// The check with the requests of `backend`, which `index` stores.
     pub fn with_backend(
         client: Client,
         name: ControllerName,

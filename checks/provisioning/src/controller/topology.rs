@@ -35,9 +35,9 @@ pub(super) struct Topologies(Arc<Mutex<State>>);
 struct State {
     /// What is true, as far as it was read.
     now: Messages,
-    /// What it may not read, which stays so until somebody changes it.
+    /// What it may not read, which stays so until an administrator changes it.
     forbidden: Option<String>,
-    /// What the runtime was told of each AdmissionCheck.
+    /// What was reported to the runtime of each AdmissionCheck.
     said: BTreeMap<String, Option<String>>,
 }
 

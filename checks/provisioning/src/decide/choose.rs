@@ -7,8 +7,8 @@ use crate::request::CapacityRequest;
 pub(super) struct Chosen<'a> {
     /// The highest attempt of this check that asks for what is wanted.
     pub(super) kept: Option<(&'a CapacityRequest, u32)>,
-    /// What nobody wants: it asks for something else, is of an earlier attempt, or of a check that
-    /// the Workload does not need.
+    /// Unneeded requests: each asks for something else, is of an earlier attempt, or of a check
+    /// that the Workload does not need.
     pub(super) discard: Vec<Box<str>>,
 }
 

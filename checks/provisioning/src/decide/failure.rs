@@ -126,7 +126,7 @@ fn waits_itself(facts: &Facts<'_>) -> bool {
 /// Whether Kueue has evicted because of this failure already, so that the next attempt is due, not
 /// another Retry.
 ///
-/// Kueue ≥ 0.15 counts. It forgets the count when it evicts for another reason; then a failure from
+/// Kueue ≥ 0.15 counts. It resets the count when it evicts for another reason; then a failure from
 /// before the reservation was dealt with.
 fn is_dealt_with(facts: &Facts<'_>, attempt: u32, failed_at: Timestamp) -> bool {
     let counted = facts.retry_count >= attempt;

@@ -20,8 +20,8 @@ use crate::request::{CapacityRequest, FailureCounts, Phase};
 /// What is said where no capacity is needed.
 pub const NOT_NEEDED: &str = "the provisioning request is not needed";
 
-/// How long nobody may take up a request before that is said: autoscalers are silent about classes
-/// that they do not know.
+/// How long a request may stay unaccepted before that is reported: autoscalers are silent about
+/// classes that they do not know.
 pub const UNHANDLED_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// All that is decided on.
@@ -67,7 +67,7 @@ pub struct Facts<'a> {
 /// What is to be done, in this order, and then said.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The requests to delete first: nobody wants them.
+    /// The requests to delete first: they are not needed.
     pub delete: Vec<Box<str>>,
     /// What then.
     pub step: Step,
@@ -110,12 +110,12 @@ pub enum CheckResult {
     Pending {
         /// The message.
         message: String,
-        /// When to look again, if nothing happens.
+        /// When to recheck, if nothing happens.
         recheck_in: Option<Duration>,
     },
     /// What stands, stands.
     Unchanged {
-        /// When to look again, if nothing happens.
+        /// When to recheck, if nothing happens.
         recheck_in: Option<Duration>,
     },
     /// It failed, and another attempt follows.
@@ -175,7 +175,7 @@ fn answer(answer: CheckResult, request: Option<&CapacityRequest>) -> Step {
 
 /// There is no request.
 fn begin(facts: &Facts<'_>) -> Step {
-    // A Ready check needs none: whoever deleted it, the capacity was there.
+    // A Ready check needs none: if the request was deleted, the capacity was there.
     if *facts.state != CheckState::Pending {
         return answer(CheckResult::Unchanged { recheck_in: None }, None);
     }
@@ -239,7 +239,7 @@ fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
     }
 }
 
-/// Nobody has said anything about `request`.
+/// No autoscaler has reported anything about `request`.
 fn unhandled(facts: &Facts<'_>, request: &CapacityRequest) -> CheckResult {
     let heard_of = remaining(request.created, UNHANDLED_TIMEOUT, facts.now);
     let message = match heard_of {

@@ -52,8 +52,8 @@ pub fn wanted<'a>(
     Ok(wanted)
 }
 
-/// Whether any capacity is needed. What comes after the first pod set that needs some is not looked
-/// at.
+/// Whether any capacity is needed. What comes after the first pod set that needs some is not
+/// evaluated.
 ///
 /// # Errors
 /// [`MissingAssignment`] for a pod set without an assignment that may need some.

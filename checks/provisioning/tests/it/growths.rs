@@ -46,7 +46,7 @@ fn pods_of(cluster: &Cluster, request: &str) -> Value {
 }
 
 /// The job ends and nothing is left. In between, no running pod ended, and no attempt was made
-/// twice unless somebody deleted its request.
+/// twice unless a user deleted its request.
 async fn ends(cluster: &Cluster, again: &[&str]) {
     let stopped = cluster.server().history().into_iter().find(|change| {
         let (kind, spec) = (&change.object["kind"], &change.object["spec"]);
@@ -87,7 +87,7 @@ fn a_growth_that_fails_is_tried_again_until_the_limit() {
         cluster.advance(20 * MINUTE).await;
         assert_eq!(cluster.running_pods("train"), 2);
         assert_eq!(names(cluster), [running.clone(), second.clone()]);
-        // Whoever deletes it has it begin again.
+        // A user who deletes it makes it start again.
         cluster.delete(&json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
             "metadata": {"namespace": "default", "name": second}}));
         let again = growth_requested(cluster, 4, 1).await;

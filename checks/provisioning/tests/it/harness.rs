@@ -86,7 +86,7 @@ pub(crate) fn trial(config: &Value) -> Trial {
     Trial(trial.parameters(config))
 }
 
-/// Whether somebody has signed.
+/// Whether a person has signed.
 type Signature = Arc<AtomicBool>;
 
 /// A check that waits for a signature, so that a job whose capacity is there is not admitted yet.

@@ -276,7 +276,7 @@ fn requests_of_other_controllers_are_left_alone() {
     });
 }
 
-/// Who may create requests elsewhere, and knows a Workload's uid, answers nothing for it.
+/// A user who may create requests elsewhere, and has a Workload's uid, decides nothing for it.
 #[test]
 fn a_request_in_another_namespace_is_not_the_workloads() {
     trial(&retries(1)).run(async |cluster| {

@@ -93,7 +93,7 @@ fn a_booking_that_expires_before_admission_is_retried() {
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "8"}]}]}],
     }});
     trial(&retries(1)).object(&other.1).object(&queue).run(async |cluster| {
-        // Nobody answers the other check, but it counts as active.
+        // No controller answers the other check, but it counts as active.
         check_status(cluster, "other", &json!({"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]}));
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;

@@ -77,7 +77,7 @@ fn meant(kind: &str, state: &mut Value) {
             }
             for entry in list(&mut state["checks"]) {
                 let none = entry["podSetUpdates"] == json!([]);
-                // After Rejected Kueue forgets the count, unless the check's own writes have come
+                // After Rejected Kueue resets the count, unless the check's own writes have come
                 // to own it, as those of Kueue's check do.
                 if entry["message"]
                     .as_str()

@@ -23,7 +23,7 @@ const GUARDS: [&str; 2] = [
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
 ];
-/// How soon an AdmissionCheck is looked at again whose approvals nobody guards.
+/// How soon an AdmissionCheck whose approvals no policy guards is rechecked.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// The check. One of them answers any number of AdmissionChecks.

@@ -100,7 +100,7 @@ pub struct Program {
     text: String,
 }
 
-/// What an expression looks at.
+/// What an expression reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     /// The variables, by name.
@@ -146,7 +146,7 @@ impl Program {
         &self.kind
     }
 
-    /// What it looks at.
+    /// What it reads.
     pub fn uses(&self) -> &Uses {
         &self.uses
     }
@@ -194,7 +194,7 @@ fn parse(text: &str, scope: &Scope) -> Result<Program, Mistake> {
     })
 }
 
-/// The parser leaves macros as calls: the checker knows them.
+/// The parser leaves macros as calls: the checker handles them.
 static LANGUAGE: LazyLock<Env> = LazyLock::new(Env::default);
 
 /// What the parser says, without the list of all tokens that could follow.
@@ -281,7 +281,7 @@ pub(crate) enum Kind {
     Starting(SignedDuration),
 }
 
-/// How a field is looked at.
+/// How a field is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// `a.b`.

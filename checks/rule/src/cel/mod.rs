@@ -10,7 +10,7 @@
 //! | `evaluate` | from a program to a value |
 //! | `functions` | the table of functions |
 //! | `calendar` | days and hours in a time zone |
-//! | `run` | what an evaluation may look at, and how much it may take |
+//! | `run` | what an evaluation may read, and how much it may take |
 //! | `types`, `value` | types and values |
 //!
 //! What differs from CEL elsewhere: there are no unsigned numbers, bytes, messages, and no macros

@@ -1,4 +1,4 @@
-//! One evaluation: what it may look at, and how much it may take.
+//! One evaluation: what it may read, and how much it may take.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use regex::Regex;
 use super::value::Value;
 
 /// How many steps the expressions of one evaluation may take together. A step is an operation, an
-/// element of a list that is looked at, or 16 bytes of text. The API server has the same number for
+/// element of a list that is read, or 16 bytes of text. The API server has the same number for
 /// one expression of an admission policy.
 pub const STEPS: u64 = 1_000_000;
 /// How large a regular expression may become, in bytes.
@@ -92,7 +92,7 @@ pub struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
-    /// One that looks at `data`, and may take [`STEPS`].
+    /// One that reads `data`, and may take [`STEPS`].
     pub fn new(data: &'r dyn Data) -> Self {
         Self {
             data,

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 /// What is known about a value before there is one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// Anything: JSON whose form nobody declared. It is looked at when there is a value.
+    /// Anything: JSON without a declared type. It is checked when there is a value.
     Dyn,
     /// `null`.
     Null,

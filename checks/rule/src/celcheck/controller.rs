@@ -36,7 +36,7 @@ const COLLECTED: Duration = Duration::from_millis(500);
 /// How long a replica leads before rules that count jobs decide: until then the one before may write
 /// its last verdicts, and a watch may not have shown them. It is the Lease's default duration.
 const SETTLED: Duration = Duration::from_secs(15);
-/// For how long `explain` waits for the objects that a rule looks at.
+/// For how long `explain` waits for the objects that a rule reads.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The check. One of them answers any number of AdmissionChecks.
@@ -70,7 +70,7 @@ pub struct CELCheck {
 struct Shared {
     sources: SourceRegistry,
     objects: Mutex<BTreeMap<String, Objects>>,
-    /// The AdmissionChecks whose rule looks at a resource.
+    /// The AdmissionChecks whose rule reads a resource.
     users: Mutex<BTreeMap<String, BTreeSet<String>>>,
     /// The AdmissionChecks whose Workloads are to be evaluated.
     changed: Mutex<BTreeSet<String>>,
@@ -79,7 +79,7 @@ struct Shared {
     listed: Notify,
     /// Whether this replica asks the data sources.
     leads: AtomicBool,
-    /// The states of all checks of Workloads that hold quota, if a rule looks at them.
+    /// The states of all checks of Workloads that hold quota, if a rule reads them.
     states: Mutex<BTreeMap<Uid, u64>>,
     /// The AdmissionChecks whose rule does.
     state_users: Mutex<BTreeSet<String>>,
@@ -130,7 +130,7 @@ impl CELCheck {
         self
     }
 
-    /// The same with the resources whose objects rules may look at. Default: none.
+    /// The same with the resources whose objects rules may read. Default: none.
     #[must_use]
     pub fn watched(mut self, resources: impl IntoIterator<Item = Watched>) -> Self {
         for resource in resources {
@@ -142,7 +142,7 @@ impl CELCheck {
         self
     }
 
-    /// The same with the annotations of Workloads that rules may look at: whole keys, or domains
+    /// The same with the annotations of Workloads that rules may read: whole keys, or domains
     /// with their slash. Default: none.
     #[must_use]
     pub fn annotations(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -163,7 +163,7 @@ impl CELCheck {
         is_preview: bool,
     ) -> Result<Verdict, CheckError> {
         let rule = self.rule(request.parameters())?;
-        // What it looks at is on its way, and triggers an evaluation.
+        // The data that it reads is in flight, and triggers an evaluation.
         let unknown = rule.sources().values().any(|source| source.is_unknown());
         if unknown || !self.shared.is_known(&rule) {
             return Ok(Verdict::unchanged());
@@ -277,7 +277,8 @@ impl Shared {
         }
     }
 
-    /// Whether this replica has led for so long that it knows what the one before has let start.
+    /// Whether this replica has led for so long that it has observed what the one before has let
+    /// start.
     fn is_settled(&self) -> bool {
         lock(&self.led_since).is_some_and(|since| since.elapsed() >= SETTLED)
     }
@@ -331,14 +332,14 @@ impl Shared {
         })
     }
 
-    /// Whether all objects that `rule` looks at are known.
+    /// Whether all objects that `rule` reads are known.
     fn is_known(&self, rule: &Rule) -> bool {
         let objects = lock(&self.objects);
         let complete = |name: &String| objects.get(name).is_some_and(Objects::is_complete);
         rule.resources().iter().all(complete)
     }
 
-    /// Waits until all objects that `rule` looks at are known.
+    /// Waits until all objects that `rule` reads are known.
     async fn known(&self, rule: &Rule) {
         loop {
             let listed = self.listed.notified();

@@ -18,7 +18,7 @@ use crate::document::clean;
 /// How many characters of an expression stand in a message.
 const SHOWN: usize = 200;
 
-/// What rules may look at besides the Workload and their own data sources: the deployment decides.
+/// What rules may read besides the Workload and their own data sources: the deployment decides.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// The resources that are watched, by the names that expressions use. `None`: any.
@@ -150,12 +150,12 @@ impl Rule {
         })
     }
 
-    /// The resources that it looks at.
+    /// The resources that it reads.
     pub fn resources(&self) -> &BTreeSet<String> {
         &self.resources
     }
 
-    /// Whether it looks at the states of other checks.
+    /// Whether it reads the states of other checks.
     pub(super) fn uses_checks(&self) -> bool {
         self.uses_checks
     }
@@ -165,7 +165,7 @@ impl Rule {
         self.starting
     }
 
-    /// The data sources that it looks at.
+    /// The data sources that it reads.
     pub(super) fn sources(&self) -> &BTreeMap<String, Arc<Source>> {
         &self.sources
     }

@@ -205,7 +205,7 @@ impl Source {
         lock(&self.state).due <= Instant::now()
     }
 
-    /// Whether nobody knows yet how it does.
+    /// Whether its status is unknown yet.
     pub(super) fn is_unknown(&self) -> bool {
         let state = lock(&self.state);
         state.answer.is_none() && state.error.is_none()

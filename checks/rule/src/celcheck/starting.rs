@@ -266,14 +266,14 @@ mod tests {
         let mut story = Story::new();
         let none: [&str; 0] = [];
         let job = workload("job", 0, "Pending", None);
-        // Nobody has shown it: its reservation is over.
+        // No watch has shown it: its reservation is over.
         story.decides(&job, true);
         assert_eq!(story.counted("other", 1), none);
         story.shows(&job);
         story.decides(&job, true);
         assert_eq!(story.counted("other", 1), ["job"]);
         assert_eq!(story.counted("job", 1), none);
-        // Something else of it changes, and the write is still on its way.
+        // Something else of it changes, and the write is still in flight.
         story.shows(&job);
         assert_eq!(story.counted("other", 1), ["job"]);
         // The write was refused, and the next evaluation says no.

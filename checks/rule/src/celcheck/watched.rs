@@ -1,4 +1,4 @@
-//! Objects that are watched, so that expressions can look at them.
+//! Objects that are watched, so that expressions can read them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -205,7 +205,7 @@ pub(crate) fn read_review(
     let keys: BTreeSet<String> = asked.iter().map(ToString::to_string).collect();
     let mut answers = BTreeMap::new();
     for raw in unread.response.items {
-        // One that was not asked for, or has no key, is nobody's answer.
+        // One that was not asked for, or has no key, answers no question.
         let Ok(Keyed { uid }) = serde_json::from_str(raw.get()) else {
             continue;
         };

@@ -66,7 +66,7 @@ struct Known {
     delivered: bool,
 }
 
-/// What an evaluation is told.
+/// What an evaluation receives.
 pub(crate) enum Look {
     /// A verdict that holds.
     Verdict(Verdict),
@@ -122,7 +122,7 @@ impl Known {
         }
     }
 
-    /// When it may be asked about again although nobody has: half of its time is over.
+    /// When it may be asked about again although no evaluation has: half of its time is over.
     fn early_at(&self) -> Option<Instant> {
         Some(self.asked_at + self.decision.recheck? / 2)
     }
@@ -439,7 +439,7 @@ impl Registry {
         }
     }
 
-    /// Forgets requests that were under way when a session ended.
+    /// Removes requests that were in flight when a session ended.
     pub(crate) fn reset(&mut self) {
         self.activating.clear();
         for items in self.checks.values_mut() {

@@ -203,8 +203,8 @@ async fn room_in_a_request_is_for_those_that_are_due_next() {
     assert_eq!(names(&batch), ["new", "b", "c"]);
     let wait = || decided(Verdict::pending("wait"), 1000);
     assert!(registry.record(&batch, &batch.items[0], wait()));
-    // What was asked early and is the same again wakes nobody; what is new does, and a failure
-    // costs nothing.
+    // What was asked early and is the same again triggers no evaluation; what is new does, and a
+    // failure costs nothing.
     assert!(!registry.record(
         &batch,
         &batch.items[1],

@@ -32,7 +32,7 @@ const RELIST: Duration = Duration::from_mins(10);
 pub(crate) struct Shared {
     pub(crate) services: Services,
     registry: Mutex<Registry>,
-    /// There is somebody to ask about.
+    /// There are Workloads to ask about.
     pub(crate) asked: Notify,
     triggers: Mutex<BTreeSet<Uid>>,
     relist: Mutex<bool>,
@@ -256,7 +256,7 @@ async fn activate(
     decision: Decision,
 ) {
     if !shared.registry().begin_activation(&batch.check, item) {
-        // The reservation is over, or somebody is at it.
+        // The reservation is over, or another task handles it.
         record(
             shared,
             batch,

@@ -111,7 +111,7 @@ fn each_single_fault_harms_nobody() {
     println!("{}", story.run_with_each_fault(two_approve));
 }
 
-/// Where nobody guards who approves, no approval counts.
+/// Where no policy guards who approves, no approval counts.
 #[test]
 fn without_the_policy_nobody_approves() {
     let binding = guard::objects().pop().unwrap();

@@ -340,7 +340,7 @@ fn each_single_fault_of_the_cluster_and_of_the_sources_harms_nobody() {
     }
 }
 
-/// 5,000 held jobs with a rule that looks at the time and at an object: they are evaluated each
+/// 5,000 held jobs with a rule that reads the time and an object: they are evaluated each
 /// minute, and nothing is read or written for it.
 #[test]
 fn five_thousand_held_workloads_cost_no_request() {

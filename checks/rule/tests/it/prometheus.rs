@@ -160,7 +160,7 @@ async fn rules_read_a_real_prometheus() {
 
     let alerts = example(include_str!("../../examples/alerts.yaml"), SERVER, &url);
     let mut licences = example(include_str!("../../examples/licences.yaml"), SERVER, &url);
-    // Which jobs are starting only the check that runs knows.
+    // Only the check that runs has the jobs that are starting.
     let variables = licences["spec"]["variables"].as_array_mut().unwrap();
     variables.last_mut().unwrap()["expression"] = json!("0");
     let (none, three) = (json!({}), json!({"example.com/licences": "3"}));

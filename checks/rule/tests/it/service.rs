@@ -21,7 +21,7 @@ const WHO: &str = "the webhook";
 /// What goes wrong with one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServiceFault {
-    /// Nobody listens.
+    /// No process listens.
     Down,
     /// It never answers.
     Slow,
@@ -37,7 +37,7 @@ pub(crate) enum ServiceFault {
     UnknownState,
     /// The body is too large.
     Oversized,
-    /// It answers about nobody that was asked.
+    /// It answers about no Workload that was asked for.
     OtherWorkload,
     /// No item has an answer.
     Silent,

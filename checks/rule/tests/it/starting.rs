@@ -13,7 +13,7 @@ const JOBS: usize = 50;
 const LICENCES: usize = 5;
 
 /// A source that never shows a licence as used: jobs start and end faster than it is asked. It is
-/// asked again at the moment at which a new leader begins to decide.
+/// queried again at the moment at which a new leader begins to decide.
 fn licences() -> Simulation {
     let spec = json!({
         "data": [{"name": "free", "http": {"url": "https://licences.example/free"}, "interval": "15s"}],

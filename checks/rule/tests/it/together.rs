@@ -1,4 +1,4 @@
-//! Both kinds of rules in one program: AdmissionChecks are told apart by what they refer to.
+//! Both kinds of rules in one program: AdmissionChecks are distinguished by what they refer to.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn each_admission_check_is_answered_by_the_check_of_its_kind() {
     });
 }
 
-/// The state of another check is a fact that rules look at, and a change of it is noticed at once.
+/// The state of another check is a fact that rules read, and a change of it is noticed at once.
 #[test]
 fn a_rule_may_wait_for_another_check() {
     let ready = "checks.exists(c, c.name == 'check' && c.state == 'Ready')";

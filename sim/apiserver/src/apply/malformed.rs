@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::typed::element;
 use crate::schema::{ListKind, Schema, Type, key_of};
 
-/// Why `config` cannot be applied; `None` if it can. Only the first fault is told.
+/// Why `config` cannot be applied; `None` if it can. Only the first error is returned.
 pub(crate) fn malformed(config: &Value, schema: &Schema) -> Option<String> {
     walk(config, schema, "")
 }
@@ -79,7 +79,7 @@ fn items(list: &[Value], schema: &Schema, path: &str) -> Option<String> {
     None
 }
 
-/// Why an item cannot be told from its neighbours.
+/// Why an item cannot be distinguished from its neighbours.
 fn nameless(item: &Value, list: &ListKind, schema: &Schema) -> Option<String> {
     let ListKind::Map(keys) = list else {
         let what = match item {

@@ -102,8 +102,8 @@ impl Managers {
         self.owners.retain(|_, owned| !owned.set.is_empty());
     }
 
-    /// Of owners that do not apply only the newest ten are told apart; what the others have goes to
-    /// `ancient-changes`.
+    /// Of owners that do not apply only the newest ten are distinguished; what the others have goes
+    /// to `ancient-changes`.
     pub(crate) fn cap(&mut self) {
         const MAX: usize = 10;
         let mut updates: Vec<(String, Owner)> = self

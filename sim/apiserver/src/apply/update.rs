@@ -13,7 +13,7 @@ use super::typed::{fields_of, with_parents, without};
 use crate::schema::Schema;
 use crate::status::Status;
 
-/// The fields that nobody owns: they name the object, or the server writes them.
+/// The fields without an owner: they name the object, or the server writes them.
 const UNOWNED: [&str; 9] = [
     "name",
     "namespace",
@@ -226,7 +226,7 @@ pub(crate) fn apply(
     Ok(Applied { object, managers })
 }
 
-/// Drops what the owner applied last time and nobody owns now.
+/// Drops what the owner applied last time and what has no owner now.
 fn drop_abandoned(merged: Value, last: &FieldSet, managers: &Managers, schema: &Schema) -> Value {
     let last = with_parents(last, schema);
     let mut left = last.clone();

@@ -15,8 +15,7 @@ impl ApiServer {
         self.client_as("sim")
     }
 
-    /// A client by whose name `agent` faults are told apart, and under which fields are owned where
-    /// no field manager is given.
+    /// A client whose name `agent` selects faults, and is the field manager where none is given.
     pub fn client_as(&self, agent: &str) -> Client {
         let (core, agent) = (Arc::clone(&self.core), Arc::<str>::from(agent));
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {

@@ -119,10 +119,10 @@ struct Lines {
     waiting: VecDeque<Event>,
     /// How long an event takes.
     lag: Duration,
-    /// Events on their way, and when they arrive. Bookmarks too: one that overtook an event would
+    /// Events in transit, and when they arrive. Bookmarks too: one that overtook an event would
     /// hide it for ever.
     behind: VecDeque<(Instant, Event)>,
-    /// Whether the watch has no more events than those on their way.
+    /// Whether the watch has no more events than those in transit.
     ended: bool,
     state: State,
 }

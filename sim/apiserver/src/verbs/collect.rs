@@ -78,7 +78,7 @@ fn references(object: &Value) -> &[Value] {
     list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A dependent with a solid owner forgets the others; one without goes.
+/// A dependent with a solid owner loses the others; one without goes.
 fn settle(core: &Core, table: &TableKey, dependent: &Value) {
     let (mut solid, mut waiting, mut others) = (false, false, Vec::new());
     for reference in references(dependent) {

@@ -10,7 +10,7 @@ use crate::kinds;
 use crate::schema::{default_fields, drop_nulls, prune, undecodable};
 use crate::status::{FieldError, Status};
 
-/// Where an object comes from: that decides how its faults are told.
+/// Where an object comes from: that decides how its errors are reported.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Source<'a> {
     /// It is the body.
@@ -238,7 +238,7 @@ fn internal(group: &str) -> &str {
 pub(crate) const UNFINISHED: &str =
     "couldn't get version/kind; json parse error: unexpected end of JSON input";
 
-/// 400 for a body of which not even the type can be told.
+/// 400 for a body of which not even the type can be read.
 pub(crate) fn unrecognized(kind: &str, why: &str, body: &str) -> Status {
     const SHOWN: usize = 30;
     let bytes = body.as_bytes();

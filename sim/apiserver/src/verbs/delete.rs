@@ -240,7 +240,7 @@ fn policy<'a>(context: &'a Context<'_>) -> &'a str {
         .unwrap_or_else(|| builtin::default_policy(&context.kind))
 }
 
-/// The garbage collector knows from a finalizer what it is to do.
+/// A finalizer selects what the garbage collector does.
 fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
     let wanted = match policy(context) {
         "Orphan" => "orphan",
@@ -264,7 +264,7 @@ fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
     }
 }
 
-/// A Namespace waits for whoever empties it.
+/// A Namespace waits for the client that empties it.
 fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
     kind.is("", "namespaces")
         && namespace

@@ -32,7 +32,7 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
         (None, Some(_)) => Managers::of(&prepared.new),
         _ => Managers::default(),
     };
-    // Owners that were cleared stay so until somebody applies.
+    // Owners that were cleared stay so until a client applies.
     if prepared.old.is_some() && managers.owners.is_empty() {
         managers.write_to(&mut prepared.new);
         return;

@@ -46,7 +46,7 @@ pub(crate) fn check(kind: &Kind, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A finalizer without the name of whoever takes it away.
+/// A finalizer without the name of the client that removes it.
 pub(crate) fn is_bare(finalizer: &str) -> bool {
     !finalizer.contains('/') && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
 }

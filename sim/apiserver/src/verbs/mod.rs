@@ -29,7 +29,7 @@ pub(crate) use builtin::zero;
 pub(crate) use collect::{collect, namespace_resource};
 pub(crate) use list::{list, parse_version};
 
-/// A request on its way.
+/// A request in flight.
 pub(crate) struct Context<'a> {
     pub(crate) core: &'a Core,
     pub(crate) call: &'a ApiRequest,

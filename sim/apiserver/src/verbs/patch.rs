@@ -131,7 +131,7 @@ fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
     update::replace(context, Arc::clone(&old), new, true, Vec::new())
 }
 
-/// The owners before an apply. An object without any belongs to whoever wrote it before.
+/// The owners before an apply. An object without any belongs to the client that wrote it before.
 fn known_managers(context: &Context<'_>, exists: bool, base: &Value, reset: &[&str]) -> Managers {
     let managers = Managers::of(base);
     if !exists || !managers.owners.is_empty() {

@@ -83,7 +83,7 @@ impl Step {
     }
 }
 
-/// The server forgets all versions but the newest.
+/// The server removes all versions but the newest.
 pub(super) fn compact() -> Step {
     Step::new(Method::TRACE, 200, "", None)
 }
@@ -189,7 +189,7 @@ impl Side {
         said
     }
 
-    /// Forgets all versions but the newest.
+    /// Removes all versions but the newest.
     async fn compact(&self) {
         let Some(cluster) = &self.cluster else {
             let server = self.server.as_ref().expect("a server");
@@ -204,7 +204,7 @@ impl Side {
                 .expect("request");
             etcd.request::<Value>(request).await.expect("etcd")
         };
-        // A version that nobody can read any more, once the API server has noticed: it looks every
+        // A version that cannot be read any more, once the API server has noticed: it looks every
         // half minute.
         let revision =
             ask("/v3/kv/range", json!({"key": base64("/")})).await["header"]["revision"].clone();

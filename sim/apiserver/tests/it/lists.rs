@@ -9,7 +9,7 @@ fn make(name: &str) -> Step {
     post(201, WIDGETS, widget(name, json!({"text": "abc"})))
 }
 
-/// The real server's cache may be behind until somebody asks for what is new.
+/// The real server's cache may be behind until a client requests the newest.
 pub(super) fn caught_up() -> Step {
     get(
         200,

@@ -96,7 +96,7 @@ fn together(
     };
     let (mut at, mut together) = (second.began, SignedDuration::ZERO);
     while at < end {
-        // Both may believe that they lead only where the Lease was taken by force.
+        // Both may assume that they lead only where the Lease was taken by force.
         if !(excused(first, at) && excused(second, at)) {
             together += INSTANT.min(end.duration_since(at));
         }

@@ -20,7 +20,7 @@ pub(super) fn refused(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
             ran.insert(key.clone());
         }
         if is_true(workload, "Evicted") {
-            // The job is stopped, whoever did that.
+            // The job is stopped, by any actor.
             ran.remove(&key);
         }
         let grows = !is_true(workload, "Admitted") && ran.contains(replaces);

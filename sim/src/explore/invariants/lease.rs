@@ -51,7 +51,7 @@ impl Leases {
         self.terms.last().map_or("", |term| &term.holder)
     }
 
-    /// Until when the last renewal of `agent` lasts, whoever holds the Lease since.
+    /// Until when the last renewal of `agent` lasts, independent of the holder since.
     pub(super) fn until(&self, agent: &str) -> Timestamp {
         let own = self.terms.iter().rev().find(|term| term.holder == agent);
         own.map(|term| term.until).unwrap_or_default()

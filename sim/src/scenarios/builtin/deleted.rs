@@ -87,7 +87,7 @@ pub(super) async fn while_written(cluster: &Cluster) {
         c.state(job) == Some(CheckState::Ready)
     })
     .await;
-    // At once: if the reply to a write is late, it is on its way.
+    // At once: if the reply to a write is late, it is in transit.
     delete_both_and_end(cluster).await;
 }
 

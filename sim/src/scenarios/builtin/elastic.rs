@@ -119,7 +119,7 @@ pub(super) async fn drained(cluster: &Cluster) {
     cluster.expect_finished("train").await;
 }
 
-/// It is preempted after it has grown; its pods take a while to end, and the other starts only
+/// It is preempted after it has grown; its pods take some time to end, and the other starts only
 /// then.
 pub(super) async fn preempted(cluster: &Cluster) {
     cluster.submit(Job::new("train").pods(2).elastic());

@@ -50,7 +50,7 @@ pub(super) async fn switched(cluster: &Cluster) {
     worded.hang_once();
     let other = json!({"spec": {"parameters": {"name": "by-night"}}});
     cluster.merge(&named("AdmissionCheck", CHECK), &other);
-    // The activation times out after 30 seconds, and is tried again.
+    // The activation times out after 30 seconds, and is retried.
     cluster.advance(5 * MINUTE).await;
     cluster.submit(Job::new("second"));
     cluster.expect_admitted("second").await;

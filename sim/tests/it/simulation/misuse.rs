@@ -1,4 +1,4 @@
-//! What an author gets wrong is said, whoever is there to listen.
+//! Mistakes of a check author are reported.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use kueue_check_sim::timeline::{Timeline, WorkloadSnapshot};
 use serde_json::{Value, json};
 
-/// One Workload's life, told as one changes it.
+/// One Workload's life, built by changing it.
 pub(super) struct Story {
     workload: Value,
     pub(super) seen: Vec<WorkloadSnapshot>,
@@ -80,7 +80,7 @@ impl Story {
         self.condition("Finished", true, "Job finished successfully")
     }
 
-    /// What was told so far is so from `seconds` on.
+    /// What was set so far holds from `seconds` on.
     pub(super) fn seen(mut self, seconds: i64) -> Self {
         self.seen
             .push(WorkloadSnapshot::new(at(seconds), self.workload.clone()));

@@ -73,7 +73,7 @@ fn every_page_is_well_formed() {
     for (title, timeline) in pages {
         let page = timeline.html(title);
         read(&page);
-        // To look at after a run.
+        // To read after a run.
         let file = format!("{}/timeline, {title}.html", env!("CARGO_TARGET_TMPDIR"));
         std::fs::write(file, page).unwrap();
     }

@@ -2,7 +2,7 @@
 
 use super::fixtures::{morning, seconds, week};
 
-/// What a reader should see; the whole text is shown where it differs, ready to be looked at and
+/// What a reader should see; the whole text is shown where it differs, ready to be read and
 /// pasted.
 fn assert_reads(text: &str, expected: &str, file: &str) {
     assert!(text == expected, "{file} should read:\n{text}");

@@ -299,7 +299,7 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     assert_eq!(marks[format!("budget.kueue-check.dev/{name}")], "1.00 USD");
     town.complete("a").await;
     town.admitted("c").await;
-    // Somebody stops one; its money goes to the next, and it waits in its turn.
+    // A user stops one; its money goes to the next, and it waits in its turn.
     town.activate("b", false).await;
     let evicted = |workload: &Value| !is_true(workload, "Admitted");
     town.wait("b", "it is evicted", evicted).await;

@@ -113,7 +113,7 @@ struct Kubelet {
 
 impl Kubelet {
     async fn tick(&mut self) {
-        // The next tick tries again.
+        // The next tick will retry.
         let Ok(pods) = self.api.list(&ListParams::default()).await else {
             return;
         };

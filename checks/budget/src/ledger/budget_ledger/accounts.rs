@@ -132,7 +132,7 @@ impl BudgetLedger {
         }
     }
 
-    /// All that is committed, whoever pays.
+    /// All that is committed, for all payers.
     fn claims(&self) -> impl Iterator<Item = &Commitment> {
         let live = self.live.values().flat_map(ActiveRun::claims);
         live.chain(&self.ended)
@@ -174,7 +174,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Where `account` stands in `period`. Looks at every commitment.
+    /// Where `account` stands in `period`. Reads every commitment.
     pub fn balance(&self, account: &Account, period: Period, now: Timestamp) -> Balance {
         let members = self.members(account);
         let claims = self.claims();

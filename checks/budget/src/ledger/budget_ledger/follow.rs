@@ -126,8 +126,8 @@ impl BudgetLedger {
         }
     }
 
-    /// A run has been stopped: it was evicted or deleted. At `at` its pods had been told so, and
-    /// they spend until they have terminated.
+    /// A run has been stopped: it was evicted or deleted. At `at` its pods had the signal to stop,
+    /// and they spend until they have terminated.
     pub fn stop(&mut self, uid: &Uid, at: i64) {
         if let Some(live) = self.forget(uid) {
             let terminated = at + i64::from(live.claim.grace);
@@ -136,7 +136,7 @@ impl BudgetLedger {
     }
 
     /// Whether `uid` ran until now while a growth had replaced it, and its pods did not become those
-    /// of another Workload: an eviction of the growth has told them to stop.
+    /// of another Workload: an eviction of the growth has stopped them.
     pub(in crate::ledger) fn is_stopped_with_its_growth(&self, uid: &Uid) -> bool {
         let runs = |live: &ActiveRun| matches!(live.claim.state, CommitmentState::Running(_));
         let Some(live) = self
@@ -223,7 +223,7 @@ impl BudgetLedger {
             .map(|(uid, live)| (uid, live.since))
     }
 
-    /// Forgets what is [parked](Self::suspended).
+    /// Removes what is [parked](Self::suspended).
     pub fn drop_suspended(&mut self, uid: &Uid) {
         if self
             .live

@@ -23,7 +23,7 @@ pub(crate) use listed::Listed;
 pub(crate) use pending::AllocationPass;
 pub(super) use pending::{LastMessage, PendingRun};
 
-/// Everything that one Budget's decisions rest on. No clock, no client: every method is told the
+/// Everything that one Budget's decisions rest on. No clock, no client: every method receives the
 /// time.
 #[derive(Clone, Debug)]
 pub struct BudgetLedger {
@@ -41,7 +41,7 @@ pub struct BudgetLedger {
     pub(super) namespaces: Listed<BTreeMap<String, BTreeMap<String, String>>>,
     /// Why the source gives no answer.
     pub(super) problem: Option<String>,
-    /// When somebody last gave quota of a ClusterQueue back.
+    /// When a held run last released quota of a ClusterQueue.
     pub(super) last_yield: BTreeMap<String, i64>,
     /// When held runs of a ClusterQueue were last asked whether they do.
     pub(super) asked_to_yield: BTreeMap<String, i64>,
@@ -72,7 +72,7 @@ pub(super) struct ActiveRun {
     pub(super) base: Option<Box<Commitment>>,
 }
 
-/// Whether Kueue may start a run without asking again.
+/// Whether Kueue may start a run without another evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Approval {
     /// It has to ask.

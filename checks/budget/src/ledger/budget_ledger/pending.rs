@@ -14,7 +14,7 @@ use crate::resource::Quota;
 #[derive(Clone, Debug)]
 pub(in crate::ledger) struct PendingRun {
     pub(in crate::ledger) run: Run,
-    /// What it was last told.
+    /// Its last message.
     pub(in crate::ledger) last_message: Option<LastMessage>,
 }
 
@@ -27,8 +27,8 @@ impl PendingRun {
     }
 }
 
-/// What a held run was told. It is told the same until that is no longer true: a message that was
-/// lost on its way is told again, and several checks say the same.
+/// The message of a held run. It stays the same until it is no longer true: a message that was
+/// lost is returned again, and several checks return the same.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::ledger) struct LastMessage {
     pub(in crate::ledger) reason: HoldReason,
@@ -44,10 +44,10 @@ pub(crate) struct AllocationPass {
     pub(crate) outdated_messages: Vec<Uid>,
 }
 
-/// A message with numbers is told again only after this, and when they have moved by a tenth of the
-/// limit.
+/// A message with numbers is returned again only after this, and when they have moved by a tenth of
+/// the limit.
 const MESSAGE_INTERVAL: i64 = 600;
-/// How many seconds pass before held runs are asked again whether they give their quota back.
+/// How many seconds pass before it is evaluated again whether held runs release their quota.
 const RECHECK: i64 = 30;
 /// After how many seconds a word that was given and is not shown is asked about again.
 const OVERDUE: i64 = 30;
@@ -61,7 +61,7 @@ impl BudgetLedger {
             .map(|(uid, _)| uid)
     }
 
-    /// When the held run `uid` was last told something new.
+    /// When the held run `uid` last had a new message.
     pub(crate) fn message_changed_at(&self, uid: &Uid) -> Option<i64> {
         self.held
             .get(uid)?
@@ -75,7 +75,7 @@ impl BudgetLedger {
         self.unpriced.iter()
     }
 
-    /// Forgets that a run waits: it was told something else.
+    /// Removes a run from the pending runs: it has another verdict.
     pub(in crate::ledger) fn no_longer_held(&mut self, uid: &Uid) {
         self.held.remove(uid);
     }
@@ -99,7 +99,7 @@ impl BudgetLedger {
     }
 
     /// Walks the held runs once, in the order of the Budget: gives money to those that it suffices
-    /// for, and says who is to be told something else.
+    /// for, and returns the runs whose message changes.
     pub(crate) fn allocate(&mut self, now: Timestamp) -> AllocationPass {
         let mut order: Vec<(i32, i64, Uid)> = self
             .held
@@ -131,7 +131,7 @@ impl BudgetLedger {
         walked
     }
 
-    /// Whether `reason` differs so much from what `held` was told that it is told again.
+    /// Whether `reason` differs so much from the message of `held` that it is returned again.
     pub(in crate::ledger) fn is_untrue(
         held: &PendingRun,
         reason: &HoldReason,
@@ -177,7 +177,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Runs that were given money a while ago and whose word is not on the cluster.
+    /// Runs that were approved some time ago and whose verdict is not on the cluster.
     pub(crate) fn overdue_approvals(&self, now: Timestamp) -> impl Iterator<Item = &Uid> {
         let late = move |live: &ActiveRun| match live.claim.state {
             CommitmentState::Approved(given) => {
@@ -191,8 +191,8 @@ impl BudgetLedger {
             .map(|(uid, _)| uid)
     }
 
-    /// Whether the held run `uid` may give its quota in `queue` back now; then nobody else may for
-    /// a while, which doubles with each `attempt`.
+    /// Whether the held run `uid` may release its quota in `queue` now; then no other may for an
+    /// interval that doubles with each `attempt`.
     pub fn try_yield(&mut self, uid: &Uid, queue: &str, attempt: u32, now: Timestamp) -> bool {
         let Some(held) = self.held.get(uid) else {
             return false;

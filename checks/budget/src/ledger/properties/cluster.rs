@@ -36,7 +36,7 @@ impl World<'_> {
         let befalls = |since: i64, world: &Self| {
             let happens = |after: i64| !world.mishaps[job] && now >= since + after * STEP;
             let (_, injected) = plan.injected.filter(|(after, _)| happens(*after))?;
-            // What a growth has replaced is stopped by nobody but the growth. Without that one, and
+            // What a growth has replaced is stopped only by the growth. Without that one, and
             // without its own Workload, no object says that its pods run.
             let base = plan.grows.filter(|_| world.is_growth(job));
             let last = base.is_some_and(|base| world.deleted[base]);
@@ -185,7 +185,7 @@ impl World<'_> {
         }
     }
 
-    /// The growth loses its quota, with which the pods of the job have been told to stop. It waits
+    /// The growth loses its quota, with which the pods of the job have been stopped. It waits
     /// for quota as a whole.
     fn evict_growth(&mut self, job: usize) {
         if let Some(base) = self.plan.jobs[job].grows {
@@ -252,7 +252,7 @@ impl World<'_> {
         }
     }
 
-    /// Its pods are told to stop, and do so within their grace. Nobody is told when.
+    /// Its pods receive the signal to stop, and do so within their grace. No event reports when.
     fn terminate(&mut self, job: usize) {
         let grace = self.plan.jobs[job].grace;
         let until = self.now + self.random.below(grace + 1) * STEP;

@@ -137,8 +137,8 @@ impl World<'_> {
                 .insert(name.clone(), Amount::millionths(spent + 1));
         }
         match fault {
-            // Less than it said before; to a process that never heard it say more, that can't be
-            // told from the truth.
+            // Less than it said before; for a process that never received more, that can't be
+            // distinguished from the truth.
             Some(Fault::Less) => {
                 for (name, spent) in &mut observation.spent {
                     let known = self.leader.book.spend.spent(name, period).in_millionths();
@@ -267,7 +267,7 @@ impl World<'_> {
         {
             self.approved(job, since);
         } else {
-            // Asked again: it was given money, and keeps it.
+            // Evaluated again: it was approved, and stays approved.
             if let Some(run) = self.run(job).filter(|run| run.state == RunState::Evaluated) {
                 let decision = self.leader.book.decide(&run, time(self.now));
                 assert!(
@@ -296,7 +296,7 @@ impl World<'_> {
         self.tell_run(job);
     }
 
-    /// Walking again changes nothing and tells nobody anything.
+    /// Another allocation pass changes nothing and returns no message.
     fn quiet(&mut self, now: Timestamp) {
         // Who waits behind whom may take two rounds to settle.
         for _ in 0..2 {

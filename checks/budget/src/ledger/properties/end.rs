@@ -50,8 +50,8 @@ impl World<'_> {
                 fresh.balance(&account, period, now),
                 self.leader.book.balance(&account, period, now),
             );
-            // Only who has seen a run knows of its pods that terminate or whose Workload is gone, and
-            // since when a variant may have been running.
+            // Only a process that has observed a run has the pods of it that terminate or whose
+            // Workload is gone, and since when a variant may have been running.
             let jobs = &self.plan.jobs;
             let knows_more = self.deleted.contains(&true)
                 || jobs

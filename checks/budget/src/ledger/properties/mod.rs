@@ -1,6 +1,6 @@
 //! Random histories: whatever happens in whatever order, the limit holds.
 //!
-//! A history is a plan made from a seed: jobs that cost at most their estimate, and mishaps. A plan
+//! A history is a plan made from a seed: jobs that cost at most their estimate, and faults. A plan
 //! that fails is made smaller before it is shown.
 
 mod cluster;
@@ -41,7 +41,7 @@ pub(super) enum Mutant {
     NoTombstones,
     /// A new process does not wait until the watermark has passed its start.
     NoWait,
-    /// A run counts as over when it is told to stop.
+    /// A run counts as over when its pods get the signal to stop.
     OverWhenEvicted,
     /// The last figure counts, not the highest.
     LastFigure,
@@ -96,7 +96,7 @@ enum Phase {
     Over,
 }
 
-/// What a process is told.
+/// What a process observes.
 #[derive(Clone, Debug)]
 enum Event {
     Seen(Run),
@@ -132,7 +132,7 @@ pub(super) struct World<'a> {
     bills: Vec<[i128; NAMES.len()]>,
     uids: Vec<Uid>,
     names: [Arc<str>; NAMES.len()],
-    /// When to look closely: what must hold after each step is looked at after one in eight.
+    /// When to check invariants: those of each step are checked after one step in eight.
     looks: Random,
     leader: Process,
     standby: Process,

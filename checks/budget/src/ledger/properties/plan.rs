@@ -49,7 +49,7 @@ pub(super) struct Job {
     pub(super) shrinks: Option<(i64, u32)>,
     /// How many steps after it has quota the Workload that it grows is deleted.
     pub(super) retention: Option<i64>,
-    /// How long its pods may go on once they are told to stop, in steps.
+    /// How long its pods may go on after the signal to stop, in steps.
     pub(super) grace: i64,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum Injected {
 /// Something that happens to the controller or the source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fault {
-    /// The leader dies, and a process that knows nothing takes over.
+    /// The leader dies, and a process without any data takes over.
     Crash,
     /// The standby takes over.
     Failover,
@@ -122,7 +122,7 @@ impl Plan {
         if jobs.iter().any(|job| job.variant_of.is_some()) {
             faults.retain(|(_, fault)| !matches!(fault, Fault::Clock(_)));
         }
-        // A process that begins knows nothing of pods that terminate, until the source does.
+        // A process that starts has no record of pods that terminate, until the source does.
         let begun = |(_, fault): &&(i64, Fault)| matches!(fault, Fault::Crash | Fault::Failover);
         if faults.iter().filter(begun).count() == 0 {
             for job in &mut jobs {

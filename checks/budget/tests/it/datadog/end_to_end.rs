@@ -15,7 +15,7 @@ async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
         return;
     };
     let rotated = ("canary-api-new", "canary-application-new");
-    // At first it knows other keys than the program.
+    // At first it accepts other keys than the program has.
     let service = Datadog::start(rotated.0, rotated.1).await;
     let now = Clock::system().now().as_second();
     let namespace = format!("kube_namespace:{}", stage.namespace);
@@ -26,7 +26,7 @@ async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
     let (name, keys) = (unique("budget"), Keys::new());
     let kubeconfig = install(&stage, &name).await;
     // Nothing has run before, so its Workloads can be trusted: else the test would wait until
-    // Datadog knows the time since which the program watches.
+    // Datadog has data of the time since which the program watches.
     let spec = json!({
         "unit": "USD", "period": {"every": "20d", "anchor": "2026-01-01T00:00:00Z"}, "takeover": "TrustWorkloads",
         "source": {"datadog": {

@@ -1,4 +1,4 @@
-//! The source Datadog over real HTTP, against a strict stand-in. Nobody has tried it on the live
+//! The source Datadog over real HTTP, against a strict stand-in. It has not been run on the live
 //! service.
 
 mod end_to_end;
@@ -60,7 +60,7 @@ impl Keys {
     }
 }
 
-/// A service that knows a week of spending, and the source that asks it.
+/// A service with a week of spending, and the source that asks it.
 struct Trial {
     service: Datadog,
     keys: Keys,
@@ -186,7 +186,7 @@ async fn what_is_known_ends_where_the_newest_values_begin() {
         time(now - 1200),
         "a bucket whose end lies in the future says nothing about its end"
     );
-    // And dead, in the end: what it knows is not taken for all.
+    // And dead, in the end: its data is not taken for complete.
     let error = trial.ask(now + 7 * 3600).await.unwrap_err();
     assert_eq!(error.reason(), "NotMeasured", "{error}");
     // Before there can be anything nothing is asked.

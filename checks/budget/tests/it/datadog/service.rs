@@ -400,8 +400,7 @@ impl Inside {
                 .or_default()
                 .push(*value);
         }
-        // Rolled up by the mean, if nobody says otherwise: this is what a query for money must not
-        // forget.
+        // Rolled up by the mean by default: a query for money must set the sum.
         let sums = query.rollup.as_ref().is_some_and(|(how, _)| how == "sum");
         let rolled = |values: &Vec<f64>| {
             let sum: f64 = values.iter().sum();

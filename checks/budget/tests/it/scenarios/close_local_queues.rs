@@ -70,7 +70,7 @@ fn a_queue_in_which_nothing_fits_is_closed_until_there_is_money() {
         cluster.submit(Job::new("b"));
         expect_stopped(cluster, (true, true)).await;
         cluster.expect_without_quota("b").await;
-        // A process that begins anew knows neither money nor Budgets at first, and opens nothing.
+        // A restarted process has neither spending nor Budgets at first, and opens nothing.
         cluster.crash(0);
         cluster.advance(Duration::from_secs(300)).await;
         assert_eq!((stopped(cluster), turns(cluster)), ((true, true), 1));
@@ -110,7 +110,7 @@ fn a_queue_that_somebody_else_has_stopped_is_left_alone() {
         cluster.complete("a");
         cluster.advance(Duration::from_secs(300)).await;
         assert_eq!(stopped(cluster), (true, false), "it is not opened either");
-        // Somebody takes over what we closed: what he says stays.
+        // A user takes over a queue that the check closed: the user's value stays.
         cluster.merge(&queue(), &json!({"spec": {"stopPolicy": "None"}}));
         cluster.expect_admitted("b").await;
         cluster.submit(Job::new("c"));

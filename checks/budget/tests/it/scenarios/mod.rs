@@ -85,7 +85,7 @@ fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)
     let points = || without.points.iter().enumerate();
     let spread = points().map(|(number, point)| (point, possible(point)[number % 5]));
     let step = without.points.len().div_ceil(RUNS).max(1);
-    // An answer that is lost on its way is what most goes wrong with.
+    // A lost response is the most frequent cause of failures.
     let answers =
         points().filter(|(_, point)| point.what.ends_with("workloads/status") && !point.event);
     let answers = answers

@@ -16,7 +16,7 @@ use super::*;
 /// How often each Budget's source was asked.
 type Asked = Arc<Mutex<BTreeMap<String, usize>>>;
 
-/// A source that counts questions, and knows that nothing is spent.
+/// A source that counts questions, and reports that nothing is spent.
 struct Counting {
     budget: String,
     asked: Asked,

@@ -1,5 +1,5 @@
-//! `onExhausted.quota: Yield`: a job that waits for money gives its quota back while somebody waits
-//! for quota.
+//! `onExhausted.quota: Yield`: a job that waits for money releases its quota while another job
+//! waits for quota.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn quota_that_waits_for_money_goes_to_who_can_use_it() {
         cluster.submit(Job::new("b"));
         cluster.expect_message("b", "needs about 1.00 USD").await;
         cluster.submit(Job::new("c").namespace("rich"));
-        // Nobody is said to wait: idle quota harms nobody.
+        // No job is said to wait: idle quota harms no other job.
         cluster.advance(Duration::from_secs(600)).await;
         assert_eq!(cluster.state("b"), Some(CheckState::Pending));
         assert!(!cluster.condition("rich/c", "QuotaReserved"));

@@ -12,7 +12,7 @@ use super::{API_VERSION, GROUP, code};
 /// How often a missing definition is looked for.
 const POLL: Duration = Duration::from_secs(30);
 
-/// Classes that Cluster Autoscaler knows, and the older name of one.
+/// Classes that Cluster Autoscaler handles, and the older name of one.
 const KNOWN: [&str; 3] = [
     "check-capacity.autoscaling.x-k8s.io",
     "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
@@ -91,7 +91,7 @@ async fn get<T: serde::de::DeserializeOwned>(
     client.request(request).await
 }
 
-/// Whether somebody may answer `class`. Autoscalers ignore an unknown class without a word;
+/// Whether an autoscaler may handle `class`. Autoscalers ignore an unknown class silently;
 /// `answered` says that one has been answered.
 pub(super) fn known(class: &str, answered: bool) -> Result<(), Inactive> {
     let reserved = RESERVED.iter().any(|domain| class.ends_with(domain));

@@ -44,7 +44,7 @@ impl std::fmt::Debug for ProvisioningRequests {
 }
 
 impl ProvisioningRequests {
-    /// Those on the cluster of `client`, as `index` knows them.
+    /// Those on the cluster of `client`, as stored in `index`.
     pub fn new(client: Client, index: Arc<Index>) -> Self {
         Self { client, index }
     }

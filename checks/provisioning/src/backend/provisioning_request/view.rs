@@ -57,7 +57,7 @@ const NO_CAPACITY: [&str; 8] = [
 ];
 
 /// UID and name of the Workload for which a request was made. On one of Kueue's own check, or of
-/// nobody's, that is the owner.
+/// no check, that is the owner.
 fn workload(metadata: &ObjectMeta) -> Option<(Uid, &str)> {
     let annotations = metadata.annotations.as_ref();
     let written = annotations.and_then(|annotations| {

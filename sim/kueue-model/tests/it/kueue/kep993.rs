@@ -1,4 +1,4 @@
-//! KEP-993: when others have to make room, and what is looked at again before admission.
+//! KEP-993: when others have to make room, and what is evaluated again before admission.
 
 use kueue_check_kueue_model::kueue::{KueueVersion, kep993_definitions};
 use serde_json::{Value, json};

@@ -137,7 +137,7 @@ fn each_workload_costs_the_same_however_many_there_are() {
         few.writes < 20.0 && many.writes < 20.0,
         "writes for each Workload"
     );
-    // Eight times as many: what looks at all others for each would take eight times as long for
+    // Eight times as many: code that reads all others for each would take eight times as long for
     // each.
     assert!(many.took < few.took * 2, "{few:?} grows to {many:?}");
 }
