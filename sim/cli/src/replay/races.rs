@@ -12,8 +12,8 @@ const STEPS_BETWEEN: u64 = 12;
 /// ends is before or after that.
 const SHIFTS: [i64; 2] = [-300, 300];
 
-/// Each set of the first three Workloads that some but not all of them belong to.
-const SOME_MISS: [u8; 6] = [1, 2, 3, 4, 5, 6];
+/// Which Workloads of a ClusterQueue miss its stop: all, and each smaller set of the first three.
+const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
 
 /// One outcome of races whose outcome varies.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,15 +47,13 @@ impl Replay {
                 ..RaceOutcome::default()
             })
             .collect();
-        all.extend(SOME_MISS.map(|misses_stop| RaceOutcome {
-            misses_stop,
-            ..RaceOutcome::default()
-        }));
-        all.push(RaceOutcome {
-            misses_stop: u8::MAX,
-            nameless: true,
-            ..RaceOutcome::default()
-        });
+        for nameless in [false, true] {
+            all.extend(MISSES.map(|misses_stop| RaceOutcome {
+                misses_stop,
+                nameless,
+                ..RaceOutcome::default()
+            }));
+        }
         if self.trace.is_hasty() {
             let steps = (0..=STEPS_BETWEEN).map(Some).chain([None]);
             for steps_between in steps {
