@@ -15,14 +15,18 @@ const SHIFTS: [i64; 2] = [-300, 300];
 /// Which Workloads of a ClusterQueue miss its stop: all, and each smaller set of the first three.
 const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
 
+const SLOW: u8 = 1;
+const QUICK: u8 = 2;
+const HASTY: u8 = 4;
+const NAMELESS: u8 = 8;
+
 /// One outcome of races whose outcome varies.
 #[derive(Clone, Copy, Debug, Default)]
 struct RaceOutcome {
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
-    /// [`KueueVersion::nameless_queue`].
-    nameless: bool,
-    /// One for each of the other switches of [`KueueVersion`] that are races.
+    /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`] and
+    /// [`NAMELESS`].
     bits: u8,
     reversed: bool,
     steps_between: Option<u64>,
@@ -32,33 +36,32 @@ struct RaceOutcome {
 impl Replay {
     /// The same with each other outcome of Kueue's races.
     pub(super) fn other_outcomes(&self) -> Vec<Self> {
-        let switches = if self.version.concurrent_admission {
-            8
+        let hasty = if self.version.concurrent_admission {
+            HASTY
         } else {
-            4
+            0
         };
-        let mut all: Vec<RaceOutcome> = [0, u8::MAX]
+        let of_all = [0, u8::MAX].into_iter().flat_map(|misses_stop| {
+            (0..=SLOW | QUICK | hasty).map(move |bits| (misses_stop, bits))
+        });
+        let of_some = [0, NAMELESS]
             .into_iter()
-            .flat_map(|misses_stop| (0..switches).map(move |bits| (misses_stop, bits)))
+            .flat_map(|bits| MISSES.map(|misses_stop| (misses_stop, bits)));
+        // The first of each is played already.
+        let mut all: Vec<RaceOutcome> = of_all
             .skip(1)
+            .chain(of_some.skip(1))
             .map(|(misses_stop, bits)| RaceOutcome {
                 misses_stop,
                 bits,
                 ..RaceOutcome::default()
             })
             .collect();
-        for nameless in [false, true] {
-            all.extend(MISSES.map(|misses_stop| RaceOutcome {
-                misses_stop,
-                nameless,
-                ..RaceOutcome::default()
-            }));
-        }
         if self.trace.is_hasty() {
             let steps = (0..=STEPS_BETWEEN).map(Some).chain([None]);
             for steps_between in steps {
                 for reversed in [false, true] {
-                    all.extend([0, 2].map(|bits| RaceOutcome {
+                    all.extend([0, QUICK].map(|bits| RaceOutcome {
                         bits,
                         reversed,
                         steps_between,
@@ -69,7 +72,7 @@ impl Replay {
         }
         if self.trace.has_timers() {
             for shift in SHIFTS {
-                all.extend([0, 2].map(|bits| RaceOutcome {
+                all.extend([0, QUICK].map(|bits| RaceOutcome {
                     bits,
                     shift: SignedDuration::from_millis(shift),
                     ..RaceOutcome::default()
@@ -85,7 +88,6 @@ impl Replay {
         let known = self.version;
         let RaceOutcome {
             misses_stop,
-            nameless,
             bits,
             reversed,
             steps_between,
@@ -96,10 +98,10 @@ impl Replay {
             kinds: self.kinds.clone(),
             version: KueueVersion {
                 misses_stop: misses_stop ^ known.misses_stop,
-                slow_scheduler: (bits & 1 != 0) ^ known.slow_scheduler,
-                quick_scheduler: (bits & 2 != 0) ^ known.quick_scheduler,
-                nameless_queue: nameless ^ known.nameless_queue,
-                hasty_variants: (bits & 4 != 0) ^ known.hasty_variants,
+                slow_scheduler: (bits & SLOW != 0) ^ known.slow_scheduler,
+                quick_scheduler: (bits & QUICK != 0) ^ known.quick_scheduler,
+                nameless_queue: (bits & NAMELESS != 0) ^ known.nameless_queue,
+                hasty_variants: (bits & HASTY != 0) ^ known.hasty_variants,
                 reversed_ties: reversed ^ known.reversed_ties,
                 ..known
             },

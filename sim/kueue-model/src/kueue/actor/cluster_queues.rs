@@ -109,9 +109,10 @@ impl Kueue {
                 // just been told that it is going (measured on 0.19.2). Either may be the other way.
                 let active = gone.status.conditions.get("Active");
                 let lingered = active.is_some_and(|active| active.reason == "Terminating");
+                let missed = self.misses_stop(&gone.metadata.name);
                 for key in self.cache.workloads_of(&gone.metadata.name) {
                     self.place(&key);
-                    if lingered == self.misses_stop(&gone.metadata.name, &key) {
+                    if lingered == missed.contains(&key) {
                         self.enqueue(Task::Workload(key));
                     }
                 }
@@ -150,7 +151,7 @@ impl Kueue {
             self.enqueue_named_by(named);
         }
         if going && self.is_empty(&name) {
-            self.enqueue_workloads(&name);
+            self.enqueue_workloads(&name, &BTreeSet::new());
         }
         self.enqueue(Task::ClusterQueue(name.clone()));
         if old.is_none() {
@@ -165,18 +166,14 @@ impl Kueue {
                 || old.spec.stop_policy != new.spec.stop_policy
         });
         let stops = old.is_some() && new.spec.stop_policy != StopPolicy::None;
-        if wakes && stops && self.version.misses_stop != 0 {
-            self.enqueue_local_queues(&name);
-            for key in self.cache.workloads_of(&name) {
+        if wakes {
+            let mut missed = BTreeSet::new();
+            if stops {
+                missed = self.misses_stop(&name);
                 // Of one with quota, also one that is not active, the ClusterQueue itself is read.
-                let known = self.cache.workloads.get(&key);
-                if known.is_some_and(|w| w.workload.has_quota()) || !self.misses_stop(&name, &key) {
-                    self.place(&key);
-                    self.enqueue(Task::Workload(key));
-                }
+                missed.retain(|key| !self.cache.workloads[key].workload.has_quota());
             }
-        } else if wakes {
-            self.enqueue_workloads(&name);
+            self.enqueue_workloads(&name, &missed);
         } else {
             self.enqueue_local_queues(&name);
         }
@@ -192,19 +189,28 @@ impl Kueue {
         }
     }
 
-    /// Whether this Workload is reconciled before the cache knows what became of its queue.
-    pub(super) fn misses_stop(&self, cluster_queue: &str, key: &str) -> bool {
-        let arrival = |key: &str| self.cache.workloads.get(key).map(|known| known.arrival);
-        let keys = self.cache.workloads_of(cluster_queue);
-        let before = keys.iter().filter(|k| arrival(k) < arrival(key)).count();
-        self.version.misses_stop >> before.min(7) & 1 == 1
+    /// The Workloads that are reconciled before the cache knows what became of their queue.
+    pub(super) fn misses_stop(&self, cluster_queue: &str) -> BTreeSet<String> {
+        let bits = self.version.misses_stop;
+        if bits == 0 {
+            return BTreeSet::new();
+        }
+        let mut keys = self.cache.workloads_of(cluster_queue);
+        keys.sort_by_key(|key| self.cache.workloads[key].arrival);
+        let keys = keys.into_iter().enumerate();
+        keys.filter(|(nth, _)| bits >> nth.min(&7) & 1 == 1)
+            .map(|(_, key)| key)
+            .collect()
     }
 
-    fn enqueue_workloads(&mut self, cluster_queue: &str) {
+    /// All Workloads of a ClusterQueue but those that `missed` its change.
+    fn enqueue_workloads(&mut self, cluster_queue: &str, missed: &BTreeSet<String>) {
         self.enqueue_local_queues(cluster_queue);
         for key in self.cache.workloads_of(cluster_queue) {
-            self.place(&key);
-            self.enqueue(Task::Workload(key));
+            if !missed.contains(&key) {
+                self.place(&key);
+                self.enqueue(Task::Workload(key));
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! LocalQueues: the condition Active, and who is woken by their changes.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::cache::Change;
@@ -33,9 +35,14 @@ impl Kueue {
         let workloads: Vec<String> = workloads.into_iter().flatten().cloned().collect();
         let late = !gone && old.is_none() && is_open(queue);
         let cluster_queue = queue.spec.cluster_queue.clone();
+        let missed = if late {
+            self.misses_stop(&cluster_queue)
+        } else {
+            BTreeSet::new()
+        };
         for workload in workloads {
             self.place_as(&workload, started);
-            if late && self.misses_stop(&cluster_queue, &workload) {
+            if missed.contains(&workload) {
                 self.miss_queue(&workload, &cluster_queue);
             }
             self.enqueue(Task::Workload(workload));
