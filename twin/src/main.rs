@@ -10,13 +10,18 @@ mod record;
 mod stage;
 mod summary;
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use futures::{StreamExt, stream};
+use kueue_check::Clock;
+use kueue_check_sim_cli::record::{RecordError, Recorder};
 use kueue_check_sim_cli::replay::{Difference, ReplayError};
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::compare::{between, differences};
@@ -57,7 +62,18 @@ struct Arguments {
     /// Where traces are written.
     #[arg(long, default_value = "target/twin")]
     out: PathBuf,
+    /// Also records all histories as one trace there, as `kueue-check-sim record` does it on a
+    /// cluster of which it sees nothing but the objects.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 }
+
+/// Of the whole run: until it is over.
+const RECORDER: Recorder = Recorder {
+    seconds: u64::MAX / 1_000_000,
+    limit: usize::MAX,
+    requests: NonZeroU32::MAX,
+};
 
 /// Why the comparison could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +84,12 @@ enum Failure {
     /// The model.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The recording of the whole run.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The same.
+    #[error("the recording has ended: {0}")]
+    Recording(#[from] std::io::Error),
     /// A trace could not be written.
     #[error("cannot write {path}: {source}")]
     Write {
@@ -106,6 +128,14 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let began = Instant::now();
     let numbers = arguments.first..arguments.first + arguments.histories;
     let histories = numbers.map(|number| generate::history(arguments.seed, number, scope));
+    let end = Arc::new(Notify::new());
+    let recording = arguments.record.as_ref().map(|_| {
+        let (client, end) = (stage.client(), Arc::clone(&end));
+        tokio::spawn(async move {
+            let clock = Clock::system();
+            RECORDER.record(client, &clock, end.notified()).await
+        })
+    });
     let mut playing = stream::iter(histories)
         .map(|history| play(&stage, history))
         .buffer_unordered(arguments.side_by_side);
@@ -122,6 +152,16 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     }
     drop(playing);
     let took = began.elapsed();
+    if let (Some(path), Some(recording)) = (&arguments.record, recording) {
+        end.notify_one();
+        let trace = recording.await.map_err(std::io::Error::other)??;
+        write_trace(path, &trace)?;
+        let differences = differences(&trace).await?;
+        for difference in &differences {
+            println!("{difference}");
+        }
+        println!("{}: {} differences", path.display(), differences.len());
+    }
     for played in differing {
         let outcome = judge(arguments, &stage, &played).await?;
         summary.count(&played.history, outcome);
@@ -203,8 +243,15 @@ fn print(played: &Played) {
 
 fn write(folder: &Path, played: &Played) -> Result<(), Failure> {
     let path = folder.join(format!("{}.json", played.history.name));
-    let text = format!("{:#}\n", played.trace);
+    write_trace(&path, &played.trace)
+}
+
+fn write_trace(path: &Path, trace: &Value) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(&path, text))
-        .map_err(|source| Failure::Write { path, source })
+        .and_then(|()| std::fs::write(path, format!("{trace:#}\n")))
+        .map_err(|source| Failure::Write {
+            path: path.to_owned(),
+            source,
+        })
 }

@@ -179,6 +179,11 @@ impl Stage {
         (mark, receiver)
     }
 
+    /// A client of the API server.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// Sends a request as it is.
     pub(crate) async fn send(&self, request: &Request) -> Result<Answer, StageError> {
         let body = if request.body.is_null() {

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
 
 pub mod demo;
+pub mod record;
 pub mod replay;

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use kueue_check::Clock;
 use kueue_check_sim::apiserver::CompiledDefinitions;
 use kueue_check_sim::explore::Progress;
 use kueue_check_sim::scenarios::{self, Scenario};
 use kueue_check_sim::{Exploration, definitions};
 use kueue_check_sim_cli::demo::Demo;
+use kueue_check_sim_cli::record::{RecordError, Recorder};
 use kueue_check_sim_cli::replay;
 
 /// A simulated cluster for Kueue admission checks.
@@ -33,6 +35,14 @@ enum Command {
         /// Trace files, and directories of them.
         #[arg(required = true)]
         traces: Vec<PathBuf>,
+    },
+    /// Records what happens on a cluster as a trace, under other names: lists and watches only.
+    Record {
+        #[command(flatten)]
+        recorder: Recorder,
+        /// Where the trace is written.
+        #[arg(long, value_name = "FILE", default_value = "trace.json")]
+        out: PathBuf,
     },
     /// Runs a scenario with each single fault at each point, and prints what fails and how to see
     /// it again.
@@ -72,6 +82,13 @@ fn main() -> ExitCode {
             first,
             traces,
         } => replay_all(&crds, &traces, first),
+        Command::Record { recorder, out } => match record(&recorder, &out) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                eprintln!("{failure}");
+                ExitCode::FAILURE
+            }
+        },
         Command::Explore {
             scenario: Some(name),
             ..
@@ -170,6 +187,47 @@ fn serve(name: &str, mut demo: Demo) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Why there is no recording.
+#[derive(Debug, thiserror::Error)]
+enum RecordFailure {
+    /// The cluster.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The runtime, or the file.
+    #[error("{what}: {source}")]
+    Io {
+        what: String,
+        source: std::io::Error,
+    },
+}
+
+fn record(recorder: &Recorder, out: &Path) -> Result<(), RecordFailure> {
+    let io = |what: &str| {
+        let what = what.to_owned();
+        |source| RecordFailure::Io { what, source }
+    };
+    let file = out.display().to_string();
+    // That it can be written is known before anything is recorded.
+    std::fs::write(out, "").map_err(io(&file))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(io("the runtime"))?;
+    let seconds = recorder.seconds;
+    let trace = runtime.block_on(async {
+        let client = recorder.client().await?;
+        eprintln!("recording for {seconds} s, or until Ctrl-C");
+        let interrupt = async { drop(tokio::signal::ctrl_c().await) };
+        recorder.record(client, &Clock::system(), interrupt).await
+    })?;
+    let steps = trace["steps"].as_array().map_or(0, Vec::len);
+    let objects = trace["objects"].as_array().map_or(0, Vec::len);
+    std::fs::write(out, format!("{trace:#}\n")).map_err(io(&file))?;
+    println!("{file}: {objects} objects at the beginning, {steps} requests since");
+    println!("to play it: kueue-check-sim replay {file}");
+    Ok(())
 }
 
 fn replay_all(crds: &[PathBuf], traces: &[PathBuf], first: bool) -> ExitCode {

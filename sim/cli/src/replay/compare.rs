@@ -8,7 +8,7 @@ use super::events::{Events, close_steps, event_difference, forgive_jitter, tell}
 use super::family::{without_nodes, without_who_replaced};
 use super::names::{has_generated_name, normal};
 use super::play::ReplayResult;
-use super::project::{Form, comparable, kind_of, project};
+use super::project::{Form, comparable, is_compared, kind_of, project, state_of};
 use super::trace::{Step, Trace};
 use super::{Difference, IgnoreRule};
 use kueue_check_sim::apiserver::ChangeVerb;
@@ -74,8 +74,13 @@ fn in_states_and_events(
         .filter(|(kind, _)| kinds.contains(kind.as_str()))
     {
         let none = Vec::new();
-        let then = states(&in_runs(recorded.get(object).unwrap_or(&none), &runs));
+        let mut then = states(&in_runs(recorded.get(object).unwrap_or(&none), &runs));
         let now = states(&in_runs(simulated.get(object).unwrap_or(&none), &runs));
+        if trace.has_at_first(object) {
+            // Kueue was about to change it when the recording began.
+            let reached = then.iter().position(|state| now.first() == Some(state));
+            then.drain(..reached.unwrap_or_default());
+        }
         differences.extend(first_difference(
             &format!("{}/{}", object.0, object.1),
             &then,
@@ -178,6 +183,17 @@ fn recorded(trace: &Trace) -> (States, Events) {
     let mut states = States::new();
     let mut events = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
+    for object in &trace.objects {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = text(&object["kind"]);
+        let name = normal(&text(&object["metadata"]["name"]), names);
+        known.insert(format!("{kind}/{name}"));
+        if is_compared(&kind) {
+            let state = normal_value(&state_of(&kind, object, form_of(trace)), names);
+            let state = without_who_replaced(without_nodes(&kind, state));
+            states.insert((kind, name), vec![(0, state)]);
+        }
+    }
     let mut told = BTreeSet::new();
     for (at, step) in trace.steps.iter().enumerate() {
         let mut of_step = BTreeMap::new();
@@ -212,11 +228,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
 }
 
 fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
-    let form = if trace.is_of_families() {
-        Form::Families
-    } else {
-        Form::Plain
-    };
+    let form = form_of(trace);
     let steps = trace.steps.len();
     let mut states = States::new();
     let mut events: Events = vec![BTreeMap::new(); steps];
@@ -250,6 +262,14 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
         states.entry(key).or_default().push((step, state));
     }
     (states, events)
+}
+
+fn form_of(trace: &Trace) -> Form {
+    if trace.is_of_families() {
+        Form::Families
+    } else {
+        Form::Plain
+    }
 }
 
 fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
@@ -290,7 +310,23 @@ fn states(all: &[(usize, Value)]) -> Vec<Value> {
         }
     }
     states.dedup();
+    without_last_finalizer(&mut states);
     without_flapping(states)
+}
+
+/// Whether an object is deleted or Kueue takes its finalizer off first varies, where both are about
+/// to be done.
+fn without_last_finalizer(states: &mut Vec<Value>) {
+    let [.., before, last, Value::Null] = states.as_slice() else {
+        return;
+    };
+    let mut same = before.clone();
+    if let Some(map) = same.as_object_mut() {
+        map.remove("finalizers");
+    }
+    if same == *last {
+        states.remove(states.len() - 2);
+    }
 }
 
 fn same_but_checks(one: &Value, other: &Value) -> bool {

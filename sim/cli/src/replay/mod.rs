@@ -15,6 +15,7 @@
 //! them. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not
 //! on the check.
 
+mod cause;
 mod compare;
 mod events;
 mod family;
@@ -29,6 +30,7 @@ mod races;
 mod request;
 mod scope;
 mod stand_in;
+mod there;
 mod trace;
 
 use jiff::SignedDuration;
@@ -36,6 +38,8 @@ use kueue_check::Clock;
 use std::fmt;
 use std::path::Path;
 
+pub(crate) use object::list;
+pub(crate) use project::is_compared;
 pub use project::{full_projection, projection};
 pub use trace::Trace;
 
@@ -106,6 +110,9 @@ pub enum ReplayError {
     #[error("the model has no {0}, which the trace uses")]
     NotModelled(&'static str),
 }
+
+/// The namespace of all recordings.
+pub(crate) const NAMESPACE: &str = "t";
 
 /// Starts something beside the model.
 type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
@@ -182,6 +189,20 @@ impl Replay {
     /// tokio runtime, whose time is virtual: it may spawn tasks, which end with the replay.
     pub fn with(mut self, start: impl FnOnce(&ApiServer, &Clock) + 'static) -> Self {
         self.beside.push(Box::new(start));
+        self
+    }
+
+    /// Leaves out what a check wrote into Workloads, for one that [`with`](Self::with) starts: so a
+    /// check of one's own can be tried on the jobs of a recorded cluster. Its verdicts, and what
+    /// comes of them, are differences then.
+    pub fn without_verdicts_of(mut self, check: &str) -> Self {
+        for step in &mut self.trace.steps {
+            step.calls.retain(|call| {
+                let entries = list(&call.body["status"]["admissionChecks"]);
+                let mut names = entries.map(|entry| &entry["name"]).peekable();
+                names.peek().is_none() || names.any(|name| name != check)
+            });
+        }
         self
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 

@@ -8,8 +8,11 @@ use kueue_check::Clock;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::cause::Causes;
 use super::trace::at;
-use super::{Difference, Replay, ReplayError, looks, names, playback, request, stand_in};
+use super::{
+    Difference, NAMESPACE, Replay, ReplayError, looks, names, playback, request, stand_in, there,
+};
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use kueue_check_sim::jobs::Jobs;
 use kueue_check_sim::kueue::{Kueue, Pace, Webhook, run_at};
@@ -18,7 +21,7 @@ use kueue_check_sim::kueue::{Kueue, Pace, Webhook, run_at};
 pub(super) struct ReplayResult {
     /// For each step its answers, and the version before it.
     pub(super) steps: Vec<(u64, Vec<ApiResponse>)>,
-    /// All changes.
+    /// The objects that were there when the recording began, and all changes since.
     pub(super) history: Vec<Arc<Change>>,
     /// Generated names of Workloads and the short ones.
     pub(super) names: BTreeMap<String, String>,
@@ -37,18 +40,21 @@ const BETWEEN: Duration = Duration::from_millis(50);
 pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     let trace = Arc::new(replay.trace);
     let start = trace.start().saturating_add(replay.shift);
-    let clock = Clock::following_tokio(start.unwrap_or(trace.start()));
-    let zero = Instant::now();
+    let start = start.unwrap_or(trace.start());
+    let clock = Clock::following_tokio(there::first_time(&trace, start));
     let kinds = replay.kinds.as_ref();
     let kinds = kinds.unwrap_or_else(|| kueue_check_sim::definitions::kueue());
     let server = ApiServer::with_definitions(clock.clone(), kinds);
-    server.set_admission(Arc::new(Webhook));
     namespace(&server);
+    there::put(&trace, &server, &clock, start).await;
+    server.set_admission(Arc::new(Webhook));
     let kueue = Kueue::new(&server, &clock, replay.version);
     let jobs = Jobs::of_version(&server, &clock, replay.version);
     let pace = Pace::default();
     tokio::spawn(run_at(kueue, server.clone(), clock.clone(), pace.clone()));
     tokio::spawn(run_at(jobs, server.clone(), clock.clone(), pace.clone()));
+    there::wait_for(&clock, start).await;
+    let (zero, there) = (Instant::now(), server.resource_version());
     if replay.beside.is_empty() {
         playback::play_back(&trace, &server, zero);
     }
@@ -58,9 +64,10 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     }
     let mut steps = Vec::new();
     let mut looks = Vec::new();
+    let mut causes = Causes::of(&trace);
     for (number, step) in trace.steps.iter().enumerate() {
         sleep_until(at(zero, step.t)).await;
-        let before = server.resource_version();
+        let mut before = server.resource_version();
         let mut answers = Vec::new();
         let requests = step.calls.iter().filter(|call| !call.is_look());
         for look in step.calls.iter().filter(|call| call.is_look()) {
@@ -76,22 +83,49 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
                 Some(steps) if another => pace.limit(steps),
                 _ => pace.go_on(),
             }
+            if replay.steps_between.is_none() {
+                causes.wait(recorded, &trace, &server).await;
+            }
+            if at == 0 {
+                before = server.resource_version();
+            }
             let call = request::call(recorded, &server, &names::present(&trace, &server))?;
             answers.push(server.call(&call));
         }
+        causes.note(step);
         steps.push((before, answers));
     }
     sleep_until(at(zero, trace.end()) + REST).await;
     Ok(ReplayResult {
         steps,
-        history: server.history(),
+        history: since(server.history(), there),
         names: names::short(&server),
         looks,
     })
 }
 
+/// The changes since this version, after each object as it was then.
+fn since(history: Vec<Arc<Change>>, version: u64) -> Vec<Arc<Change>> {
+    let (before, mut after): (Vec<_>, Vec<_>) = history
+        .into_iter()
+        .partition(|change| change.resource_version <= version);
+    let before = before
+        .into_iter()
+        .filter(|change| change.resource.plural != "events");
+    let key = |change: &Change| {
+        (
+            change.resource.clone(),
+            change.object["metadata"]["name"].to_string(),
+        )
+    };
+    let last: BTreeMap<_, _> = before.map(|change| (key(&change), change)).collect();
+    let mut all: Vec<Arc<Change>> = last.into_values().collect();
+    all.append(&mut after);
+    all
+}
+
 fn namespace(server: &ApiServer) {
     let resource = Resource::new("", "v1", "namespaces");
-    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}});
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     server.call(&ApiRequest::new(Verb::Create, &resource).body(body));
 }

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::NAMESPACE;
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
 use kueue_check_sim::kueue;
-
-/// The namespace of all recordings.
-const NAMESPACE: &str = "t";
 
 /// The controller name of the built-in check.
 pub(super) const CONTROLLER: &str = "kueue.x-k8s.io/provisioning-request";

@@ -32,16 +32,25 @@ pub(super) enum Form {
     Families,
 }
 
-/// The state of an object, in the traces' own form.
+/// The state after a change; null if the object has gone.
 pub(super) fn project(kind: &str, change: &Change, form: Form) -> Value {
     if change.verb == ChangeVerb::Deleted {
         return Value::Null;
     }
-    let state = projection(kind, &change.object);
+    state_of(kind, &change.object, form)
+}
+
+/// The state of an object, in the traces' own form.
+pub(super) fn state_of(kind: &str, object: &Value, form: Form) -> Value {
     match form {
-        Form::Plain => state,
-        Form::Families => family::with_more(kind, &change.object, state),
+        Form::Plain => projection(kind, object),
+        Form::Families => full_projection(kind, object),
     }
+}
+
+/// Whether objects of this kind are compared where they are among those of the beginning.
+pub(crate) fn is_compared(kind: &str) -> bool {
+    ["Workload", "AdmissionCheck", "ClusterQueue", "Job"].contains(&kind)
 }
 
 /// What a trace of a family of Workloads has of an object: [`projection`], and what tells the

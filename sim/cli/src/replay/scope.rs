@@ -26,7 +26,8 @@ pub(super) fn check(trace: &Trace) -> Result<(), ReplayError> {
             return Err(ReplayError::NotModelled(what));
         }
     }
-    Ok(())
+    let there = trace.objects.iter().find_map(|object| missing("", object));
+    there.map_or(Ok(()), |what| Err(ReplayError::NotModelled(what)))
 }
 
 fn missing(path: &str, body: &Value) -> Option<&'static str> {

@@ -12,11 +12,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
+use super::NAMESPACE;
 use super::trace::{Observed, Trace, at};
 use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
-
-/// The namespace of all recordings.
-const NAMESPACE: &str = "t";
 
 /// A write of the stand-in.
 #[derive(Clone, Debug, PartialEq)]

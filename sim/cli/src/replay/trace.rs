@@ -44,6 +44,10 @@ pub struct Trace {
     /// When the recording began, if the recorder says so.
     #[serde(default)]
     pub(super) began: Option<Timestamp>,
+    /// What was there when the recording began, each with its status and the time at which it was
+    /// created.
+    #[serde(default)]
+    pub(super) objects: Vec<Value>,
     /// What was done, one after the other.
     pub(super) steps: Vec<Step>,
 }
@@ -140,18 +144,27 @@ impl Trace {
     /// Whether states have what tells the Workloads of a job apart, and Pods were watched.
     pub(super) fn is_of_families(&self) -> bool {
         let mut seen = self.steps.iter().flat_map(|step| &step.observed);
-        seen.any(|seen| seen.kind == "Workload" && !seen.state["counts"].is_null())
+        seen.any(|seen| match seen.kind.as_str() {
+            "Workload" => !seen.state["counts"].is_null(),
+            "Job" => !seen.state["gates"].is_null(),
+            _ => false,
+        })
     }
 
     /// Whether Workloads have variants, one for each flavor.
     pub(super) fn has_variants(&self) -> bool {
-        let mut calls = self.steps.iter().flat_map(|step| &step.calls);
-        calls.any(|call| !call.body["spec"]["concurrentAdmissionPolicy"].is_null())
+        let calls = self.steps.iter().flat_map(|step| &step.calls);
+        let mut bodies = calls.map(|call| &call.body).chain(&self.objects);
+        bodies.any(|body| !body["spec"]["concurrentAdmissionPolicy"].is_null())
     }
 
     /// The generated names of Workloads in the order in which they were seen or used.
     pub(super) fn workloads_in_order(&self) -> Vec<String> {
-        let mut found: Vec<String> = Vec::new();
+        let there = self.objects.iter().map(|o| &o["metadata"]["name"]);
+        let there = there.filter_map(|name| name.as_str().map(str::to_owned));
+        let mut found: Vec<String> = there
+            .filter(|name| self.workload_names.contains_key(name))
+            .collect();
         for step in &self.steps {
             let paths = step.calls.iter().map(|call| call.path.as_str());
             let seen = step.observed.iter().map(|seen| seen.name.as_str());
@@ -164,6 +177,15 @@ impl Trace {
             }
         }
         found
+    }
+
+    /// Whether this object, by kind and normal name, was there when the recording began.
+    pub(super) fn has_at_first(&self, (kind, name): &(String, String)) -> bool {
+        let short = |name: &str| self.workload_names.get(name).cloned();
+        self.objects.iter().any(|object| {
+            let named = object["metadata"]["name"].as_str().unwrap_or_default();
+            object["kind"] == **kind && (named == name || short(named).as_ref() == Some(name))
+        })
     }
 
     /// Whether this step was done before Kueue can have finished with the one before.
@@ -181,9 +203,10 @@ impl Trace {
 
     /// Whether anything happens at a time that a request sets.
     pub(super) fn has_timers(&self) -> bool {
-        let mut calls = self.steps.iter().flat_map(|step| &step.calls);
-        calls.any(|call| {
-            let text = call.body.to_string();
+        let calls = self.steps.iter().flat_map(|step| &step.calls);
+        let mut bodies = calls.map(|call| &call.body).chain(&self.objects);
+        bodies.any(|body| {
+            let text = body.to_string();
             let names = [
                 "requeueAfterSeconds",
                 "maximumExecutionTimeSeconds",

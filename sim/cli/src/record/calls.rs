@@ -1,0 +1,435 @@
+//! Which requests made of one state of an object the next.
+//!
+//! A watch does not say who wrote. What Kueue writes is not a request of a trace, because the model
+//! has to do it by itself: that is told from `managedFields`, and where these say nothing, from what
+//! Kueue writes at all.
+
+use serde_json::{Map, Value, json};
+
+use super::cleaned::{controller_of, job_of};
+use super::kinds::Kind;
+use crate::replay::list;
+
+/// A request that was not seen, but what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Call {
+    pub(super) method: &'static str,
+    pub(super) path: String,
+    pub(super) content_type: &'static str,
+    pub(super) body: Value,
+    pub(super) code: u16,
+}
+
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// An object as it is, and as a trace has it.
+#[derive(Clone, Copy)]
+pub(super) struct Version<'a> {
+    pub(super) raw: &'a Value,
+    pub(super) cleaned: &'a Value,
+}
+
+/// What was done to an object that has come, changed or gone. That the end of a Job deletes its
+/// Workload is a request too: the replay has no garbage collector.
+pub(super) fn calls(
+    kind: Kind,
+    before: Option<Version<'_>>,
+    after: Option<Version<'_>>,
+) -> Vec<Call> {
+    match (before, after) {
+        (None, None) => Vec::new(),
+        (None, Some(after)) => created(kind, after),
+        (Some(before), after) => {
+            let ended = |of: Version<'_>| !of.raw["metadata"]["deletionTimestamp"].is_null();
+            let ends = !ended(before) && after.is_none_or(ended);
+            let mut calls = match after {
+                Some(after) => changed(kind, before, after),
+                None => Vec::new(),
+            };
+            if ends {
+                let path = path(kind, before.cleaned);
+                calls.push(Call {
+                    method: "DELETE",
+                    path: format!("{path}?propagationPolicy=Background"),
+                    content_type: "application/json",
+                    body: Value::Null,
+                    code: 200,
+                });
+            }
+            calls
+        }
+    }
+}
+
+fn created(kind: Kind, after: Version<'_>) -> Vec<Call> {
+    // Kueue makes the Workload of a Job.
+    if kind == Kind::Workload && job_of(after.raw).is_some() {
+        return Vec::new();
+    }
+    let mut calls = vec![Call {
+        method: "POST",
+        path: kind.path(),
+        content_type: "application/json",
+        body: as_created(after.cleaned),
+        code: 201,
+    }];
+    let nothing = json!({"metadata": {}, "status": {}});
+    let before = Version {
+        raw: after.raw,
+        cleaned: &nothing,
+    };
+    calls.extend(statuses(kind, before, after));
+    calls
+}
+
+/// The object without what the API server and controllers add to it.
+fn as_created(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(map) = object.as_object_mut() {
+        map.remove("status");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "finalizers",
+        ] {
+            metadata.remove(field);
+        }
+    }
+    object
+}
+
+fn changed(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
+    let mut calls = Vec::new();
+    let mut patch = Map::new();
+    for part in ["spec", "value"] {
+        let old = &before.cleaned[part];
+        let new = &after.cleaned[part];
+        let changed = difference(old, new).map(|change| match change {
+            Value::Object(fields) => {
+                let by_others = fields
+                    .into_iter()
+                    .filter(|(field, _)| is_of_others(kind, after.raw, part, field));
+                Value::Object(by_others.collect())
+            }
+            other => other,
+        });
+        if let Some(change) = changed.filter(|change| *change != json!({})) {
+            patch.insert(part.to_owned(), change);
+        }
+    }
+    let labels = difference(
+        &before.cleaned["metadata"]["labels"],
+        &after.cleaned["metadata"]["labels"],
+    );
+    if let Some(labels) = labels
+        && kind != Kind::Workload
+    {
+        patch.insert("metadata".to_owned(), json!({"labels": labels}));
+    }
+    if !patch.is_empty() {
+        calls.push(Call {
+            method: "PATCH",
+            path: path(kind, after.cleaned),
+            content_type: MERGE,
+            body: Value::Object(patch),
+            code: 200,
+        });
+    }
+    calls.extend(statuses(kind, before, after));
+    calls
+}
+
+/// Whether a field that has changed was written by others than Kueue and the API server.
+fn is_of_others(kind: Kind, raw: &Value, part: &str, field: &str) -> bool {
+    match (kind, field) {
+        // Only Kueue starts and stops a Job that it manages, and changes its template.
+        (Kind::Job, "suspend" | "template") => false,
+        (Kind::Job | Kind::Workload, _) => {
+            let managers = list(&raw["metadata"]["managedFields"]);
+            let names = managers
+                .filter(|manager| {
+                    let fields = &manager["fieldsV1"][format!("f:{part}")];
+                    manager["subresource"].is_null() && !fields[format!("f:{field}")].is_null()
+                })
+                .filter_map(|manager| manager["manager"].as_str());
+            let names: Vec<&str> = names.collect();
+            names.is_empty() || !names.iter().all(|name| name.starts_with("kueue"))
+        }
+        _ => true,
+    }
+}
+
+/// What others than Kueue wrote into the status.
+fn statuses(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
+    match kind {
+        Kind::AdmissionCheck | Kind::Job => {
+            let changed = difference(&before.cleaned["status"], &after.cleaned["status"]);
+            // That the times of a Job are removed is Kueue's doing, when it stops it.
+            let changed = changed.map(|mut status| {
+                if let Some(map) = status.as_object_mut() {
+                    map.retain(|field, value| field != "startTime" || !value.is_null());
+                }
+                json!({"status": status})
+            });
+            let changed = changed.filter(|body| body["status"] != json!({}));
+            let call = changed.map(|body| Call {
+                method: "PATCH",
+                path: format!("{}/status", path(kind, after.cleaned)),
+                content_type: MERGE,
+                body,
+                code: 200,
+            });
+            call.into_iter().collect()
+        }
+        Kind::Workload => of_checks(before, after)
+            .into_iter()
+            .chain(of_owner(before, after))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What the checks have set in their entries.
+fn of_checks(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
+    let old = &before.cleaned["status"]["admissionChecks"];
+    let new = &after.cleaned["status"]["admissionChecks"];
+    let mut calls = Vec::new();
+    for mut entry in list(new).cloned() {
+        let known = list(old).find(|known| known["name"] == entry["name"]);
+        let said = |entry: &Value| {
+            let fields = ["state", "message", "requeueAfterSeconds", "podSetUpdates"];
+            fields.map(|field| entry[field].clone())
+        };
+        let fresh = json!({"state": "Pending", "message": ""});
+        let reset = entry["state"] == "Pending"
+            && entry["message"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("Reset to Pending after eviction."));
+        if said(known.unwrap_or(&fresh)) == said(&entry) || reset {
+            continue;
+        }
+        let check = entry["name"].as_str().unwrap_or_default().to_owned();
+        // Kueue counts the Retries.
+        if let Some(map) = entry.as_object_mut() {
+            map.remove("retryCount");
+        }
+        calls.push(apply(after, &check, json!({"admissionChecks": [entry]})));
+    }
+    calls
+}
+
+/// What the owner of a Workload wrote, where the model does not have its integration: that it has
+/// finished, which Pods are done, and that it has given up its quota.
+fn of_owner(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
+    if job_of(after.raw).is_some() {
+        return Vec::new();
+    }
+    let (old, new) = (&before.cleaned["status"], &after.cleaned["status"]);
+    let mut calls = Vec::new();
+    let finished = |status: &Value| {
+        list(&status["conditions"])
+            .find(|condition| condition["type"] == "Finished")
+            .cloned()
+    };
+    if let (None, Some(condition)) = (finished(old), finished(new)) {
+        calls.push(apply(after, "owner", json!({"conditions": [condition]})));
+    }
+    if old["reclaimablePods"] != new["reclaimablePods"] && !new["reclaimablePods"].is_null() {
+        let done = json!({"reclaimablePods": new["reclaimablePods"]});
+        calls.push(apply(after, "owner-pods", done));
+    }
+    let released = !old["admission"].is_null() && new["admission"].is_null();
+    if released && controller_of(after.raw).is_some() {
+        let body = json!({"status": {"admission": null, "conditions": new["conditions"]}});
+        calls.push(Call {
+            method: "PATCH",
+            path: format!("{}/status", path(Kind::Workload, after.cleaned)),
+            content_type: MERGE,
+            body,
+            code: 200,
+        });
+    }
+    calls
+}
+
+fn apply(workload: Version<'_>, manager: &str, status: Value) -> Call {
+    let metadata = &workload.cleaned["metadata"];
+    let path = path(Kind::Workload, workload.cleaned);
+    Call {
+        method: "PATCH",
+        path: format!("{path}/status?fieldManager={manager}&force=true"),
+        content_type: APPLY,
+        body: json!({
+            "apiVersion": Kind::Workload.api_version(), "kind": "Workload",
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+            "status": status,
+        }),
+        code: 200,
+    }
+}
+
+fn path(kind: Kind, object: &Value) -> String {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{}/{name}", kind.path())
+}
+
+/// The merge patch (RFC 7386) that makes `new` of `old`, if they differ.
+fn difference(old: &Value, new: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return (old != new).then(|| new.clone());
+    };
+    let gone = old.keys().filter(|key| !new.contains_key(*key));
+    let mut patch: Map<String, Value> = gone.map(|key| (key.clone(), Value::Null)).collect();
+    for (key, value) in new {
+        let change = difference(old.get(key).unwrap_or(&Value::Null), value);
+        patch.extend(change.map(|change| (key.clone(), change)));
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The requests between two states of an object, as `METHOD path body`.
+    fn between(kind: Kind, before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
+        fn version(object: &Value) -> Version<'_> {
+            Version {
+                raw: object,
+                cleaned: object,
+            }
+        }
+        let calls = calls(kind, before.map(version), after.map(version));
+        let line = |call: Call| {
+            let (_, path) = call.path.rsplit_once("v1").unwrap_or_default();
+            format!("{} {path} {}", call.method, call.body)
+        };
+        calls.into_iter().map(line).collect()
+    }
+
+    fn workload(spec: Value, status: Value) -> Value {
+        json!({"metadata": {"name": "w", "namespace": "t"}, "spec": spec, "status": status})
+    }
+
+    fn entries(entries: Value) -> Value {
+        workload(json!({}), json!({"admissionChecks": entries}))
+    }
+
+    #[test]
+    fn a_verdict_is_a_request_and_what_kueue_does_to_an_entry_is_not() {
+        let fresh =
+            json!([{"name": "c", "state": "Pending", "message": "", "lastTransitionTime": "then"}]);
+        let ready =
+            json!([{"name": "c", "state": "Ready", "message": "m", "lastTransitionTime": "now"}]);
+        let reset = json!([{
+            "name": "c", "state": "Pending", "retryCount": 1,
+            "message": "Reset to Pending after eviction. Previously: Retry",
+        }]);
+        let none = json!([]);
+        let requests = |before: &Value, after: &Value| {
+            let (before, after) = (entries(before.clone()), entries(after.clone()));
+            between(Kind::Workload, Some(&before), Some(&after)).len()
+        };
+        assert_eq!(requests(&none, &fresh), 0);
+        assert_eq!(requests(&fresh, &ready), 1);
+        assert_eq!(requests(&ready, &ready), 0);
+        assert_eq!(requests(&ready, &reset), 0);
+        assert_eq!(requests(&reset, &none), 0);
+        assert_eq!(requests(&none, &ready), 1, "a check may write before Kueue");
+    }
+
+    #[test]
+    fn who_deactivated_a_workload_is_told_from_its_managers() {
+        let by = |manager: &str, active: bool| {
+            let mut object = workload(json!({"active": active}), json!({}));
+            object["metadata"]["managedFields"] =
+                json!([{"manager": manager, "fieldsV1": {"f:spec": {"f:active": {}}}}]);
+            object
+        };
+        let before = by("kueue", true);
+        let kueue = by("kueue", false);
+        let user = by("kubectl-patch", false);
+        assert!(between(Kind::Workload, Some(&before), Some(&kueue)).is_empty());
+        assert_eq!(
+            between(Kind::Workload, Some(&before), Some(&user)),
+            [r#"PATCH beta2/namespaces/t/workloads/w {"spec":{"active":false}}"#]
+        );
+    }
+
+    #[test]
+    fn the_workload_of_a_job_is_kueues_and_one_of_another_kind_a_request() {
+        let owned = |kind: &str, version: &str| {
+            let mut object = workload(json!({"queueName": "q"}), json!({}));
+            object["metadata"]["ownerReferences"] =
+                json!([{"kind": kind, "apiVersion": version, "name": "o", "controller": true}]);
+            object
+        };
+        let of_job = owned("Job", "batch/v1");
+        let of_ray = owned("RayJob", "ray.io/v1");
+        assert!(between(Kind::Workload, None, Some(&of_job)).is_empty());
+        assert_eq!(between(Kind::Workload, None, Some(&of_ray)).len(), 1);
+    }
+
+    #[test]
+    fn quota_is_given_up_by_the_owner_where_there_is_one() {
+        let admitted = json!({"admission": {"clusterQueue": "q"}, "conditions": []});
+        let released = json!({"conditions": [{"type": "QuotaReserved", "status": "False"}]});
+        let mut before = workload(json!({}), admitted);
+        let mut after = workload(json!({}), released);
+        assert!(between(Kind::Workload, Some(&before), Some(&after)).is_empty());
+        for object in [&mut before, &mut after] {
+            object["metadata"]["ownerReferences"] = json!([{"kind": "RayJob", "controller": true}]);
+        }
+        assert_eq!(
+            between(Kind::Workload, Some(&before), Some(&after)),
+            [concat!(
+                "PATCH beta2/namespaces/t/workloads/w/status ",
+                r#"{"status":{"admission":null,"conditions":[{"status":"False","type":"QuotaReserved"}]}}"#
+            )]
+        );
+    }
+
+    #[test]
+    fn kueue_starts_a_job_and_its_controller_ends_it() {
+        let job = |suspend: bool, parallelism: u8, status: Value| {
+            json!({
+                "metadata": {"name": "j"}, "status": status,
+                "spec": {"suspend": suspend, "parallelism": parallelism},
+            })
+        };
+        let waits = job(true, 1, json!({}));
+        let starts = job(false, 1, json!({}));
+        let runs = job(false, 1, json!({"active": 1, "startTime": "now"}));
+        let scaled = job(false, 2, json!({"active": 1, "startTime": "now"}));
+        let stopped = job(true, 2, json!({"active": 1}));
+        let calls = |before, after| between(Kind::Job, Some(before), Some(after));
+        assert!(calls(&waits, &starts).is_empty());
+        assert_eq!(
+            calls(&starts, &runs),
+            [r#"PATCH /namespaces/t/jobs/j/status {"status":{"active":1,"startTime":"now"}}"#]
+        );
+        assert_eq!(
+            calls(&runs, &scaled),
+            [r#"PATCH /namespaces/t/jobs/j {"spec":{"parallelism":2}}"#]
+        );
+        assert!(calls(&scaled, &stopped).is_empty());
+        let gone = between(Kind::Job, Some(&stopped), None);
+        assert_eq!(
+            gone,
+            ["DELETE /namespaces/t/jobs/j?propagationPolicy=Background null"]
+        );
+    }
+
+    #[test]
+    fn the_patch_makes_the_new_of_the_old() {
+        let old = json!({"a": 1, "b": {"c": [1], "d": 2}, "e": 3});
+        let new = json!({"a": 1, "b": {"c": [1, 2]}, "f": 4});
+        let patch = json!({"b": {"c": [1, 2], "d": null}, "e": null, "f": 4});
+        assert_eq!(difference(&old, &new), Some(patch));
+        assert_eq!(difference(&new, &new), None);
+    }
+}

@@ -1,0 +1,428 @@
+//! What a trace has of an object: what Kueue decides by, under other names.
+
+use serde_json::{Map, Value, json};
+
+use super::kinds::Kind;
+use super::pseudonyms::Pseudonyms;
+use crate::replay::{NAMESPACE, list};
+
+/// The object as a trace has it.
+pub(super) fn cleaned(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Value {
+    let mut cleaner = Cleaner {
+        namespace: object["metadata"]["namespace"].as_str().unwrap_or_default(),
+        names,
+    };
+    let mut out = json!({
+        "apiVersion": kind.api_version(), "kind": kind.name(),
+        "metadata": cleaner.metadata(kind, object),
+    });
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let parts = match kind {
+        Kind::ResourceFlavor => vec![("spec", cleaner.flavor(spec))],
+        Kind::Cohort => vec![("spec", cleaner.cohort(spec))],
+        Kind::WorkloadPriorityClass => vec![("value", object["value"].clone())],
+        Kind::AdmissionCheck => vec![
+            ("spec", cleaner.check(spec)),
+            ("status", cleaner.foreign_conditions(status)),
+        ],
+        Kind::ClusterQueue => vec![
+            ("spec", cleaner.cluster_queue(spec)),
+            ("status", cleaner.conditions(status)),
+        ],
+        Kind::LocalQueue => vec![("spec", cleaner.local_queue(spec))],
+        Kind::Workload => vec![
+            ("spec", cleaner.workload(spec)),
+            ("status", cleaner.workload_status(status)),
+        ],
+        Kind::Job => vec![
+            ("spec", cleaner.job(spec)),
+            ("status", cleaner.job_status(status)),
+        ],
+    };
+    for (field, value) in parts {
+        if !value.is_null() {
+            out[field] = value;
+        }
+    }
+    out
+}
+
+/// An event as a trace has it, for the replay's projection.
+pub(super) fn cleaned_event(event: &Value, names: &Pseudonyms) -> Value {
+    let regarding = &event["regarding"];
+    let namespace = regarding["namespace"].as_str().unwrap_or_default();
+    let name = regarding["name"].as_str().unwrap_or_default();
+    let note = event["note"].as_str().unwrap_or_default();
+    let mut out = only(event, &["type", "reason", "action", "reportingController"]);
+    out["note"] = json!(names.text(namespace, note));
+    out["regarding"] = json!({
+        "kind": regarding["kind"], "name": names.text(namespace, name), "namespace": NAMESPACE,
+    });
+    out
+}
+
+struct Cleaner<'a> {
+    namespace: &'a str,
+    names: &'a mut Pseudonyms,
+}
+
+impl Cleaner<'_> {
+    fn metadata(&mut self, kind: Kind, object: &Value) -> Value {
+        let metadata = &object["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let mut out = only(metadata, &["uid", "creationTimestamp", "deletionTimestamp"]);
+        out["name"] = json!(self.names.name(kind.pseudonym(), self.namespace, name));
+        if kind.is_namespaced() {
+            out["namespace"] = json!(NAMESPACE);
+        }
+        for field in ["labels", "annotations"] {
+            let kept = of_kueue(&metadata[field]);
+            if kept.as_object().is_some_and(|kept| !kept.is_empty()) {
+                out[field] = self.names.labels(self.namespace, &kept);
+            }
+        }
+        let finalizers = list(&metadata["finalizers"]);
+        let finalizers: Vec<&Value> = finalizers.filter(|f| is_of_kueue(f.as_str())).collect();
+        if !finalizers.is_empty() {
+            out["finalizers"] = json!(finalizers);
+        }
+        if let Some(owner) = job_of(object) {
+            let job = owner["name"].as_str().unwrap_or_default();
+            let mut owner = only(
+                owner,
+                &[
+                    "apiVersion",
+                    "kind",
+                    "uid",
+                    "controller",
+                    "blockOwnerDeletion",
+                ],
+            );
+            owner["name"] = json!(self.names.name("job", self.namespace, job));
+            out["ownerReferences"] = json!([owner]);
+        }
+        out
+    }
+
+    fn flavor(&mut self, spec: &Value) -> Value {
+        let mut out = only(spec, &["topologyName"]);
+        out["nodeLabels"] = self.names.labels("", &spec["nodeLabels"]);
+        for field in ["nodeTaints", "tolerations"] {
+            out[field] = self.taints(&spec[field]);
+        }
+        self.rename(&mut out, "/topologyName", "topology");
+        without_nulls(out)
+    }
+
+    fn cohort(&mut self, spec: &Value) -> Value {
+        let mut out = spec.clone();
+        self.rename(&mut out, "/parentName", "cohort");
+        self.flavors_of_groups(&mut out);
+        out
+    }
+
+    fn check(&mut self, spec: &Value) -> Value {
+        let mut out = json!({});
+        let controller = spec["controllerName"].as_str().unwrap_or_default();
+        // A check of Kueue's own is one like all others here: what it writes is recorded.
+        let controller = self.names.name("controller", "", controller);
+        out["controllerName"] = json!(format!("example.com/{controller}"));
+        if let Some(name) = spec["parameters"]["name"].as_str() {
+            let name = self.names.name("parameters", "", name);
+            out["parameters"] =
+                json!({"apiGroup": "example.com", "kind": "Parameters", "name": name});
+        }
+        out
+    }
+
+    fn cluster_queue(&mut self, spec: &Value) -> Value {
+        let mut out = spec.clone();
+        self.rename(&mut out, "/cohortName", "cohort");
+        self.flavors_of_groups(&mut out);
+        // A trace has one namespace, which every ClusterQueue takes Workloads of.
+        if !out["namespaceSelector"].is_null() {
+            out["namespaceSelector"] = json!({});
+        }
+        let strategy = out.pointer_mut("/admissionChecksStrategy/admissionChecks");
+        for check in strategy.and_then(Value::as_array_mut).into_iter().flatten() {
+            self.rename(check, "/name", "check");
+            self.rename_all(check.get_mut("onFlavors"), "flavor");
+        }
+        self.rename_all(out.get_mut("admissionChecks"), "check");
+        out
+    }
+
+    fn flavors_of_groups(&mut self, spec: &mut Value) {
+        let groups = spec.get_mut("resourceGroups").and_then(Value::as_array_mut);
+        for group in groups.into_iter().flatten() {
+            let flavors = group.get_mut("flavors").and_then(Value::as_array_mut);
+            for flavor in flavors.into_iter().flatten() {
+                self.rename(flavor, "/name", "flavor");
+            }
+        }
+    }
+
+    fn local_queue(&mut self, spec: &Value) -> Value {
+        let mut out = spec.clone();
+        self.rename(&mut out, "/clusterQueue", "cluster-queue");
+        out
+    }
+
+    fn workload(&mut self, spec: &Value) -> Value {
+        let fields = [
+            "priority",
+            "active",
+            "maximumExecutionTimeSeconds",
+            "preemptionGates",
+            "priorityClassName",
+            "priorityClassSource",
+            "priorityClassRef",
+        ];
+        let mut out = only(spec, &fields);
+        self.rename(&mut out, "/priorityClassName", "class");
+        self.rename(&mut out, "/priorityClassRef/name", "class");
+        if let Some(queue) = spec["queueName"].as_str() {
+            out["queueName"] = json!(self.names.name("queue", self.namespace, queue));
+        }
+        let sets = list(&spec["podSets"]).map(|set| {
+            let mut out = only(set, &["count", "minCount", "topologyRequest"]);
+            out["name"] = self.pod_set(&set["name"]);
+            out["template"] = self.template(&set["template"]);
+            out
+        });
+        out["podSets"] = sets.collect();
+        out
+    }
+
+    fn pod_set(&mut self, name: &Value) -> Value {
+        match name.as_str() {
+            Some(name) => json!(self.names.pod_set(name)),
+            None => Value::Null,
+        }
+    }
+
+    fn template(&mut self, template: &Value) -> Value {
+        let mut metadata = json!({});
+        for field in ["labels", "annotations"] {
+            metadata[field] = self
+                .names
+                .labels(self.namespace, &template["metadata"][field]);
+        }
+        let spec = &template["spec"];
+        let mut out = only(spec, &["overhead", "restartPolicy"]);
+        for (field, short) in [("containers", "c"), ("initContainers", "i")] {
+            let all = list(&spec[field]).enumerate().map(|(at, container)| {
+                // Kueue compares the containers of a Job with those of its Workload, defaults of
+                // the API server and all.
+                let fields = [
+                    "resources",
+                    "restartPolicy",
+                    "imagePullPolicy",
+                    "terminationMessagePath",
+                    "terminationMessagePolicy",
+                ];
+                let mut out = only(container, &fields);
+                // A claim has a name; the model has no dynamic allocation.
+                if let Some(resources) = out.get_mut("resources").and_then(Value::as_object_mut) {
+                    resources.remove("claims");
+                }
+                out["name"] = json!(format!("{short}{at}"));
+                out["image"] = json!("image");
+                out
+            });
+            let all: Vec<Value> = all.collect();
+            if !all.is_empty() {
+                out[field] = json!(all);
+            }
+        }
+        let selector = self.names.labels("", &spec["nodeSelector"]);
+        out["nodeSelector"] = selector;
+        out["tolerations"] = self.taints(&spec["tolerations"]);
+        let gates = list(&spec["schedulingGates"]).map(|gate| {
+            let name = gate["name"].as_str().unwrap_or_default();
+            json!({"name": self.names.key(name)})
+        });
+        let gates: Vec<Value> = gates.collect();
+        if !gates.is_empty() {
+            out["schedulingGates"] = json!(gates);
+        }
+        json!({"metadata": without_nulls(metadata), "spec": without_nulls(out)})
+    }
+
+    /// Taints and tolerations.
+    fn taints(&mut self, all: &Value) -> Value {
+        if all.is_null() {
+            return Value::Null;
+        }
+        let each = list(all).map(|taint| {
+            let mut out = only(taint, &["effect", "operator", "tolerationSeconds"]);
+            let key = taint["key"].as_str().unwrap_or_default();
+            if !taint["value"].is_null() {
+                let value = taint["value"].as_str().unwrap_or_default();
+                out["value"] = self.names.value("", key, value);
+            }
+            if !taint["key"].is_null() {
+                out["key"] = json!(self.names.key(key));
+            }
+            out
+        });
+        each.collect()
+    }
+
+    fn workload_status(&mut self, status: &Value) -> Value {
+        let mut out = only(status, &["requeueState", "preemptionGates"]);
+        let entries: Vec<Value> = list(&status["admissionChecks"])
+            .map(|entry| self.entry(entry))
+            .collect();
+        if !entries.is_empty() {
+            out["admissionChecks"] = json!(entries);
+        }
+        let mut done = status["reclaimablePods"].clone();
+        for set in done.as_array_mut().into_iter().flatten() {
+            set["name"] = self.pod_set(&set["name"]);
+        }
+        out["reclaimablePods"] = done;
+        let mut admission = status["admission"].clone();
+        self.rename(&mut admission, "/clusterQueue", "cluster-queue");
+        let sets = admission.get_mut("podSetAssignments");
+        for set in sets.and_then(Value::as_array_mut).into_iter().flatten() {
+            set["name"] = self.pod_set(&set["name"]);
+            let flavors = set.get_mut("flavors").and_then(Value::as_object_mut);
+            for (_, flavor) in flavors.into_iter().flatten() {
+                self.rename(flavor, "", "flavor");
+            }
+        }
+        out["admission"] = admission;
+        let conditions = self.conditions(status);
+        out["conditions"] = conditions["conditions"].clone();
+        without_nulls(out)
+    }
+
+    /// The entry of a check.
+    fn entry(&mut self, entry: &Value) -> Value {
+        let fields = [
+            "state",
+            "lastTransitionTime",
+            "requeueAfterSeconds",
+            "retryCount",
+        ];
+        let mut out = only(entry, &fields);
+        let name = entry["name"].as_str().unwrap_or_default();
+        out["name"] = json!(self.names.name("check", "", name));
+        let message = entry["message"].as_str().unwrap_or_default();
+        out["message"] = json!(self.names.foreign(message));
+        let updates: Vec<Value> = list(&entry["podSetUpdates"])
+            .map(|update| {
+                let mut out = json!({"name": self.pod_set(&update["name"])});
+                for field in ["labels", "annotations", "nodeSelector"] {
+                    out[field] = self.names.labels(self.namespace, &update[field]);
+                }
+                out["tolerations"] = self.taints(&update["tolerations"]);
+                without_nulls(out)
+            })
+            .collect();
+        if !updates.is_empty() {
+            out["podSetUpdates"] = json!(updates);
+        }
+        out
+    }
+
+    /// Conditions that Kueue writes.
+    fn conditions(&mut self, status: &Value) -> Value {
+        let mut all = status["conditions"].clone();
+        for condition in all.as_array_mut().into_iter().flatten() {
+            let text = condition["message"].as_str().unwrap_or_default();
+            condition["message"] = json!(self.names.text(self.namespace, text));
+        }
+        without_nulls(json!({"conditions": all}))
+    }
+
+    /// Conditions that a check or the Job controller writes.
+    fn foreign_conditions(&mut self, status: &Value) -> Value {
+        let mut all = status["conditions"].clone();
+        for condition in all.as_array_mut().into_iter().flatten() {
+            if let Some(text) = condition["message"].as_str() {
+                condition["message"] = json!(self.names.foreign(text));
+            }
+        }
+        without_nulls(json!({"conditions": all}))
+    }
+
+    fn job(&mut self, spec: &Value) -> Value {
+        let fields = [
+            "parallelism",
+            "completions",
+            "completionMode",
+            "suspend",
+            "backoffLimit",
+        ];
+        let mut out = only(spec, &fields);
+        out["template"] = self.template(&spec["template"]);
+        out
+    }
+
+    fn job_status(&mut self, status: &Value) -> Value {
+        let fields = [
+            "active",
+            "ready",
+            "succeeded",
+            "failed",
+            "startTime",
+            "completionTime",
+        ];
+        let mut out = only(status, &fields);
+        let conditions = self.foreign_conditions(status);
+        out["conditions"] = conditions["conditions"].clone();
+        without_nulls(out)
+    }
+
+    /// Replaces the name there, if there is one.
+    fn rename(&mut self, value: &mut Value, pointer: &str, kind: &'static str) {
+        if let Some(name) = value.pointer_mut(pointer)
+            && let Some(text) = name.as_str()
+        {
+            *name = json!(self.names.name(kind, "", text));
+        }
+    }
+
+    fn rename_all(&mut self, list: Option<&mut Value>, kind: &'static str) {
+        for name in list.and_then(Value::as_array_mut).into_iter().flatten() {
+            self.rename(name, "", kind);
+        }
+    }
+}
+
+/// The batch/v1 Job that this Workload is for.
+pub(super) fn job_of(workload: &Value) -> Option<&Value> {
+    controller_of(workload).filter(|o| o["kind"] == "Job" && o["apiVersion"] == "batch/v1")
+}
+
+/// What owns the object as its controller.
+pub(super) fn controller_of(object: &Value) -> Option<&Value> {
+    list(&object["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)
+}
+
+fn is_of_kueue(name: Option<&str>) -> bool {
+    name.is_some_and(|name| name.starts_with("kueue.x-k8s.io/"))
+}
+
+fn of_kueue(map: &Value) -> Value {
+    let entries = map.as_object().into_iter().flatten();
+    let own = entries.filter(|(key, _)| is_of_kueue(Some(key)));
+    Value::Object(own.map(|(k, v)| (k.clone(), v.clone())).collect())
+}
+
+fn only(value: &Value, fields: &[&str]) -> Value {
+    let present = fields.iter().filter(|field| !value[**field].is_null());
+    let map: Map<String, Value> = present
+        .map(|field| ((*field).to_owned(), value[*field].clone()))
+        .collect();
+    Value::Object(map)
+}
+
+fn without_nulls(mut value: Value) -> Value {
+    if let Some(map) = value.as_object_mut() {
+        map.retain(|_, value| !value.is_null());
+    }
+    value
+}

@@ -1,0 +1,328 @@
+//! Names that stand in a trace for those of the cluster.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::replay::NAMESPACE;
+
+/// Domains of labels and annotations whose keys say nothing about the cluster.
+const PUBLIC: [&str; 3] = ["kubernetes.io", "k8s.io", "x-k8s.io"];
+/// Labels of Pods of a Job, from the time before domains.
+const OF_BATCH: [&str; 2] = ["controller-uid", "job-name"];
+
+/// The kind of names of Workloads of Jobs.
+const OF_JOB: &str = "job-workload";
+
+/// How the text of an entry begins that Kueue has written when it evicted the Workload.
+const RESET: &str = "Reset to Pending after eviction.";
+
+/// The name of the cluster for each that was met, and the one that stands for it.
+///
+/// A name that has no namespace stands for the same in all kinds, since Kueue's messages do not
+/// always say which kind they mean. One in a namespace has its own, because a trace has one
+/// namespace only.
+#[derive(Debug, Default)]
+pub(super) struct Pseudonyms {
+    /// By namespace (empty for none) and name.
+    names: BTreeMap<(String, String), Pseudonym>,
+    /// Those of pod sets, which may be any word.
+    pod_sets: BTreeMap<String, Pseudonym>,
+    /// Texts of others than Kueue.
+    texts: BTreeMap<String, Pseudonym>,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+/// What stands for a name.
+#[derive(Clone, Debug)]
+struct Pseudonym {
+    kind: &'static str,
+    text: String,
+}
+
+impl Pseudonyms {
+    /// What stands for this name: `kind` and a number, if it is new.
+    pub(super) fn name(&mut self, kind: &'static str, namespace: &str, name: &str) -> String {
+        if name.is_empty() {
+            return String::new();
+        }
+        let key = (namespace.to_owned(), name.to_owned());
+        let counts = &mut self.counts;
+        let known = self.names.entry(key).or_insert_with(|| next(counts, kind));
+        known.text.clone()
+    }
+
+    /// Lets `pseudonym` stand for the name of the Workload of a Job.
+    pub(super) fn insert_workload(&mut self, namespace: &str, name: &str, pseudonym: String) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let new = Pseudonym {
+            kind: OF_JOB,
+            text: pseudonym,
+        };
+        self.names.entry(key).or_insert(new);
+    }
+
+    /// The same names, numbered in the order of those of the cluster: Kueue does some things by
+    /// name, such as listing checks. Names of Workloads of Jobs are made of those of the Jobs and
+    /// are forgotten.
+    pub(super) fn in_order(mut self) -> Self {
+        self.names.retain(|_, known| known.kind != OF_JOB);
+        let all = self
+            .names
+            .iter_mut()
+            .map(|((_, name), known)| (name, known));
+        let all = all.chain(&mut self.pod_sets).chain(&mut self.texts);
+        let mut all: Vec<(&String, &mut Pseudonym)> = all.collect();
+        all.sort_by_key(|(name, _)| *name);
+        let width = |kind: &str| {
+            self.counts
+                .get(kind)
+                .map_or(1, |count| count.to_string().len())
+        };
+        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for (_, known) in all {
+            let count = counts.entry(known.kind).or_default();
+            *count += 1;
+            known.text = format!("{}-{count:0width$}", known.kind, width = width(known.kind));
+        }
+        self
+    }
+
+    /// What stands for the text of a check or of a job.
+    pub(super) fn foreign(&mut self, text: &str) -> String {
+        if text.is_empty() || text.starts_with(RESET) {
+            return text.to_owned();
+        }
+        let counts = &mut self.counts;
+        let known = self.texts.entry(text.to_owned());
+        known
+            .or_insert_with(|| next(counts, "message"))
+            .text
+            .clone()
+    }
+
+    /// A text of Kueue about an object of this namespace, with all names and foreign texts replaced
+    /// that are known.
+    pub(super) fn text(&self, namespace: &str, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        let mut before = "";
+        while let Some(first) = rest.chars().next() {
+            let end = rest.find(|c| !is_of_name(c)).unwrap_or(rest.len());
+            let end = end.max(first.len_utf8());
+            let word = match rest[..end].trim_end_matches('.') {
+                "" => &rest[..end],
+                word => word,
+            };
+            if let Some((text, known)) = self.foreign_at(&out, rest, word) {
+                out.push_str(known);
+                rest = &rest[text.len()..];
+                continue;
+            }
+            rest = &rest[word.len()..];
+            let of_set = before == "set" || rest.starts_with(':');
+            let set = self.pod_sets.get(word).filter(|_| of_set);
+            out.push_str(match set {
+                _ if word == namespace && rest.starts_with('/') => NAMESPACE,
+                Some(set) => &set.text,
+                None => self.word(namespace, before, word),
+            });
+            if is_of_name(first) {
+                before = word;
+            }
+        }
+        out
+    }
+
+    /// The longest text of others with which `rest` begins, and what stands for it. `word`: the
+    /// first of `rest`.
+    fn foreign_at(&self, before: &str, rest: &str, word: &str) -> Option<(&String, &String)> {
+        let all = self.texts.range(word.to_owned()..);
+        let all = all.take_while(|(text, _)| text.starts_with(word));
+        let whole = all.filter(|(text, _)| is_whole(before, rest, text)).last();
+        whole.map(|(text, known)| (text, &known.text))
+    }
+
+    /// What stands for a word of a text. Only a LocalQueue is called by its name without the
+    /// namespace.
+    fn word<'a>(&'a self, namespace: &str, before: &str, word: &'a str) -> &'a str {
+        let named = |namespace: &str| {
+            let key = (namespace.to_owned(), word.to_owned());
+            self.names.get(&key).map(|known| known.text.as_str())
+        };
+        let found = if before == "LocalQueue" {
+            named(namespace).or_else(|| named(""))
+        } else {
+            named("").or_else(|| named(namespace))
+        };
+        found.unwrap_or(word)
+    }
+
+    /// The name of a pod set; that of a Job is the same everywhere.
+    pub(super) fn pod_set(&mut self, name: &str) -> String {
+        if name == "main" {
+            return name.to_owned();
+        }
+        let counts = &mut self.counts;
+        let known = self.pod_sets.entry(name.to_owned());
+        known.or_insert_with(|| next(counts, "set")).text.clone()
+    }
+
+    /// Labels, annotations or a node selector.
+    pub(super) fn labels(&mut self, namespace: &str, map: &Value) -> Value {
+        let Some(map) = map.as_object() else {
+            return Value::Null;
+        };
+        let replaced = map.iter().map(|(key, value)| {
+            let value = value.as_str().unwrap_or_default();
+            (self.key(key), self.value(namespace, key, value))
+        });
+        Value::Object(replaced.collect::<Map<_, _>>())
+    }
+
+    /// The key of a label, annotation or taint.
+    pub(super) fn key(&mut self, key: &str) -> String {
+        if is_public(key) || key.is_empty() {
+            return key.to_owned();
+        }
+        self.name("label", "", key)
+    }
+
+    /// The value of a label, annotation or taint; numbers, yes and no say nothing.
+    pub(super) fn value(&mut self, namespace: &str, key: &str, value: &str) -> Value {
+        let plain = value.parse::<f64>().is_ok() || ["", "true", "false"].contains(&value);
+        let kind = match key.strip_prefix("kueue.x-k8s.io/") {
+            // A UID, and words of Kueue.
+            Some("job-uid" | "managed") => return value.into(),
+            Some("podset") => return self.pod_set(value).into(),
+            Some("cluster-queue-name") => return self.name("cluster-queue", "", value).into(),
+            Some("queue-name" | "local-queue-name") => {
+                return self.name("queue", namespace, value).into();
+            }
+            Some("priority-class") => return self.name("class", "", value).into(),
+            Some("workload") => return self.name("workload", namespace, value).into(),
+            _ if plain || key.ends_with("controller-uid") => return value.into(),
+            _ if key.ends_with("job-name") => return self.name("job", namespace, value).into(),
+            _ => "value",
+        };
+        self.name(kind, "", value).into()
+    }
+}
+
+fn next(counts: &mut BTreeMap<&'static str, usize>, kind: &'static str) -> Pseudonym {
+    let count = counts.entry(kind).or_default();
+    *count += 1;
+    Pseudonym {
+        kind,
+        text: format!("{kind}-{count}"),
+    }
+}
+
+fn is_public(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let mut parents = domain.match_indices('.').map(|(dot, _)| &domain[dot + 1..]);
+    PUBLIC.contains(&domain)
+        || parents.any(|parent| PUBLIC.contains(&parent))
+        || OF_BATCH.contains(&key)
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&c)
+}
+
+/// Whether `rest` begins with this text, and it is no part of a longer word.
+fn is_whole(before: &str, rest: &str, text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
+    rest.starts_with(text)
+        && ends(before.chars().next_back())
+        && ends(rest[text.len()..].chars().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_the_same_in_all_texts() {
+        let mut names = Pseudonyms::default();
+        names.name("queue", "team-a", "train");
+        names.name("cluster-queue", "", "train");
+        names.name("flavor", "", "spot.large");
+        names.name("workload", "team-a", "job-nightly-1a2b3");
+        names.foreign("no licence for alice");
+        names.pod_set("more");
+        let table = [
+            (
+                "ClusterQueue train is inactive",
+                "ClusterQueue cluster-queue-1 is inactive",
+            ),
+            (
+                "LocalQueue train doesn't exist",
+                "LocalQueue queue-1 doesn't exist",
+            ),
+            (
+                "insufficient quota for cpu in flavor spot.large. Pending the preemption",
+                "insufficient quota for cpu in flavor flavor-1. Pending the preemption",
+            ),
+            (
+                "Created Workload: team-a/job-nightly-1a2b3",
+                "Created Workload: t/workload-1",
+            ),
+            (
+                "Admission check(s): licences; no licence for alice.",
+                "Admission check(s): licences; message-1.",
+            ),
+            (
+                "pod set more: insufficient quota, 1 more needed",
+                "pod set set-1: insufficient quota, 1 more needed",
+            ),
+            ("trained", "trained"),
+            ("...", "..."),
+        ];
+        for (text, expected) in table {
+            assert_eq!(names.text("team-a", text), expected);
+        }
+    }
+
+    #[test]
+    fn numbers_follow_the_order_of_names() {
+        let mut names = Pseudonyms::default();
+        for check in ["budget", "zone", "licence", "a"] {
+            names.name("check", "", check);
+        }
+        (0..9).for_each(|n| drop(names.name("check", "", &format!("x{n}"))));
+        let mut names = names.in_order();
+        let all = ["a", "budget", "licence", "x8", "zone"];
+        assert_eq!(
+            all.map(|check| names.name("check", "", check)),
+            ["check-01", "check-02", "check-03", "check-12", "check-13"]
+        );
+    }
+
+    #[test]
+    fn labels_keep_what_is_kueues_or_kubernetes() {
+        let mut names = Pseudonyms::default();
+        let labels = json!({
+            "kueue.x-k8s.io/queue-name": "train", "kueue.x-k8s.io/managed": "true",
+            "topology.kubernetes.io/zone": "paris-1", "acme.com/owner": "alice", "tier": "2",
+        });
+        let expected = json!({
+            "kueue.x-k8s.io/queue-name": "queue-1", "kueue.x-k8s.io/managed": "true",
+            "topology.kubernetes.io/zone": "value-2",
+            "label-1": "value-1", "label-2": "2",
+        });
+        assert_eq!(names.labels("team-a", &labels), expected);
+    }
+
+    #[test]
+    fn what_kueue_wrote_into_an_entry_stays() {
+        let mut names = Pseudonyms::default();
+        let reset = "Reset to Pending after eviction. Previously: Retry";
+        assert_eq!(names.foreign(reset), reset);
+        assert_eq!(names.foreign(""), "");
+        assert_eq!(names.foreign("over budget"), "message-1");
+        assert_eq!(names.foreign("over budget"), "message-1");
+    }
+}

@@ -1,0 +1,178 @@
+//! Watches, which hand on what they see.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use kueue_check::Clock;
+use kueue_check::kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kueue_check::kube::runtime::WatchStreamExt;
+use kueue_check::kube::runtime::watcher::{self, Config, Event, watcher};
+use kueue_check::kube::{Api, Client, Error};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::Sender;
+
+use super::RecordError;
+use super::kinds::Kind;
+use super::recording::{Seen, What, is_of_model};
+
+/// How many objects a page of a list has.
+const PAGE: u32 = 500;
+
+/// What a watch hands on.
+pub(super) enum Message {
+    /// An object is there at the beginning.
+    There(Kind, Arc<Value>),
+    /// All that were there have been handed on.
+    Complete,
+    /// It has changed.
+    Seen(Seen),
+    /// It can't be read.
+    Failed(RecordError),
+}
+
+/// One watch.
+#[derive(Clone)]
+pub(super) struct Watch {
+    pub(super) client: Client,
+    pub(super) clock: Clock,
+    pub(super) sender: Sender<Message>,
+}
+
+/// The objects that are there, by namespace and name.
+type Known = BTreeMap<(Option<String>, Option<String>), Arc<Value>>;
+
+impl Watch {
+    /// Watches the objects of a kind.
+    pub(super) async fn objects(self, kind: Kind) {
+        let (mut known, mut listed) = (Known::new(), Known::new());
+        let mut began = false;
+        let config = match kind {
+            // Those that Kueue does not manage are none of its business.
+            Kind::Job => Config::default().labels("kueue.x-k8s.io/queue-name"),
+            _ => Config::default(),
+        };
+        let resource = kind.resource();
+        let api = Api::all_with(self.client.clone(), &resource);
+        let mut events = watcher(api, config.page_size(PAGE))
+            .default_backoff()
+            .boxed();
+        while let Some(event) = events.next().await {
+            let messages = match event {
+                Err(error) => self.failed(&resource, began, error),
+                Ok(Event::Init) => {
+                    listed.clear();
+                    Vec::new()
+                }
+                Ok(Event::InitApply(object)) => {
+                    let (key, object) = keyed(object);
+                    let is_known = known
+                        .get(&key)
+                        .is_some_and(|known| version(known) == version(&object));
+                    listed.insert(key, Arc::clone(&object));
+                    match (began, is_known) {
+                        (false, _) => vec![Message::There(kind, object)],
+                        (true, true) => Vec::new(),
+                        (true, false) => vec![self.seen(What::Is(kind), object)],
+                    }
+                }
+                Ok(Event::InitDone) => {
+                    let gone = known.iter().filter(|(key, _)| !listed.contains_key(*key));
+                    let mut messages: Vec<Message> = gone
+                        .map(|(_, object)| self.seen(What::Gone(kind), Arc::clone(object)))
+                        .collect();
+                    known = std::mem::take(&mut listed);
+                    if !std::mem::replace(&mut began, true) {
+                        messages.push(Message::Complete);
+                    }
+                    messages
+                }
+                Ok(Event::Apply(object)) => {
+                    let (key, object) = keyed(object);
+                    known.insert(key, Arc::clone(&object));
+                    vec![self.seen(What::Is(kind), object)]
+                }
+                Ok(Event::Delete(object)) => {
+                    let (key, object) = keyed(object);
+                    known.remove(&key);
+                    vec![self.seen(What::Gone(kind), object)]
+                }
+            };
+            for message in messages {
+                if self.sender.send(message).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Watches Kueue's events about objects of this kind. Those that are there are of before.
+    pub(super) async fn events(self, regarding: &'static str) {
+        let kind = GroupVersionKind::gvk("events.k8s.io", "v1", "Event");
+        let resource = ApiResource::from_gvk(&kind);
+        let api = Api::all_with(self.client.clone(), &resource);
+        let config = Config::default().fields(&format!("regarding.kind={regarding}"));
+        let mut events = watcher(api, config.page_size(PAGE))
+            .default_backoff()
+            .boxed();
+        let mut began = false;
+        // The names of those that came before a watch broke are not kept: an event that comes again
+        // is one that the replay knows already.
+        while let Some(event) = events.next().await {
+            let messages = match event {
+                Err(error) => self.failed(&resource, began, error),
+                Ok(Event::InitDone) if !std::mem::replace(&mut began, true) => {
+                    vec![Message::Complete]
+                }
+                Ok(Event::Apply(object)) => {
+                    let object = keyed(object).1;
+                    // One that is counted up is no new one.
+                    if is_of_model(&object) && object["series"].is_null() {
+                        vec![self.seen(What::Event, object)]
+                    } else {
+                        Vec::new()
+                    }
+                }
+                Ok(_) => Vec::new(),
+            };
+            for message in messages {
+                if self.sender.send(message).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn seen(&self, what: What, object: Arc<Value>) -> Message {
+        Message::Seen(Seen {
+            at: self.clock.now(),
+            what,
+            object,
+        })
+    }
+
+    /// At the beginning a list that is refused ends the recording. Everything else passes.
+    fn failed(&self, resource: &ApiResource, began: bool, error: watcher::Error) -> Vec<Message> {
+        if let (false, watcher::Error::InitialListFailed(Error::Api(status))) = (began, &error)
+            && [401, 403, 404].contains(&status.code)
+        {
+            let (plural, version) = (&resource.plural, &resource.api_version);
+            return vec![Message::Failed(RecordError::Read {
+                resource: format!("{plural} ({version})"),
+                source: Box::new(error),
+            })];
+        }
+        tracing::warn!(resource = resource.plural, %error, "the watch is broken and will be begun again");
+        Vec::new()
+    }
+}
+
+fn keyed(object: DynamicObject) -> ((Option<String>, Option<String>), Arc<Value>) {
+    let metadata = &object.metadata;
+    let key = (metadata.namespace.clone(), metadata.name.clone());
+    (key, Arc::new(json!(object)))
+}
+
+fn version(object: &Value) -> &Value {
+    &object["metadata"]["resourceVersion"]
+}
