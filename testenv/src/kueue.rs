@@ -38,6 +38,8 @@ pub struct KueueOptions<'a> {
     pub gates: &'a [&'a str],
     /// The labels of jobs that Kueue copies to their Workloads.
     pub label_keys: &'a [&'a str],
+    /// Which release, such as `0.18.3`; default: [`Kueue::version`].
+    pub release: Option<&'a str>,
 }
 
 /// Where the version of Kueue is that is started: such as `0.18.3`. Default: the one that is
@@ -83,7 +85,8 @@ impl Kueue {
         cluster: &Cluster,
         options: KueueOptions<'_>,
     ) -> Result<Self, StartError> {
-        let (program, module) = tokio::task::spawn_blocking(program)
+        let release = options.release.map_or_else(Self::version, str::to_owned);
+        let (program, module) = tokio::task::spawn_blocking(move || program(&release))
             .await
             .map_err(io::Error::other)??;
         let definitions = module.join("config/components/crd/bases");
@@ -225,7 +228,7 @@ const PROGRAM: &str = "KUEUE_CHECK_KUEUE";
 
 /// Kueue, built from its pinned Go module if it is missing or older than that; and the folder of
 /// that module.
-fn program() -> Result<(PathBuf, PathBuf), Unavailable> {
+fn program(version: &str) -> Result<(PathBuf, PathBuf), Unavailable> {
     const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kueue");
     let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("bin");
@@ -233,9 +236,8 @@ fn program() -> Result<(PathBuf, PathBuf), Unavailable> {
         let path = path.to_owned();
         move |source| Unavailable::Io { path, source }
     };
-    let version = Kueue::version();
     if version != PINNED {
-        return other_version(&version, &bin);
+        return other_version(version, &bin);
     }
     if let Some(program) = std::env::var_os(PROGRAM) {
         return Ok((program.into(), folder_of(&module)?));

@@ -65,7 +65,7 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
     Ok(json!({
         "scenario": history.name,
         "about": "A random history.",
-        "kueue": "v0.19.2",
+        "kueue": format!("v{}", stage.release()),
         "apiserver": "v1.36.3",
         "began": began.to_string(),
         "workloadNames": recorder.names,

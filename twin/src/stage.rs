@@ -34,6 +34,7 @@ pub(crate) struct Stage {
     listeners: Listeners,
     marks: AtomicU32,
     kueue: Kueue,
+    release: String,
     _cluster: Cluster,
 }
 
@@ -110,11 +111,12 @@ impl Request {
 }
 
 impl Stage {
-    /// Starts both, and waits until Kueue's webhooks answer.
-    pub(crate) async fn start() -> Result<Self, StageError> {
+    /// Starts both, Kueue of this release, and waits until its webhooks answer.
+    pub(crate) async fn start(release: &str) -> Result<Self, StageError> {
         let cluster = Cluster::start().await?;
         let options = KueueOptions {
             webhooks: &["kueue.x-k8s.io", "batch", ""],
+            release: Some(release),
             ..KueueOptions::default()
         };
         let kueue = Kueue::start_with(&cluster, options).await?;
@@ -139,6 +141,7 @@ impl Stage {
             listeners,
             marks: AtomicU32::new(1),
             kueue,
+            release: release.to_owned(),
             _cluster: cluster,
         };
         stage.webhooks().await?;
@@ -177,6 +180,11 @@ impl Stage {
         let listeners = listeners.as_mut().unwrap_or_else(|e| e.get_mut());
         listeners.insert(mark.clone(), sender);
         (mark, receiver)
+    }
+
+    /// The release of Kueue, such as `0.19.2`.
+    pub(crate) fn release(&self) -> &str {
+        &self.release
     }
 
     /// A client of the API server.

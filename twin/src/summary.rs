@@ -58,14 +58,14 @@ impl Summary {
     }
 
     /// The table, as the book has it. `took`: until all had been played once.
-    pub(crate) fn table(&self, seed: u64, took: Duration) -> String {
+    pub(crate) fn table(&self, kueue: &str, seed: u64, took: Duration) -> String {
         let sum = Counts {
             agree: self.alone.agree + self.in_cohorts.agree,
             race: self.alone.race + self.in_cohorts.race,
             differ: self.unexplained(),
         };
         let mut text = format!(
-            "| seed {seed} | histories | agree | differ, race of Kueue | differ, unexplained |\n\
+            "| {kueue}, seed {seed} | histories | agree | differ, race of Kueue | differ, unexplained |\n\
              | --- | --- | --- | --- | --- |\n"
         );
         let rows = [
@@ -114,7 +114,7 @@ mod tests {
         summary.count(&history("co"), Outcome::Agrees);
         summary.count(&history("co"), Outcome::Races);
         summary.count(&history("co"), Outcome::Differs);
-        let table = summary.table(3, Duration::from_secs(8));
+        let table = summary.table("0.19.2", 3, Duration::from_secs(8));
         assert!(
             table.contains("| without cohorts | 1 | 1 | 0 | 0 |"),
             "{table}"

@@ -27,8 +27,8 @@ usage: cargo xtask COMMAND
   kueue [--kueue VERSION] [PART]
                           the shipped checks beside a real Kueue, which is built first (10 minutes): the pinned one, or another
                           VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
-  twin [--histories N] [--seed S] [--rare PERCENT] [--minimise]
-                          random histories on a real Kueue and on the model, compared; --help has more; not part of `test`
+  twin [--kueue VERSION] [--histories N] [--seed S] [--rare PERCENT] [--minimise]
+                          random histories on a real Kueue (from 0.15.0 on) and on the model, compared; --help has more; not part of `test`
   twin --mutants [FOLDER] change the model as twin/mutants.txt says, and show how many recorded histories each change needs to be
                           found: those of FOLDER, such as target/twin after a run, or those of the tests; no Kueue is needed
   fuzz [TARGET …] [--seconds N | --executions N] [--seed S] [--input FILE] [--list]

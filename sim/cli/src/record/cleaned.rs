@@ -185,7 +185,15 @@ impl Cleaner<'_> {
             out["queueName"] = json!(self.names.name("queue", self.namespace, queue));
         }
         let sets = list(&spec["podSets"]).map(|set| {
-            let mut out = only(set, &["count", "minCount", "topologyRequest"]);
+            let mut out = only(set, &["count", "minCount"]);
+            // Kueue fills in the rest for every Pod set.
+            let asked = only(
+                &set["topologyRequest"],
+                &["required", "preferred", "unconstrained"],
+            );
+            if asked.as_object().is_some_and(|asked| !asked.is_empty()) {
+                out["topologyRequest"] = asked;
+            }
             out["name"] = self.pod_set(&set["name"]);
             out["template"] = self.template(&set["template"]);
             out

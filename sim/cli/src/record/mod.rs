@@ -27,7 +27,8 @@ use jiff::Timestamp;
 use kueue_check::Clock;
 use kueue_check::kube::runtime::watcher;
 use kueue_check::kube::{self, Client};
-use serde_json::Value;
+use kueue_check_sim::kueue::KueueVersion;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::channel;
 use tokio::time::{Instant, sleep_until};
 
@@ -44,9 +45,19 @@ pub struct Recorder {
     /// After how many changes it ends, if it has not by then.
     #[arg(long, value_name = "CHANGES", default_value_t = 100_000)]
     pub limit: usize,
+    /// Which release of Kueue runs there, such as `0.18.3`: the replay is by its model.
+    #[arg(long, value_name = "VERSION", value_parser = release)]
+    pub kueue: Option<String>,
     /// How many requests are sent to the API server in a second, at most.
     #[arg(long, value_name = "REQUESTS", default_value = "5")]
     pub requests: NonZeroU32,
+}
+
+/// A release of Kueue that the model knows.
+fn release(number: &str) -> Result<String, String> {
+    KueueVersion::of_release(number)
+        .map(|_| format!("v{}", number.trim_start_matches('v')))
+        .ok_or_else(|| "not a release from 0.14.0 on".to_owned())
 }
 
 /// Why nothing could be recorded.
@@ -136,6 +147,10 @@ impl Recorder {
         watches.iter().for_each(|watch| watch.abort());
         result?;
         let began = began.map_or_else(|| clock.now(), |(began, _)| began);
-        Ok(trace(began, &there, seen))
+        let mut trace = trace(began, &there, seen);
+        if let Some(release) = &self.kueue {
+            trace["kueue"] = json!(release);
+        }
+        Ok(trace)
     }
 }

@@ -1,6 +1,6 @@
 //! Recorded traces of a real Kueue, played to the model and compared.
 //!
-//! A trace is a list of requests with times, and what a real Kueue 0.19.2 did after each.
+//! A trace is a list of requests with times, and what a real Kueue did after each.
 //! [`Replay`] sends the requests to a server with the model of Kueue and of its job integrations,
 //! in virtual time, and tells every [`Difference`].
 //!
@@ -153,18 +153,13 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// A replay against the model of Kueue 0.19.2, on a server with
-    /// [Kueue's kinds](kueue_check_sim::definitions::kueue).
+    /// A replay against the model of the Kueue that was recorded (0.19 if the trace does not say
+    /// which), on a server with [Kueue's kinds](kueue_check_sim::definitions::kueue).
     pub fn new(trace: Trace) -> Self {
-        let version = KueueVersion {
-            // Recordings with such a policy were made with the gate, and without it there are none.
-            concurrent_admission: trace.has_variants(),
-            ..KueueVersion::V0_19
-        };
         Self {
+            version: trace.version(),
             trace,
             kinds: None,
-            version,
             steps_between: None,
             shift: SignedDuration::ZERO,
             beside: Vec::new(),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use kueue_check_sim::kueue::QueueUsage;
+use kueue_check_sim::kueue::{KueueVersion, QueueUsage};
 
 use super::ReplayError;
 
@@ -41,6 +41,9 @@ pub struct Trace {
     /// Generated names of Workloads, and the short ones that stand for them.
     #[serde(default)]
     pub workload_names: BTreeMap<String, String>,
+    /// The release of Kueue that was recorded, such as `v0.18.3`.
+    #[serde(default)]
+    pub(super) kueue: Option<String>,
     /// When the recording began, if the recorder says so.
     #[serde(default)]
     pub(super) began: Option<Timestamp>,
@@ -141,6 +144,16 @@ impl Trace {
         Ok(serde_json::from_slice(&std::fs::read(path)?)?)
     }
 
+    /// How the Kueue that was recorded behaves: 0.19 if the trace does not say which it was.
+    pub(super) fn version(&self) -> KueueVersion {
+        let release = self.kueue.as_deref().and_then(KueueVersion::of_release);
+        KueueVersion {
+            // Recordings with such a policy were made with the gate, and without it there are none.
+            concurrent_admission: self.has_variants(),
+            ..release.unwrap_or(KueueVersion::V0_19)
+        }
+    }
+
     /// Whether states have what tells the Workloads of a job apart, and Pods were watched.
     pub(super) fn is_of_families(&self) -> bool {
         let mut seen = self.steps.iter().flat_map(|step| &step.observed);
@@ -152,7 +165,7 @@ impl Trace {
     }
 
     /// Whether Workloads have variants, one for each flavor.
-    pub(super) fn has_variants(&self) -> bool {
+    fn has_variants(&self) -> bool {
         let calls = self.steps.iter().flat_map(|step| &step.calls);
         let mut bodies = calls.map(|call| &call.body).chain(&self.objects);
         bodies.any(|body| !body["spec"]["concurrentAdmissionPolicy"].is_null())

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 const RECORDER: Recorder = Recorder {
     seconds: 600,
     limit: 100_000,
+    kueue: None,
     requests: NonZeroU32::MIN,
 };
 

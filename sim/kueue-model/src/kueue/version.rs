@@ -94,6 +94,33 @@ pub struct KueueVersion {
 }
 
 impl KueueVersion {
+    /// The released version of this number, such as `0.18.3` or `v0.18.3`, with its default feature
+    /// gates. None for one before 0.14, and for what is no number.
+    ///
+    /// ```
+    /// use kueue_check_sim::kueue::KueueVersion;
+    ///
+    /// assert_eq!(KueueVersion::of_release("v0.15.0"), Some(KueueVersion::V0_15));
+    /// assert_eq!(KueueVersion::of_release("0.16.6"), Some(KueueVersion::V0_17));
+    /// assert_eq!(KueueVersion::of_release("0.13.9"), None);
+    /// ```
+    #[must_use]
+    pub fn of_release(number: &str) -> Option<Self> {
+        let number = number.strip_prefix('v').unwrap_or(number);
+        let mut parts = number.split('.').map(|part| part.parse().ok());
+        let mut next = || parts.next().flatten();
+        let release: (u32, u32, u32) = (next()?, next()?, next()?);
+        let since = [
+            ((0, 19, 0), Self::V0_19),
+            ((0, 18, 0), Self::V0_18),
+            ((0, 16, 6), Self::V0_17),
+            ((0, 15, 0), Self::V0_15),
+            ((0, 14, 0), Self::V0_14),
+        ];
+        let found = since.into_iter().find(|(first, _)| release >= *first);
+        found.map(|(_, version)| version)
+    }
+
     /// Kueue 0.19.2 with its default feature gates.
     pub const V0_19: Self = Self {
         delays_retries: true,
@@ -118,19 +145,29 @@ impl KueueVersion {
         kep993: false,
     };
 
-    /// Kueue 0.17.
-    pub const V0_17: Self = Self {
+    /// Kueue 0.18.
+    pub const V0_18: Self = Self {
         admission_gates: false,
-        equivalence_hashing: false,
         discards_requests_on_eviction: false,
         ..Self::V0_19
+    };
+
+    /// Kueue 0.17.
+    pub const V0_17: Self = Self {
+        equivalence_hashing: false,
+        ..Self::V0_18
+    };
+
+    /// Kueue 0.15, and 0.16 up to 0.16.5.
+    pub const V0_15: Self = Self {
+        lists_checks_early: false,
+        ..Self::V0_17
     };
 
     /// Kueue 0.14, the last without delayed retries.
     pub const V0_14: Self = Self {
         delays_retries: false,
-        lists_checks_early: false,
-        ..Self::V0_17
+        ..Self::V0_15
     };
 
     /// Kueue's main branch after 0.19.

@@ -95,6 +95,8 @@ pub struct Kueue {
     /// What the checks of waiting Workloads said when these were last queued, for a scheduler that
     /// is behind.
     queued_checks: BTreeMap<String, Vec<CheckEntry>>,
+    /// Workloads that have been in a queue, or before a LocalQueue when it was opened.
+    assigned: BTreeSet<String>,
     /// ClusterQueues whose first Workload blocks them and has changed: the scheduler tries it
     /// without end, so that it is there before the reconciler.
     urgent: BTreeSet<String>,
@@ -121,6 +123,7 @@ impl Kueue {
             families: BTreeSet::new(),
             ready: BTreeSet::new(),
             queued_checks: BTreeMap::new(),
+            assigned: BTreeSet::new(),
             urgent: BTreeSet::new(),
             copies: BTreeMap::new(),
             delays_written: BTreeMap::new(),

@@ -22,6 +22,9 @@ impl Kueue {
         // A Workload that goes to another LocalQueue leaves the one before (Kueue 0.19.2,
         // `AddOrUpdateWorkloadWithoutLock` in `pkg/cache/queue/manager.go`).
         let place = local.as_ref().map(|(name, _)| name.as_str());
+        if started {
+            self.assigned.insert(key.to_owned());
+        }
         for (name, queue) in &mut self.queues {
             if Some(name.as_str()) != place && queue.has(key) {
                 queue.remove(key);
@@ -37,8 +40,9 @@ impl Kueue {
             && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();
         let waits = waits && !self.has_variants(workload);
-        let queue = self.queue(&name);
         if waits && !stopped {
+            self.assigned.insert(key.to_owned());
+            let queue = self.queue(&name);
             let was_waiting = queue.is_active(key);
             if started {
                 queue.push_from_local_queue(workload, known.arrival);
@@ -65,7 +69,7 @@ impl Kueue {
             }
             self.ready.insert(name);
         } else {
-            queue.remove(key);
+            self.queue(&name).remove(key);
             self.copies.remove(key);
             self.ready.insert(name);
         }

@@ -66,7 +66,13 @@ impl Kueue {
     /// The ClusterQueues and cohorts, with what is taken.
     pub(super) fn tree(&self) -> Tree {
         let cache = &self.cache;
-        Tree::new(&cache.cluster_queues, &cache.cohorts, &cache.usage)
+        let mut tree = Tree::new(&cache.cluster_queues, &cache.cohorts, &cache.usage);
+        let inactive = cache
+            .cluster_queues
+            .keys()
+            .filter(|name| !self.is_active(name));
+        inactive.for_each(|name| tree.deactivate(name));
+        tree
     }
 
     /// One cycle of this ClusterQueue and those with which it shares quota. All of their heads take

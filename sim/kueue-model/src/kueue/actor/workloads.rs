@@ -36,12 +36,13 @@ impl Kueue {
             self.quota_freed(name);
         }
         // Whoever is out of the queue, with quota or without, makes those that did not fit be tried
-        // again (Kueue 0.19.2, `Update` and `Delete` in
+        // again, if it ever was in a queue (Kueue 0.19.2, `Update` and `Delete` in
         // `pkg/controller/core/workload_controller.go`).
         let out =
             |known: &CachedWorkload| !known.workload.is_active() || known.workload.is_finished();
         if new.as_ref().is_none_or(out)
             && let Some(known) = new.as_ref().or(old.as_ref())
+            && self.assigned.contains(&known.workload.metadata.key())
             && let Some(queue) = self.cache.local_queue(&known.workload)
         {
             let name = queue.spec.cluster_queue.clone();
@@ -77,6 +78,7 @@ impl Kueue {
         self.delays_written.remove(key);
         self.last_tried.remove(key);
         self.queued_checks.remove(key);
+        self.assigned.remove(key);
     }
 
     pub(super) fn reconcile_workload(&mut self, key: &str) {

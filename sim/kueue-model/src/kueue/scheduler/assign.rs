@@ -390,16 +390,18 @@ impl Trial<'_> {
                 let reason = format!(
                     "could not assign {name} flavor since the original workload is assigned: {original}"
                 );
-                self.reason = "NoMatchingFlavor";
-                tried.room.fit = Fit::No;
                 tried.reasons.push(reason);
-                return tried;
             }
-            let more = amount.saturating_sub(replaced.map_or(0, |(_, before)| before));
+            // What the old slice has of another flavor is not taken off.
+            let same = replaced.as_ref().filter(|_| original.is_none());
+            let more = amount.saturating_sub(same.map_or(0, |(_, before)| *before));
             let (room, reason) = self.room(flavor, resource, more);
             tried.reasons.extend(reason);
             tried.borrowing = tried.borrowing.max(room.borrowing);
-            if tried.room.is_better_than(room, rules) {
+            if original.is_some() {
+                self.reason = "NoMatchingFlavor";
+                tried.room.fit = Fit::No;
+            } else if tried.room.is_better_than(room, rules) {
                 tried.room = room;
             }
             tried.capacities.push(room);

@@ -26,6 +26,8 @@ struct Node {
     parent: Option<NodeId>,
     children: Vec<NodeId>,
     is_queue: bool,
+    /// A ClusterQueue that takes no Workloads: its quota counts, but it is no leaf.
+    is_inactive: bool,
     quotas: BTreeMap<Cell, Quota>,
     /// Its own quota, and what its children lend.
     subtree: Usage,
@@ -83,6 +85,15 @@ impl Tree {
             }
         }
         tree
+    }
+
+    /// Takes a ClusterQueue, whose quota stays, out of what [`borrowing_height`] measures.
+    ///
+    /// [`borrowing_height`]: Self::borrowing_height
+    pub(crate) fn deactivate(&mut self, name: &str) {
+        if let Some(node) = self.queues.get(name) {
+            self.nodes[*node].is_inactive = true;
+        }
     }
 
     fn cohort<'a>(&mut self, known: &mut BTreeMap<&'a str, NodeId>, name: &'a str) -> NodeId {
@@ -291,12 +302,17 @@ impl Tree {
         (self.height(root), false)
     }
 
-    /// The distance from a cohort to its farthest leaf.
+    /// The distance from a cohort to its farthest leaf. ClusterQueues that take no Workloads are
+    /// not in the scheduler's snapshot (0.19.2, `skipInactiveCQReason` in
+    /// `pkg/cache/scheduler/snapshot.go`).
     fn height(&self, node: NodeId) -> usize {
-        let children = &self.nodes[node].children;
-        let cohorts = children.iter().filter(|child| !self.is_queue(**child));
-        let deepest = cohorts.map(|child| self.height(*child) + 1).max();
-        deepest.unwrap_or(0).max(children.len().min(1))
+        let children = self.nodes[node].children.iter();
+        let children = children.filter(|child| !self.nodes[**child].is_inactive);
+        let above = |child: &NodeId| match self.is_queue(*child) {
+            true => 1,
+            false => self.height(*child) + 1,
+        };
+        children.map(above).max().unwrap_or(0)
     }
 
     /// Whether this much is within what is a node's own; and what of it is left for its parent.
