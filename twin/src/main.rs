@@ -19,7 +19,7 @@ use clap::Parser;
 use futures::{StreamExt, stream};
 use kueue_check::Clock;
 use kueue_check_sim_cli::record::{RecordError, Recorder};
-use kueue_check_sim_cli::replay::{Difference, ReplayError};
+use kueue_check_sim_cli::replay::{Difference, ReplayError, to_text};
 use kueue_check_testenv::Kueue;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -180,8 +180,15 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
             Err(error) => println!("{}: {error}", path.display()),
         }
     }
-    for played in differing {
-        let outcome = judge(arguments, &stage, &played).await?;
+    let at_once = (arguments.side_by_side / arguments.again.max(1)).max(1);
+    let mut judging = stream::iter(differing)
+        .map(async |played| {
+            let outcome = judge(arguments, &stage, &played).await;
+            outcome.map(|outcome| (played, outcome))
+        })
+        .buffer_unordered(at_once);
+    while let Some(judged) = judging.next().await {
+        let (played, outcome) = judged?;
         summary.count(&played.history, outcome);
         if outcome == Outcome::Differs && arguments.minimise {
             shorten(arguments, &stage, played).await?;
@@ -267,7 +274,7 @@ fn write(folder: &Path, played: &Played) -> Result<(), Failure> {
 fn write_trace(path: &Path, trace: &Value) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(path, format!("{trace:#}\n")))
+        .and_then(|()| std::fs::write(path, to_text(trace)))
         .map_err(|source| Failure::Write {
             path: path.to_owned(),
             source,

@@ -22,6 +22,8 @@ const HASTE: Duration = Duration::from_millis(10);
 /// The longest time of a step. What changes for longer does not come to rest, and the history ends
 /// there.
 const LONGEST: Duration = Duration::from_mins(2);
+/// The most changes of a step: a Kueue that writes without end makes thousands a second.
+const MOST: usize = 1000;
 /// After what nothing waits for.
 const SOON: Duration = Duration::from_millis(300);
 
@@ -55,7 +57,7 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
         if recorder.is_restless {
             let seconds = LONGEST.as_secs();
             println!(
-                "{}: something changes for {seconds} s; cut after step {}",
+                "{}: something changes for {seconds} s, or {MOST} times; cut after step {}",
                 history.name,
                 steps.len()
             );
@@ -64,13 +66,11 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
     }
     Ok(json!({
         "scenario": history.name,
-        "about": "A random history.",
         "kueue": format!("v{}", stage.release()),
         "apiserver": "v1.36.3",
         "began": began.to_string(),
         "workloadNames": recorder.names,
         "steps": steps,
-        "final": recorder.states,
     }))
 }
 
@@ -147,7 +147,7 @@ impl Recorder<'_> {
             if let Some(shown) = self.take(&seen) {
                 last = seen.at;
                 observed.push(shown);
-                self.is_restless = last >= end;
+                self.is_restless = last >= end || observed.len() >= MOST;
                 if self.is_restless {
                     break;
                 }

@@ -224,7 +224,7 @@ fn record(recorder: &Recorder, out: &Path) -> Result<(), RecordFailure> {
     })?;
     let steps = trace["steps"].as_array().map_or(0, Vec::len);
     let objects = trace["objects"].as_array().map_or(0, Vec::len);
-    std::fs::write(out, format!("{trace:#}\n")).map_err(io(&file))?;
+    std::fs::write(out, replay::to_text(&trace)).map_err(io(&file))?;
     println!("{file}: {objects} objects at the beginning, {steps} requests since");
     println!("to play it: kueue-check-sim replay {file}");
     Ok(())

@@ -41,7 +41,7 @@ use std::path::Path;
 pub(crate) use object::list;
 pub(crate) use project::is_compared;
 pub use project::{full_projection, projection};
-pub use trace::Trace;
+pub use trace::{Trace, to_text};
 
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
 use kueue_check_sim::kueue::KueueVersion;

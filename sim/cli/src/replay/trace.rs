@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use kueue_check_sim::kueue::{KueueVersion, QueueUsage};
@@ -256,6 +256,34 @@ impl Trace {
         }
         start
     }
+}
+
+/// A trace as the text of a file: each field, each step and each object in a line of its own.
+///
+/// ```
+/// use kueue_check_sim_cli::replay::to_text;
+///
+/// let trace = serde_json::json!({"scenario": "s", "steps": [{"step": "a", "t": 0}, {"step": "b", "t": 1}]});
+/// let lines = [
+///     "{", r#""scenario":"s","#, r#""steps":["#, r#"{"step":"a","t":0},"#, r#"{"step":"b","t":1}"#, "]", "}",
+/// ];
+/// assert_eq!(to_text(&trace), lines.map(|line| format!("{line}\n")).concat());
+/// ```
+#[must_use]
+pub fn to_text(trace: &Value) -> String {
+    let fields = trace.as_object().into_iter().flatten();
+    let fields = fields.map(|(name, value)| {
+        let value = match value {
+            Value::Array(all) if !all.is_empty() => {
+                let all: Vec<String> = all.iter().map(Value::to_string).collect();
+                format!("[\n{}\n]", all.join(",\n"))
+            }
+            other => other.to_string(),
+        };
+        format!("{}:{value}", json!(name))
+    });
+    let fields: Vec<String> = fields.collect();
+    format!("{{\n{}\n}}\n", fields.join(",\n"))
 }
 
 /// Seconds with fractions.

@@ -39,6 +39,9 @@ pub struct KueueVersion {
     /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are
     /// not tried.
     pub equivalence_hashing: bool,
+    /// Kueue's message about a Workload whose Namespace its ClusterQueue does not take begins with a
+    /// small letter (since 0.19; measured beside 0.18.3).
+    pub small_mismatch: bool,
     /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists
     /// and all, instead of server-side apply.
     pub merge_patches: bool,
@@ -129,6 +132,7 @@ impl KueueVersion {
         observability_reasons: false,
         admission_gates: true,
         equivalence_hashing: true,
+        small_mismatch: true,
         merge_patches: false,
         discards_requests_on_eviction: true,
         reactivates_rejected: false,
@@ -148,6 +152,7 @@ impl KueueVersion {
     /// Kueue 0.18.
     pub const V0_18: Self = Self {
         admission_gates: false,
+        small_mismatch: false,
         discards_requests_on_eviction: false,
         ..Self::V0_19
     };

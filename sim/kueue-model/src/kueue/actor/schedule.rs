@@ -91,20 +91,13 @@ impl Kueue {
         for name in &relatives {
             if let Some((known, queue)) = self.take_head(name, &tree) {
                 match self.refusal(&known.workload, &queue) {
-                    Some(why) => {
-                        let (reason, requeue) = if why == NAMESPACE_MISMATCH {
-                            ("Misconfigured", Requeue::NamespaceMismatch)
-                        } else {
-                            ("PendingEvaluation", Requeue::Other)
-                        };
-                        left.push(Left {
-                            known,
-                            queue,
-                            why: why.to_owned(),
-                            reason,
-                            requeue,
-                        });
-                    }
+                    Some((why, reason, requeue)) => left.push(Left {
+                        known,
+                        queue,
+                        why: why.to_owned(),
+                        reason,
+                        requeue,
+                    }),
                     None => entries.extend(self.nominate(known, queue, &tree)),
                 }
             }
@@ -171,13 +164,23 @@ impl Kueue {
         Some((known, queue))
     }
 
-    /// Why a Workload is not tried at all.
-    fn refusal(&self, workload: &Workload, queue: &ClusterQueue) -> Option<&'static str> {
+    /// Why a Workload is not tried at all: the message, the reason, and when it may be.
+    fn refusal(
+        &self,
+        workload: &Workload,
+        queue: &ClusterQueue,
+    ) -> Option<(&'static str, &'static str, Requeue)> {
         let failed = |state| workload.checks_in(state).next().is_some();
         if failed(State::Retry) || failed(State::Rejected) {
-            Some("The workload has failed admission checks")
+            let why = "The workload has failed admission checks";
+            Some((why, "PendingEvaluation", Requeue::Other))
         } else if !self.selects(queue, &workload.metadata.namespace) {
-            Some(NAMESPACE_MISMATCH)
+            let why = if self.version.small_mismatch {
+                "workload namespace doesn't match ClusterQueue selector"
+            } else {
+                "Workload namespace doesn't match ClusterQueue selector"
+            };
+            Some((why, "Misconfigured", Requeue::NamespaceMismatch))
         } else {
             None
         }
@@ -530,7 +533,6 @@ impl Kueue {
     }
 }
 
-const NAMESPACE_MISMATCH: &str = "workload namespace doesn't match ClusterQueue selector";
 const NO_LONGER_FITS: &str = "Workload no longer fits after processing another workload";
 const BETTER_ADMITTED: &str = "A more favorable variant is already admitted";
 const GATED: &str = "Workload requires preemption, but it's gated";
