@@ -187,17 +187,30 @@ impl Replay {
         self
     }
 
-    /// Leaves out what a check wrote into Workloads, for one that [`with`](Self::with) starts: so a
-    /// check of one's own can be tried on the jobs of a recorded cluster. Its verdicts, and what
-    /// comes of them, are differences then.
-    pub fn without_verdicts_of(mut self, check: &str) -> Self {
-        for step in &mut self.trace.steps {
-            step.calls.retain(|call| {
-                let entries = list(&call.body["status"]["admissionChecks"]);
-                let mut names = entries.map(|entry| &entry["name"]).peekable();
-                names.peek().is_none() || names.any(|name| name != check)
-            });
-        }
+    /// Lets the check of this controller name, which [`with`](Self::with) starts, decide for an
+    /// AdmissionCheck: what the recorded check wrote is left out. So a check of one's own is tried on
+    /// the jobs of a recorded cluster; its verdicts, and what comes of them, are differences.
+    ///
+    /// ```no_run
+    /// # use kueue_check::{Verdict, admission_check};
+    /// # #[admission_check(controller = "example.com/licences")] async fn licences() -> Verdict { Verdict::ready("ok") }
+    /// use kueue_check::runtime::Runtime;
+    /// use kueue_check_sim_cli::replay::{Replay, Trace};
+    ///
+    /// let recorded = Trace::read("monday.json".as_ref())?;
+    /// let replay = Replay::new(recorded).decided_by("example.com/licences", "check-1");
+    /// let replay = replay.with(|server, clock| {
+    ///     let runtime = Runtime::builder(server.client()).check(licences).clock(clock.clone());
+    ///     let runtime = runtime.build().expect("a check that fits");
+    ///     tokio::spawn(runtime.run(std::future::pending()));
+    /// });
+    /// for difference in replay.run()? {
+    ///     println!("{difference}");
+    /// }
+    /// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
+    /// ```
+    pub fn decided_by(mut self, controller: &str, check: &str) -> Self {
+        self.trace.decide_by(controller, check);
         self
     }
 

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use kueue_check_sim::kueue::{KueueVersion, QueueUsage};
 
 use super::ReplayError;
+use super::object::list;
 
 /// Steps that are less than this apart, in seconds, are close: a recording waits longer for what
 /// comes of a step.
@@ -190,6 +191,29 @@ impl Trace {
             }
         }
         found
+    }
+
+    /// Gives an AdmissionCheck to this controller, and leaves out what the recorded one wrote.
+    pub(super) fn decide_by(&mut self, controller: &str, check: &str) {
+        let status = format!("/admissionchecks/{check}/status");
+        for step in &mut self.steps {
+            step.calls.retain(|call| {
+                if call.path.ends_with(&status) {
+                    return false;
+                }
+                let entries = list(&call.body["status"]["admissionChecks"]);
+                let mut names = entries.map(|entry| &entry["name"]).peekable();
+                names.peek().is_none() || names.any(|name| name != check)
+            });
+        }
+        let calls = self.steps.iter_mut().flat_map(|step| &mut step.calls);
+        let bodies = calls.map(|call| &mut call.body).chain(&mut self.objects);
+        let own = |body: &&mut Value| {
+            body["kind"] == "AdmissionCheck" && body["metadata"]["name"] == check
+        };
+        for body in bodies.filter(own) {
+            body["spec"]["controllerName"] = json!(controller);
+        }
     }
 
     /// Whether this object, by kind and normal name, was there when the recording began.

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use kueue_check::api::Workload;
+use kueue_check::runtime::Runtime;
 use kueue_check::{Verdict, admission_check};
 use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
 use kueue_check_sim::definitions::KueueApi;
@@ -275,6 +276,44 @@ fn names_and_messages_of_others_are_replaced() {
     for kept in ["insufficient quota for cpu", "\"cpu\":\"9\"", "message-1"] {
         assert!(text.contains(kept), "{kept}");
     }
+}
+
+#[admission_check(controller = "acme.example/closed")]
+async fn closed() -> Verdict {
+    Verdict::pending("closed")
+}
+
+/// Jobs of a recorded cluster are a test of another check.
+#[test]
+fn another_check_decides_about_what_was_recorded() {
+    let trace = recorded(
+        async |_| {},
+        async |cluster| {
+            cluster.submit(Job::new("nightly"));
+            cluster.expect_admitted("nightly").await;
+        },
+    );
+    let trace: Trace = serde_json::from_value(trace).unwrap();
+    let replay = Replay::new(trace).decided_by("acme.example/closed", "check-1");
+    let replay = replay.with(|server, clock| {
+        let runtime = Runtime::builder(server.client())
+            .check(closed)
+            .clock(clock.clone());
+        tokio::spawn(runtime.build().unwrap().run(std::future::pending()));
+    });
+    let all = replay.run().unwrap();
+    let workload = all
+        .iter()
+        .find(|d| d.at.starts_with("Workload/job-1"))
+        .unwrap();
+    assert!(
+        workload.recorded.contains(r#""state":"Ready""#),
+        "{workload}"
+    );
+    assert!(
+        workload.simulated.contains(r#""message":"closed""#),
+        "{workload}"
+    );
 }
 
 fn around<'a>(text: &'a str, word: &str) -> &'a str {

@@ -27,7 +27,8 @@ fn recordings() -> Vec<PathBuf> {
     found
 }
 
-/// Histories that `cargo xtask twin --minimise` found, each of which the model once got wrong.
+/// Histories that `cargo xtask twin` recorded: those that the model once got wrong, and those that
+/// have most of what is rare.
 fn histories() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
     let files = std::fs::read_dir(&folder).unwrap();
@@ -54,18 +55,19 @@ fn differences(traces: &[PathBuf]) -> String {
 }
 
 #[test]
-fn every_history_that_once_differed_is_reproduced() {
+fn every_history_is_reproduced() {
     let histories = histories();
-    assert!(!histories.is_empty());
+    assert!(histories.len() >= 200, "{}", histories.len());
     let report = differences(&histories);
     assert!(report.is_empty(), "{report}");
 }
 
 #[test]
 fn a_history_that_is_not_what_kueue_does_is_not_reproduced() {
-    for path in histories() {
+    // Each is played with all outcomes of races.
+    for path in histories().into_iter().step_by(20) {
         let text = std::fs::read_to_string(&path).unwrap();
-        let other = text.replace(r#""type": "QuotaReserved""#, r#""type": "Quota""#);
+        let other = text.replace(r#""type":"QuotaReserved""#, r#""type":"Quota""#);
         assert_ne!(text, other, "{}", path.display());
         let trace: Trace = serde_json::from_str(&other).unwrap();
         assert_ne!(Replay::new(trace).run().unwrap(), [], "{}", path.display());

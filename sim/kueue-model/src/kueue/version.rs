@@ -8,9 +8,22 @@
 /// use std::time::Duration;
 /// use kueue_check_sim::kueue::KueueVersion;
 /// use kueue_check_sim::{Job, Simulation};
+/// use serde_json::json;
 ///
+/// // The check is for all flavors, another one is not.
+/// let flavors = [("default", "1"), ("spot", "0")].map(|(name, cpus)| {
+///     json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": cpus}]})
+/// });
+/// let queue = json!({
+///     "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"},
+///     "spec": {
+///         "namespaceSelector": {},
+///         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+///         "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}, {"name": "other", "onFlavors": ["spot"]}]},
+///     },
+/// });
 /// let lists_the_check = |version: KueueVersion| {
-///     let run = Simulation::new(|| open).kueue(version).quota(1).run(async |cluster| {
+///     let run = Simulation::new(|| open).kueue(version).object(&queue).run(async |cluster| {
 ///         cluster.submit(Job::new("large").cpus(2)); // there is no quota for it
 ///         cluster.advance(Duration::from_secs(10)).await;
 ///     });
@@ -28,7 +41,9 @@
 pub struct KueueVersion {
     /// `requeueAfterSeconds` is read (since 0.15); before, every Retry evicts at once.
     pub delays_retries: bool,
-    /// Checks for all flavors are listed before quota is reserved (since 0.16.6 and 0.17).
+    /// Checks for all flavors are listed before quota is reserved (since 0.16.6 and 0.17) also where
+    /// another check of the ClusterQueue is for some flavors only; before, only where all are for all
+    /// (0.15.0: measured; 0.14.8: `AdmissionChecksForWorkload` in `pkg/workload/workload.go`).
     pub lists_checks_early: bool,
     /// Rejected counts also while the Workload is being evicted (after 0.19).
     pub rejects_while_evicted: bool,

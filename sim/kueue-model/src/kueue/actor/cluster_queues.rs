@@ -325,6 +325,18 @@ impl Kueue {
 
     /// Workloads of this ClusterQueue, and of those that share quota with it, may fit now.
     pub(super) fn quota_changed(&mut self, name: &str) {
+        let relatives = self.retry_heads(name);
+        let first = relatives.first().map_or(name, String::as_str);
+        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
+        let waiting = |(_, task): &(jiff::Timestamp, Task)| matches!(task, Task::RetryInadmissible(known) if known == first);
+        if !self.timers.iter().any(waiting) {
+            self.later(at, Task::RetryInadmissible(first.to_owned()));
+        }
+    }
+
+    /// Less of this ClusterQueue is taken: heads that wait for preemptions, which the scheduler
+    /// tries without end, may fit now. Returns it and those that share quota with it.
+    pub(super) fn retry_heads(&mut self, name: &str) -> BTreeSet<String> {
         let relatives = self.tree().relatives(name);
         for relative in &relatives {
             let queue = self.queue(relative);
@@ -335,12 +347,7 @@ impl Kueue {
             }
             self.ready.insert(relative.clone());
         }
-        let first = relatives.first().map_or(name, String::as_str);
-        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
-        let waiting = |(_, task): &(jiff::Timestamp, Task)| matches!(task, Task::RetryInadmissible(known) if known == first);
-        if !self.timers.iter().any(waiting) {
-            self.later(at, Task::RetryInadmissible(first.to_owned()));
-        }
+        relatives
     }
 
     pub(super) fn retry_inadmissible(&mut self, name: &str) {

@@ -34,6 +34,10 @@ impl Kueue {
             || old.as_ref().zip(new.as_ref()).is_some_and(frees_pods);
         if let Some(name) = held.as_ref().filter(|_| changed) {
             self.quota_freed(name);
+        } else if let Some(name) = held.as_ref()
+            && old.as_ref().zip(new.as_ref()).is_some_and(is_reclaimed)
+        {
+            self.retry_heads(name);
         }
         // Whoever is out of the queue, with quota or without, makes those that did not fit be tried
         // again, if it ever was in a queue (Kueue 0.19.2, `Update` and `Delete` in
@@ -179,10 +183,15 @@ impl Kueue {
 
 /// Whether an admitted Workload has Pods that are done, or an elastic job fewer Pods, since (Kueue
 /// 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
-fn frees_pods((old, new): (&CachedWorkload, &CachedWorkload)) -> bool {
+fn frees_pods(both: (&CachedWorkload, &CachedWorkload)) -> bool {
+    let (old, new) = both;
     let (old, new) = (&old.workload, &new.workload);
     let ran = old.is_admitted() && new.is_admitted();
-    let done = ran && old.status.reclaimable_pods != new.status.reclaimable_pods;
     let mut sets = old.spec.pod_sets.iter().zip(&new.spec.pod_sets);
-    done || sets.any(|(old, new)| new.count < old.count)
+    ran && is_reclaimed(both) || sets.any(|(old, new)| new.count < old.count)
+}
+
+/// Whether a Workload has Pods that are done since.
+fn is_reclaimed((old, new): (&CachedWorkload, &CachedWorkload)) -> bool {
+    old.workload.status.reclaimable_pods != new.workload.status.reclaimable_pods
 }

@@ -13,7 +13,7 @@ mod workload;
 
 pub(crate) use admission_check::AdmissionCheck;
 pub(crate) use cluster_queue::{
-    ClusterQueue, FlavorFungibility, FlavorQuota, PreemptionPolicy, QueueingStrategy,
+    CheckRule, ClusterQueue, FlavorFungibility, FlavorQuota, PreemptionPolicy, QueueingStrategy,
     ResourceGroup, StopPolicy,
 };
 pub(crate) use cohort::Cohort;

@@ -6,13 +6,15 @@ use jiff::Timestamp;
 
 use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER, Write, evict};
 use crate::kueue::objects::{
-    Admission, CheckEntry, ClusterQueue, Condition, State, True, Workload, whole_seconds,
+    Admission, CheckEntry, CheckRule, ClusterQueue, Condition, State, True, Workload, whole_seconds,
 };
 
 /// The checks that a Workload needs: of its flavors if it has quota, else those for all flavors of
 /// the ClusterQueue. One for no flavor in particular is for all that the ClusterQueue has now, so
 /// that a Workload without a flavor has none (Kueue 0.19.2, `admissionChecksForAdmission` in
-/// `pkg/workload/workload.go`).
+/// `pkg/workload/workload.go`). `early`: [`lists_checks_early`].
+///
+/// [`lists_checks_early`]: crate::kueue::KueueVersion::lists_checks_early
 pub(crate) fn needed_checks<'a>(
     queue: &'a ClusterQueue,
     admission: Option<&Admission>,
@@ -24,15 +26,15 @@ pub(crate) fn needed_checks<'a>(
         sets.flat_map(|set| set.flavors.values().map(String::as_str))
             .collect()
     });
-    let needed = queue.checks().iter().filter(|rule| {
-        let on = |flavor: &str| {
-            let named = || rule.on_flavors.iter().any(|name| name == flavor);
-            all.contains(flavor) && rule.on_flavors.is_empty() || named()
-        };
-        match &assigned {
-            Some(assigned) => assigned.iter().any(|flavor| on(flavor)),
-            None => early && all.iter().all(|flavor| on(flavor)),
-        }
+    let on = |rule: &CheckRule, flavor: &str| {
+        let named = || rule.on_flavors.iter().any(|name| name == flavor);
+        all.contains(flavor) && rule.on_flavors.is_empty() || named()
+    };
+    let on_all = |rule: &CheckRule| all.iter().all(|flavor| on(rule, flavor));
+    let early = early || queue.checks().iter().all(on_all);
+    let needed = queue.checks().iter().filter(|rule| match &assigned {
+        Some(assigned) => assigned.iter().any(|flavor| on(rule, flavor)),
+        None => early && on_all(rule),
     });
     needed.map(|rule| rule.name.as_str()).collect()
 }

@@ -44,12 +44,22 @@ fn before_0_15_a_retry_with_a_delay_evicts_at_once() {
 }
 
 #[test]
-fn before_0_17_checks_are_listed_with_quota_only() {
+fn before_0_17_some_checks_are_listed_with_quota_only() {
     let outcome = off_and_on(
         KueueVersion::V0_19,
         |v, on| v.lists_checks_early = on,
         async |cluster| {
-            cluster.queue("1", &["c"], &json!({}));
+            cluster.check("d");
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {}}));
+            let flavors = [("default", "1"), ("spot", "0")].map(|(name, cpus)| {
+                json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": cpus}]})
+            });
+            let rules = json!([{"name": "c"}, {"name": "d", "onFlavors": ["spot"]}]);
+            let with_both = json!({
+                "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+                "admissionChecksStrategy": {"admissionChecks": rules},
+            });
+            cluster.queue("1", &["c"], &with_both);
             cluster.workload("a", "1", 0);
             cluster.workload("b", "1", 0);
             cluster.pass(1.0).await;
