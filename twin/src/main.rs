@@ -172,9 +172,9 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
         // That it is about what the model does not have is no reason to lose the histories.
         match differences(&trace).await {
             Ok(differences) => {
-                differences
-                    .iter()
-                    .for_each(|difference| println!("{difference}"));
+                for difference in &differences {
+                    println!("{difference}");
+                }
                 println!("{}: {} differences", path.display(), differences.len());
             }
             Err(error) => println!("{}: {error}", path.display()),

@@ -30,6 +30,7 @@ use kueue_check::kube::{self, Client};
 use kueue_check_sim::kueue::KueueVersion;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::channel;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use self::kinds::Kind;
@@ -112,15 +113,20 @@ impl Recorder {
             clock: clock.clone(),
             sender,
         };
-        let objects = Kind::ALL.map(|kind| tokio::spawn(watch.clone().objects(kind)));
-        let events = ["Workload", "Job"].map(|kind| tokio::spawn(watch.clone().events(kind)));
-        let watches: Vec<_> = objects.into_iter().chain(events).collect();
+        // They end with this.
+        let mut watches = JoinSet::new();
+        for kind in Kind::ALL {
+            watches.spawn(watch.clone().objects(kind));
+        }
+        for kind in ["Workload", "Job"] {
+            watches.spawn(watch.clone().events(kind));
+        }
         drop(watch);
         let mut waits = watches.len();
         let (mut there, mut seen) = (Vec::new(), Vec::new());
         let mut began: Option<(Timestamp, Instant)> = None;
         let mut end = std::pin::pin!(end);
-        let result = loop {
+        while seen.len() < self.limit {
             let until = began.map(|(_, at)| at + Duration::from_secs(self.seconds));
             let message = tokio::select! {
                 message = messages.recv() => message,
@@ -128,8 +134,8 @@ impl Recorder {
                 () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => None,
             };
             match message {
-                None => break Ok(()),
-                Some(Message::Failed(error)) => break Err(error),
+                None => break,
+                Some(Message::Failed(error)) => return Err(error),
                 Some(Message::There(kind, object)) => there.push((kind, object)),
                 Some(Message::Complete) => {
                     waits -= 1;
@@ -140,12 +146,7 @@ impl Recorder {
                 }
                 Some(Message::Seen(change)) => seen.push(change),
             }
-            if seen.len() >= self.limit {
-                break Ok(());
-            }
-        };
-        watches.iter().for_each(|watch| watch.abort());
-        result?;
+        }
         let began = began.map_or_else(|| clock.now(), |(began, _)| began);
         let mut trace = trace(began, &there, seen);
         if let Some(release) = &self.kueue {

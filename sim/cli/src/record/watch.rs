@@ -59,7 +59,7 @@ impl Watch {
             .boxed();
         while let Some(event) = events.next().await {
             let messages = match event {
-                Err(error) => self.failed(&resource, began, error),
+                Err(error) => failed(&resource, began, error),
                 Ok(Event::Init) => {
                     listed.clear();
                     Vec::new()
@@ -120,7 +120,7 @@ impl Watch {
         // is one that the replay knows already.
         while let Some(event) = events.next().await {
             let messages = match event {
-                Err(error) => self.failed(&resource, began, error),
+                Err(error) => failed(&resource, began, error),
                 Ok(Event::InitDone) if !std::mem::replace(&mut began, true) => {
                     vec![Message::Complete]
                 }
@@ -150,21 +150,21 @@ impl Watch {
             object,
         })
     }
+}
 
-    /// At the beginning a list that is refused ends the recording. Everything else passes.
-    fn failed(&self, resource: &ApiResource, began: bool, error: watcher::Error) -> Vec<Message> {
-        if let (false, watcher::Error::InitialListFailed(Error::Api(status))) = (began, &error)
-            && [401, 403, 404].contains(&status.code)
-        {
-            let (plural, version) = (&resource.plural, &resource.api_version);
-            return vec![Message::Failed(RecordError::Read {
-                resource: format!("{plural} ({version})"),
-                source: Box::new(error),
-            })];
-        }
-        tracing::warn!(resource = resource.plural, %error, "the watch is broken and will be begun again");
-        Vec::new()
+/// At the beginning a list that is refused ends the recording. Everything else passes.
+fn failed(resource: &ApiResource, began: bool, error: watcher::Error) -> Vec<Message> {
+    if let (false, watcher::Error::InitialListFailed(Error::Api(status))) = (began, &error)
+        && [401, 403, 404].contains(&status.code)
+    {
+        let (plural, version) = (&resource.plural, &resource.api_version);
+        return vec![Message::Failed(RecordError::Read {
+            resource: format!("{plural} ({version})"),
+            source: Box::new(error),
+        })];
     }
+    tracing::warn!(resource = resource.plural, %error, "the watch is broken and will be begun again");
+    Vec::new()
 }
 
 fn keyed(object: DynamicObject) -> ((Option<String>, Option<String>), Arc<Value>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use kueue_check::api::Workload;
+use kueue_check::api::{Owner, Workload};
 use kueue_check::runtime::Runtime;
 use kueue_check::{Verdict, admission_check};
 use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
@@ -25,7 +25,7 @@ const RECORDER: Recorder = Recorder {
 
 #[admission_check(controller = "acme.example/licences")]
 async fn licences(workload: Workload) -> Verdict {
-    let job = workload.owner().map(|owner| owner.name());
+    let job = workload.owner().map(Owner::name);
     match job.unwrap_or(workload.name()) {
         "later" => Verdict::retry_after(Duration::from_secs(20), "alice has no licence"),
         "never" => Verdict::rejected("alice may not"),
@@ -59,9 +59,8 @@ fn recorded(before: impl AsyncFn(&Cluster), story: impl AsyncFn(&Cluster)) -> Va
 fn differences(trace: &Value) -> String {
     let trace: Trace = serde_json::from_value(trace.clone()).unwrap();
     let all = Replay::new(trace).run().unwrap();
-    all.iter()
-        .map(|difference| format!("{difference}\n"))
-        .collect()
+    let lines: Vec<String> = all.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 /// How often each method was sent to each kind of object.
@@ -213,7 +212,7 @@ fn a_workload_of_another_kind_of_job_is_recorded_as_one_without() {
     );
 }
 
-/// Stands for a RayJob: something that the API server has, and the model no integration for.
+/// Stands for a `RayJob`: something that the API server has, and the model no integration for.
 fn owner() -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ray", "namespace": "default"},

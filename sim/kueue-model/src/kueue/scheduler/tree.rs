@@ -308,9 +308,12 @@ impl Tree {
     fn height(&self, node: NodeId) -> usize {
         let children = self.nodes[node].children.iter();
         let children = children.filter(|child| !self.nodes[**child].is_inactive);
-        let above = |child: &NodeId| match self.is_queue(*child) {
-            true => 1,
-            false => self.height(*child) + 1,
+        let above = |child: &NodeId| {
+            if self.is_queue(*child) {
+                1
+            } else {
+                self.height(*child) + 1
+            }
         };
         children.map(above).max().unwrap_or(0)
     }
