@@ -36,11 +36,11 @@ enum Command {
         #[arg(required = true)]
         traces: Vec<PathBuf>,
     },
-    /// Records what happens on a cluster as a trace, under other names: lists and watches only.
+    /// Records a cluster as a trace with pseudonyms; lists and watches only.
     Record {
         #[command(flatten)]
         recorder: Recorder,
-        /// Where the trace is written.
+        /// The file of the trace.
         #[arg(long, value_name = "FILE", default_value = "trace.json")]
         out: PathBuf,
     },
@@ -189,7 +189,7 @@ fn serve(name: &str, mut demo: Demo) -> ExitCode {
     }
 }
 
-/// Why there is no recording.
+/// An error of `record`.
 #[derive(Debug, thiserror::Error)]
 enum RecordFailure {
     /// The cluster.
@@ -209,7 +209,7 @@ fn record(recorder: &Recorder, out: &Path) -> Result<(), RecordFailure> {
         |source| RecordFailure::Io { what, source }
     };
     let file = out.display().to_string();
-    // That it can be written is known before anything is recorded.
+    // Fails before the recording if the file cannot be written.
     std::fs::write(out, "").map_err(io(&file))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -225,7 +225,7 @@ fn record(recorder: &Recorder, out: &Path) -> Result<(), RecordFailure> {
     let steps = trace["steps"].as_array().map_or(0, Vec::len);
     let objects = trace["objects"].as_array().map_or(0, Vec::len);
     std::fs::write(out, replay::to_text(&trace)).map_err(io(&file))?;
-    println!("{file}: {objects} objects at the beginning, {steps} requests since");
+    println!("{file}: {objects} initial objects, {steps} requests");
     println!("to play it: kueue-check-sim replay {file}");
     Ok(())
 }

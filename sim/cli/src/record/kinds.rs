@@ -1,10 +1,10 @@
-//! The kinds of objects that a recording has.
+//! Kinds of objects in a recording.
 
 use kueue_check::kube::api::{ApiResource, GroupVersionKind};
 
 use crate::replay::NAMESPACE;
 
-/// A kind that is watched.
+/// A watched kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     ResourceFlavor,
@@ -18,7 +18,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// All, each after those that its objects name.
+    /// All kinds, each after the kinds that its objects refer to.
     pub(super) const ALL: [Self; 8] = [
         Self::ResourceFlavor,
         Self::Cohort,
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// The first part of the names that stand for those of this kind.
+    /// The prefix of pseudonyms of this kind.
     pub(super) fn pseudonym(self) -> &'static str {
         match self {
             Self::ResourceFlavor => "flavor",
@@ -92,7 +92,7 @@ impl Kind {
         ApiResource::from_gvk_with_plural(&kind, self.plural())
     }
 
-    /// Where objects of this kind are, in a trace's only namespace.
+    /// The path of the collection, in the only namespace of a trace.
     pub(super) fn path(self) -> String {
         let (api, plural) = (self.api_version(), self.plural());
         if self.is_namespaced() {

@@ -1,23 +1,23 @@
-//! What happens on a cluster, recorded as a trace that [`replay`](crate::replay) plays.
+//! Recording of a cluster as a trace for [`replay`](crate::replay).
 //!
-//! The recorder reads and writes nothing else: it lists and watches Kueue's configuration,
-//! Workloads, Jobs and their events. A trace has what Kueue and its checks decide by: quota, pod
-//! sets with their requests, priorities, states of checks, conditions, times. Names of objects,
-//! labels and controllers, images, and the messages of checks and Jobs are replaced.
+//! The recorder only lists and watches: Kueue's configuration, Workloads, Jobs and their events. A
+//! trace contains the inputs of Kueue and its checks: quota, pod sets with their requests,
+//! priorities, admission check states, conditions, times. Names of objects, labels and controllers,
+//! images, and the messages of checks and Jobs are replaced by pseudonyms.
 //!
-//! A watch does not show requests. The recorder tells from the changes of objects what users, checks
-//! and job controllers did, and what Kueue did ([`managedFields`] say who wrote a field); the replay
-//! sends the former and compares the latter. A Workload that is not for a batch/v1 `Job` is recorded
-//! as one without a job, and what its integration does with it as requests. All namespaces become
-//! one, of which every ClusterQueue takes Workloads.
+//! A watch does not contain requests. The recorder infers them from the changes of objects and from
+//! [`managedFields`]: the replay sends the requests of users, checks and job controllers, and
+//! compares the writes of Kueue. A Workload of another owner than a batch/v1 `Job` is recorded
+//! without an owner, and the writes of its integration as requests. All namespaces become one, and
+//! every ClusterQueue selects it.
 //!
 //! [`managedFields`]: https://kubernetes.io/docs/reference/using-api/server-side-apply/
 
-mod calls;
-mod cleaned;
+mod infer;
 mod kinds;
 mod pseudonyms;
 mod recording;
+mod redact;
 mod watch;
 
 use std::num::NonZeroU32;
@@ -37,56 +37,56 @@ use self::kinds::Kind;
 use self::recording::trace;
 use self::watch::{Message, Watch};
 
-/// What is recorded, and for how long. These are the flags of `record`.
+/// The limits of a recording. These are the flags of `record`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Recorder {
-    /// For how many seconds changes are recorded.
+    /// How long changes are recorded, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub seconds: u64,
-    /// After how many changes it ends, if it has not by then.
+    /// The maximum number of changes.
     #[arg(long, value_name = "CHANGES", default_value_t = 100_000)]
     pub limit: usize,
-    /// Which release of Kueue runs there, such as `0.18.3`: the replay is by its model.
+    /// The release of Kueue on the cluster, such as `0.18.3`; the replay uses its model.
     #[arg(long, value_name = "VERSION", value_parser = release)]
     pub kueue: Option<String>,
-    /// How many requests are sent to the API server in a second, at most.
+    /// The maximum number of requests to the API server per second.
     #[arg(long, value_name = "REQUESTS", default_value = "5")]
     pub requests: NonZeroU32,
 }
 
-/// A release of Kueue that the model knows.
+/// Parses a release of Kueue that the model supports.
 fn release(number: &str) -> Result<String, String> {
     KueueVersion::of_release(number)
         .map(|_| format!("v{}", number.trim_start_matches('v')))
         .ok_or_else(|| "not a release from 0.14.0 on".to_owned())
 }
 
-/// Why nothing could be recorded.
+/// An error of a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// There is no way to the API server.
-    #[error("cannot find the API server: {0}")]
+    /// No kubeconfig and no service account.
+    #[error("cannot find a kubeconfig: {0}")]
     Config(#[from] kube::config::InferConfigError),
-    /// A client could not be made.
+    /// The client.
     #[error("cannot connect to the API server: {0}")]
     Client(#[from] kube::Error),
-    /// A kind can't be read.
+    /// A kind that cannot be listed.
     #[error("cannot read {resource}: {source}")]
     Read {
-        /// Its resource and version.
+        /// The resource and its version.
         resource: String,
-        /// Why.
+        /// The cause.
         source: Box<watcher::Error>,
     },
 }
 
 impl Recorder {
-    /// A client of the cluster that `KUBECONFIG` or the service account says, which sends no more
-    /// than the allowed number of requests.
+    /// Returns a client with the rate limit, for the cluster of the kubeconfig or of the service
+    /// account.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such configuration, or it is invalid.
     pub async fn client(&self) -> Result<Client, RecordError> {
         let config = kube::Config::infer().await?;
         let rate = u64::from(self.requests.get());
@@ -95,12 +95,11 @@ impl Recorder {
         Ok(client.with_layer(&limit).build())
     }
 
-    /// Records what happens until the time is over, so many changes were seen or `end` is ready, and
-    /// returns the trace.
+    /// Records until a limit is reached or `end` is ready, and returns the trace.
     ///
     /// # Errors
-    /// If a kind can't be listed: it may not be read, or is not served. `kueue.x-k8s.io/v1beta2` is
-    /// served since Kueue 0.15.
+    /// If a kind cannot be listed: forbidden, or not served. Kueue serves `kueue.x-k8s.io/v1beta2`
+    /// since 0.15.
     pub async fn record(
         &self,
         client: Client,
@@ -113,7 +112,7 @@ impl Recorder {
             clock: clock.clone(),
             sender,
         };
-        // They end with this.
+        // Dropping the set aborts its tasks.
         let mut watches = JoinSet::new();
         for kind in Kind::ALL {
             watches.spawn(watch.clone().objects(kind));
@@ -123,7 +122,7 @@ impl Recorder {
         }
         drop(watch);
         let mut waits = watches.len();
-        let (mut there, mut seen) = (Vec::new(), Vec::new());
+        let (mut initial, mut seen) = (Vec::new(), Vec::new());
         let mut began: Option<(Timestamp, Instant)> = None;
         let mut end = std::pin::pin!(end);
         while seen.len() < self.limit {
@@ -136,19 +135,19 @@ impl Recorder {
             match message {
                 None => break,
                 Some(Message::Failed(error)) => return Err(error),
-                Some(Message::There(kind, object)) => there.push((kind, object)),
+                Some(Message::Initial(kind, object)) => initial.push((kind, object)),
                 Some(Message::Complete) => {
                     waits -= 1;
                     if waits == 0 {
                         began = Some((clock.now(), Instant::now()));
-                        tracing::info!(objects = there.len(), "recording");
+                        tracing::info!(objects = initial.len(), "recording");
                     }
                 }
                 Some(Message::Seen(change)) => seen.push(change),
             }
         }
         let began = began.map_or_else(|| clock.now(), |(began, _)| began);
-        let mut trace = trace(began, &there, seen);
+        let mut trace = trace(began, &initial, seen);
         if let Some(release) = &self.kueue {
             trace["kueue"] = json!(release);
         }

@@ -1,4 +1,4 @@
-//! Names that stand in a trace for those of the cluster.
+//! Pseudonyms for the names of the cluster.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,34 @@ use serde_json::{Map, Value};
 
 use crate::replay::NAMESPACE;
 
-/// Domains of labels and annotations whose keys say nothing about the cluster.
+/// Domains of labels and annotations whose keys are public.
 const PUBLIC: [&str; 3] = ["kubernetes.io", "k8s.io", "x-k8s.io"];
-/// Labels of Pods of a Job, from the time before domains.
+/// Labels of the Pods of a Job without a domain.
 const OF_BATCH: [&str; 2] = ["controller-uid", "job-name"];
 
-/// The kind of names of Workloads of Jobs.
+/// The kind of the names of Workloads of Jobs.
 const OF_JOB: &str = "job-workload";
 
-/// How the text of an entry begins that Kueue has written when it evicted the Workload.
+/// The prefix of the message that Kueue writes into an entry on eviction.
 const RESET: &str = "Reset to Pending after eviction.";
 
-/// The name of the cluster for each that was met, and the one that stands for it.
+/// The names of the cluster with their pseudonyms.
 ///
-/// A name that has no namespace stands for the same in all kinds, since Kueue's messages do not
-/// always say which kind they mean. One in a namespace has its own, because a trace has one
-/// namespace only.
+/// A name of a cluster-scoped object has one pseudonym for all kinds, because Kueue's messages do
+/// not always contain the kind. A name in a namespace has a pseudonym for each namespace, because a
+/// trace has one namespace.
 #[derive(Debug, Default)]
 pub(super) struct Pseudonyms {
     /// By namespace (empty for none) and name.
     names: BTreeMap<(String, String), Pseudonym>,
-    /// Those of pod sets, which may be any word.
+    /// The names of pod sets, which may be any word.
     pod_sets: BTreeMap<String, Pseudonym>,
-    /// Texts of others than Kueue.
+    /// Messages of other writers than Kueue.
     texts: BTreeMap<String, Pseudonym>,
     counts: BTreeMap<&'static str, usize>,
 }
 
-/// What stands for a name.
+/// A pseudonym and its kind.
 #[derive(Clone, Debug)]
 struct Pseudonym {
     kind: &'static str,
@@ -41,7 +41,7 @@ struct Pseudonym {
 }
 
 impl Pseudonyms {
-    /// What stands for this name: `kind` and a number, if it is new.
+    /// Returns the pseudonym of a name; a new one is `kind` and a number.
     pub(super) fn name(&mut self, kind: &'static str, namespace: &str, name: &str) -> String {
         if name.is_empty() {
             return String::new();
@@ -52,7 +52,7 @@ impl Pseudonyms {
         known.text.clone()
     }
 
-    /// Lets `pseudonym` stand for the name of the Workload of a Job.
+    /// Adds the pseudonym of the Workload of a Job.
     pub(super) fn insert_workload(&mut self, namespace: &str, name: &str, pseudonym: String) {
         let key = (namespace.to_owned(), name.to_owned());
         let new = Pseudonym {
@@ -62,9 +62,9 @@ impl Pseudonyms {
         self.names.entry(key).or_insert(new);
     }
 
-    /// The same names, numbered in the order of those of the cluster: Kueue does some things by
-    /// name, such as listing checks. Names of Workloads of Jobs are made of those of the Jobs and
-    /// are forgotten.
+    /// Numbers the pseudonyms in the order of the names, because Kueue orders some objects by name,
+    /// such as admission check states. The names of Workloads of Jobs are removed, because they are
+    /// derived from the names of the Jobs.
     pub(super) fn in_order(mut self) -> Self {
         self.names.retain(|_, known| known.kind != OF_JOB);
         let all = self
@@ -88,7 +88,7 @@ impl Pseudonyms {
         self
     }
 
-    /// What stands for the text of a check or of a job.
+    /// Returns the pseudonym of a message of a check or of a Job.
     pub(super) fn foreign(&mut self, text: &str) -> String {
         if text.is_empty() || text.starts_with(RESET) {
             return text.to_owned();
@@ -101,8 +101,8 @@ impl Pseudonyms {
             .clone()
     }
 
-    /// A text of Kueue about an object of this namespace, with all names and foreign texts replaced
-    /// that are known.
+    /// Replaces all known names and messages in a message of Kueue about an object of this
+    /// namespace.
     pub(super) fn text(&self, namespace: &str, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -134,8 +134,8 @@ impl Pseudonyms {
         out
     }
 
-    /// The longest text of others with which `rest` begins, and what stands for it. `word`: the
-    /// first of `rest`.
+    /// Returns the longest message that is a prefix of `rest`, with its pseudonym. `word` is the
+    /// first word of `rest`.
     fn foreign_at(&self, before: &str, rest: &str, word: &str) -> Option<(&String, &String)> {
         let all = self.texts.range(word.to_owned()..);
         let all = all.take_while(|(text, _)| text.starts_with(word));
@@ -143,8 +143,8 @@ impl Pseudonyms {
         whole.map(|(text, known)| (text, &known.text))
     }
 
-    /// What stands for a word of a text. Only a LocalQueue is called by its name without the
-    /// namespace.
+    /// Returns the pseudonym of a word. Kueue's messages contain the names of LocalQueues without
+    /// the namespace.
     fn word<'a>(&'a self, namespace: &str, before: &str, word: &'a str) -> &'a str {
         let named = |namespace: &str| {
             let key = (namespace.to_owned(), word.to_owned());
@@ -158,7 +158,7 @@ impl Pseudonyms {
         found.unwrap_or(word)
     }
 
-    /// The name of a pod set; that of a Job is the same everywhere.
+    /// Returns the pseudonym of a pod set; `main`, the pod set of a Job, is kept.
     pub(super) fn pod_set(&mut self, name: &str) -> String {
         if name == "main" {
             return name.to_owned();
@@ -168,7 +168,7 @@ impl Pseudonyms {
         known.or_insert_with(|| next(counts, "set")).text.clone()
     }
 
-    /// Labels, annotations or a node selector.
+    /// Replaces keys and values of labels, annotations or a node selector.
     pub(super) fn labels(&mut self, namespace: &str, map: &Value) -> Value {
         let Some(map) = map.as_object() else {
             return Value::Null;
@@ -180,7 +180,7 @@ impl Pseudonyms {
         Value::Object(replaced.collect::<Map<_, _>>())
     }
 
-    /// The key of a label, annotation or taint.
+    /// Replaces the key of a label, annotation or taint.
     pub(super) fn key(&mut self, key: &str) -> String {
         if is_public(key) || key.is_empty() {
             return key.to_owned();
@@ -188,11 +188,11 @@ impl Pseudonyms {
         self.name("label", "", key)
     }
 
-    /// The value of a label, annotation or taint; numbers, yes and no say nothing.
+    /// Replaces the value of a label, annotation or taint, except numbers and booleans.
     pub(super) fn value(&mut self, namespace: &str, key: &str, value: &str) -> Value {
         let plain = value.parse::<f64>().is_ok() || ["", "true", "false"].contains(&value);
         let kind = match key.strip_prefix("kueue.x-k8s.io/") {
-            // A UID, and words of Kueue.
+            // A UID and a boolean.
             Some("job-uid" | "managed") => return value.into(),
             Some("podset") => return self.pod_set(value).into(),
             Some("cluster-queue-name") => return self.name("cluster-queue", "", value).into(),
@@ -230,7 +230,7 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&c)
 }
 
-/// Whether `rest` begins with this text, and it is no part of a longer word.
+/// Returns true if `text` is a prefix of `rest` and not part of a longer word.
 fn is_whole(before: &str, rest: &str, text: &str) -> bool {
     let ends = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
     rest.starts_with(text)
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_the_same_in_all_texts() {
+    fn names_in_messages_are_replaced() {
         let mut names = Pseudonyms::default();
         names.name("queue", "team-a", "train");
         names.name("cluster-queue", "", "train");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_keep_what_is_kueues_or_kubernetes() {
+    fn public_labels_are_kept() {
         let mut names = Pseudonyms::default();
         let labels = json!({
             "kueue.x-k8s.io/queue-name": "train", "kueue.x-k8s.io/managed": "true",
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kueue_wrote_into_an_entry_stays() {
+    fn the_reset_message_of_kueue_is_kept() {
         let mut names = Pseudonyms::default();
         let reset = "Reset to Pending after eviction. Previously: Retry";
         assert_eq!(names.foreign(reset), reset);

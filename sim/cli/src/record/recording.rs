@@ -1,4 +1,4 @@
-//! What was seen, as a trace.
+//! Conversion of observed changes to a trace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,34 +7,34 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::calls::{Version, calls};
-use super::cleaned::{cleaned, cleaned_event, job_of};
+use super::infer::{Version, calls};
 use super::kinds::Kind;
 use super::pseudonyms::Pseudonyms;
+use super::redact::{job_of, redacted, redacted_event};
 use crate::replay::{full_projection, is_compared, list};
 
-/// A change of an object or a new event.
+/// An observed change of an object, or a new event.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    /// When it was seen.
+    /// When it was observed.
     pub(super) at: Timestamp,
     pub(super) what: What,
-    /// The object after it, or as it was last.
+    /// The object after the change, or its last state.
     pub(super) object: Arc<Value>,
 }
 
-/// What was seen.
+/// The type of an observed change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// An object of this kind has come or changed.
+    /// An object of this kind was added or modified.
     Is(Kind),
-    /// An object of this kind has gone.
+    /// An object of this kind was deleted.
     Gone(Kind),
     /// An event.
     Event,
 }
 
-/// An object, by its kind and its name in the cluster.
+/// The kind, namespace and name of an object of the cluster.
 type Key = (Kind, String, String);
 
 fn key(kind: Kind, object: &Value) -> Key {
@@ -42,20 +42,20 @@ fn key(kind: Kind, object: &Value) -> Key {
     (kind, text("namespace").to_owned(), text("name").to_owned())
 }
 
-/// The trace of what was seen since `began`, given the objects that were there then.
-pub(super) fn trace(began: Timestamp, there: &[(Kind, Arc<Value>)], seen: Vec<Seen>) -> Value {
-    let mut there: Vec<&(Kind, Arc<Value>)> = there.iter().filter(|o| !is_over(o)).collect();
-    // What others name comes first, and what came first.
-    there.sort_by_key(|(kind, object)| {
+/// Returns the trace of the changes since `began`, given the objects that existed then.
+pub(super) fn trace(began: Timestamp, initial: &[(Kind, Arc<Value>)], seen: Vec<Seen>) -> Value {
+    let mut initial: Vec<&(Kind, Arc<Value>)> = initial.iter().filter(|o| !is_over(o)).collect();
+    // By kind, so that references point back, and by creation.
+    initial.sort_by_key(|(kind, object)| {
         let came = object["metadata"]["creationTimestamp"].as_str();
         (*kind, came.unwrap_or_default().to_owned())
     });
     let seen = in_order(seen);
-    // All names have to be known before they can be numbered in order.
+    // The first pass collects the names, which are then numbered in order.
     let mut first = Recording::new(began, Pseudonyms::default());
-    first.take(&there, &seen);
+    first.take(&initial, &seen);
     let mut recording = Recording::new(began, first.names.in_order());
-    let objects = recording.take(&there, &seen);
+    let objects = recording.take(&initial, &seen);
     json!({
         "scenario": format!("recorded {began:.0}"),
         "began": began.to_string(),
@@ -65,7 +65,7 @@ pub(super) fn trace(began: Timestamp, there: &[(Kind, Arc<Value>)], seen: Vec<Se
     })
 }
 
-/// Whether nothing more will come of it.
+/// Returns true if the object is finished.
 fn is_over((kind, object): &(Kind, Arc<Value>)) -> bool {
     let ends: &[&str] = match kind {
         Kind::Workload => &["Finished"],
@@ -76,8 +76,8 @@ fn is_over((kind, object): &(Kind, Arc<Value>)) -> bool {
     conditions.any(|c| c["status"] == "True" && ends.iter().any(|end| c["type"] == *end))
 }
 
-/// As the API server did it: watches of different kinds are not in step. An object whose version is
-/// no number is taken to have come first.
+/// Sorts by resource version, because watches of different kinds are not synchronized. An object
+/// whose version is not a number comes first.
 fn in_order(mut seen: Vec<Seen>) -> Vec<Seen> {
     let version = |seen: &Seen| -> u64 {
         let version = seen.object["metadata"]["resourceVersion"].as_str();
@@ -89,14 +89,14 @@ fn in_order(mut seen: Vec<Seen>) -> Vec<Seen> {
 
 struct Recording {
     began: Timestamp,
-    /// The time of the last thing that was seen, in milliseconds since it began.
+    /// The time of the last change, in milliseconds since the beginning.
     t: i128,
-    /// That of the last request.
+    /// The time of the last request, in milliseconds since the beginning.
     last: i128,
     names: Pseudonyms,
-    /// The objects as they are, and as the trace has them.
+    /// The existing objects, with their redacted forms.
     live: BTreeMap<Key, (Arc<Value>, Value)>,
-    /// The generated names of the Workloads of Jobs, and those of the Jobs.
+    /// The generated names of the Workloads of Jobs, with the names of the Jobs.
     workload_names: BTreeMap<String, String>,
     steps: Vec<Value>,
 }
@@ -114,15 +114,15 @@ impl Recording {
         }
     }
 
-    /// Takes all that was there and was seen, and returns the former as the trace has it.
-    fn take(&mut self, there: &[&(Kind, Arc<Value>)], seen: &[Seen]) -> Vec<Value> {
-        // A Job names its Workload.
-        for (kind, object) in there {
+    /// Adds initial objects and changes, and returns the redacted initial objects.
+    fn take(&mut self, initial: &[&(Kind, Arc<Value>)], seen: &[Seen]) -> Vec<Value> {
+        // An annotation of a Job contains the name of its Workload.
+        for (kind, object) in initial {
             if *kind == Kind::Workload {
                 self.name_workload(&key(*kind, object), object);
             }
         }
-        let objects = there.iter().map(|(kind, object)| self.put(*kind, object));
+        let objects = initial.iter().map(|(kind, object)| self.put(*kind, object));
         let objects = objects.collect();
         for seen in seen {
             self.add(seen);
@@ -130,20 +130,20 @@ impl Recording {
         objects
     }
 
-    /// Takes an object as it is, and returns it as the trace has it.
+    /// Stores an object and returns its redacted form.
     fn put(&mut self, kind: Kind, object: &Arc<Value>) -> Value {
         let key = key(kind, object);
         if kind == Kind::Workload {
             self.name_workload(&key, object);
         }
-        let cleaned = cleaned(kind, object, &mut self.names);
-        let entry = (Arc::clone(object), cleaned.clone());
+        let redacted = redacted(kind, object, &mut self.names);
+        let entry = (Arc::clone(object), redacted.clone());
         self.live.insert(key, entry);
-        cleaned
+        redacted
     }
 
-    /// The Workload of a Job has a name that Kueue makes of the Job's and a hash; the replay's will
-    /// have another hash, and the trace says for which Job it is.
+    /// Adds the pseudonym of the Workload of a Job. Kueue generates its name from the name of the
+    /// Job and a hash that differs in a replay, so the trace maps it to the Job.
     fn name_workload(&mut self, (_, namespace, name): &Key, object: &Value) {
         let Some(job) = job_of(object).and_then(|owner| owner["name"].as_str()) else {
             return;
@@ -169,13 +169,13 @@ impl Recording {
     }
 
     fn add(&mut self, seen: &Seen) {
-        // Watches are not in step, the API server is.
+        // Watches are not synchronized; resource versions are.
         self.t = self.t.max(seen.at.duration_since(self.began).as_millis());
         match seen.what {
             What::Is(kind) => self.changed(kind, &seen.object),
             What::Gone(kind) => self.gone(kind, &seen.object),
             What::Event => {
-                let event = cleaned_event(&seen.object, &self.names);
+                let event = redacted_event(&seen.object, &self.names);
                 let state = full_projection("Event", &event);
                 self.observe(json!({"kind": "Event", "name": "", "type": "ADDED", "state": state}));
             }
@@ -185,17 +185,17 @@ impl Recording {
     fn changed(&mut self, kind: Kind, object: &Arc<Value>) {
         let key = key(kind, object);
         let before = self.live.get(&key).cloned();
-        let cleaned = self.put(kind, object);
+        let redacted = self.put(kind, object);
         let after = Version {
             raw: object,
-            cleaned: &cleaned,
+            redacted: &redacted,
         };
         self.done(kind, before.as_ref(), Some(after));
-        let state = shown(kind, &cleaned);
-        let old = before.as_ref().map(|(_, cleaned)| shown(kind, cleaned));
+        let state = shown(kind, &redacted);
+        let old = before.as_ref().map(|(_, redacted)| shown(kind, redacted));
         if is_compared(kind.name()) && old.as_ref() != Some(&state) {
             let change = if old.is_none() { "ADDED" } else { "MODIFIED" };
-            let name = &cleaned["metadata"]["name"];
+            let name = &redacted["metadata"]["name"];
             self.observe(
                 json!({"kind": kind.name(), "name": name, "type": change, "state": state}),
             );
@@ -208,25 +208,25 @@ impl Recording {
         };
         self.done(kind, Some(&before), None);
         if is_compared(kind.name()) {
-            let (_, cleaned) = &before;
-            let name = &cleaned["metadata"]["name"];
-            let state = shown(kind, cleaned);
+            let (_, redacted) = &before;
+            let name = &redacted["metadata"]["name"];
+            let state = shown(kind, redacted);
             self.observe(
                 json!({"kind": kind.name(), "name": name, "type": "DELETED", "state": state}),
             );
         }
     }
 
-    /// One step for each request.
+    /// Adds a step for each inferred request.
     fn done(
         &mut self,
         kind: Kind,
         before: Option<&(Arc<Value>, Value)>,
         after: Option<Version<'_>>,
     ) {
-        let before = before.map(|(raw, cleaned)| Version { raw, cleaned });
+        let before = before.map(|(raw, redacted)| Version { raw, redacted });
         for call in calls(kind, before, after) {
-            // Kueue takes some time between two of them, however little.
+            // Kueue needs time between two requests.
             self.t = self.t.max(self.last + 1);
             self.last = self.t;
             let (_, about) = call.path.rsplit_once("v1").unwrap_or_default();
@@ -242,12 +242,12 @@ impl Recording {
         }
     }
 
-    /// Adds what was seen to the last step.
+    /// Adds an observed state to the last step.
     fn observe(&mut self, mut observed: Value) {
         observed["t"] = json!(seconds(self.t));
         if self.steps.is_empty() {
             self.steps
-                .push(json!({"step": "it begins", "t": 0.0, "calls": [], "observed": []}));
+                .push(json!({"step": "start", "t": 0.0, "calls": [], "observed": []}));
         }
         let last = self.steps.last_mut();
         if let Some(all) = last.and_then(|step| step["observed"].as_array_mut()) {
@@ -256,17 +256,17 @@ impl Recording {
     }
 }
 
-/// Milliseconds as seconds.
+/// Converts milliseconds to seconds.
 fn seconds(milliseconds: i128) -> f64 {
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default()).as_secs_f64()
 }
 
-/// The state that a trace shows. That of a Job is without its Pods: its status is sent by requests.
-fn shown(kind: Kind, cleaned: &Value) -> Value {
-    full_projection(kind.name(), cleaned)
+/// Returns the state in a trace. That of a Job contains no status, which requests contain.
+fn shown(kind: Kind, redacted: &Value) -> Value {
+    full_projection(kind.name(), redacted)
 }
 
-/// The parts of Kueue whose events the model has.
+/// The reporting controllers of the events that the model records.
 const REPORTERS: [&str; 4] = [
     "batch/job-kueue-controller",
     "concurrent-admission-controller",
@@ -274,7 +274,7 @@ const REPORTERS: [&str; 4] = [
     "kueue-workload-controller",
 ];
 
-/// Whether the model has this event too.
+/// Returns true if the model records this event.
 pub(super) fn is_of_model(event: &Value) -> bool {
     let reporter = event["reportingController"].as_str();
     reporter.is_some_and(|reporter| REPORTERS.contains(&reporter))

@@ -1,4 +1,4 @@
-//! Watches, which hand on what they see.
+//! Watches of the recorder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use super::RecordError;
 use super::kinds::Kind;
 use super::recording::{Seen, What, is_of_model};
 
-/// How many objects a page of a list has.
+/// The number of objects in a page of a list.
 const PAGE: u32 = 500;
 
-/// What a watch hands on.
+/// A message of a watch to the recorder.
 pub(super) enum Message {
-    /// An object is there at the beginning.
-    There(Kind, Arc<Value>),
-    /// All that were there have been handed on.
+    /// An object of the initial list.
+    Initial(Kind, Arc<Value>),
+    /// The initial list is complete.
     Complete,
-    /// It has changed.
+    /// A change.
     Seen(Seen),
-    /// It can't be read.
+    /// The initial list failed.
     Failed(RecordError),
 }
 
-/// One watch.
+/// A watch.
 #[derive(Clone)]
 pub(super) struct Watch {
     pub(super) client: Client,
@@ -39,7 +39,7 @@ pub(super) struct Watch {
     pub(super) sender: Sender<Message>,
 }
 
-/// The objects that are there, by namespace and name.
+/// Existing objects by namespace and name.
 type Known = BTreeMap<(Option<String>, Option<String>), Arc<Value>>;
 
 impl Watch {
@@ -48,7 +48,7 @@ impl Watch {
         let (mut known, mut listed) = (Known::new(), Known::new());
         let mut began = false;
         let config = match kind {
-            // Those that Kueue does not manage are none of its business.
+            // Kueue manages Jobs with this label only.
             Kind::Job => Config::default().labels("kueue.x-k8s.io/queue-name"),
             _ => Config::default(),
         };
@@ -71,7 +71,7 @@ impl Watch {
                         .is_some_and(|known| version(known) == version(&object));
                     listed.insert(key, Arc::clone(&object));
                     match (began, is_known) {
-                        (false, _) => vec![Message::There(kind, object)],
+                        (false, _) => vec![Message::Initial(kind, object)],
                         (true, true) => Vec::new(),
                         (true, false) => vec![self.seen(What::Is(kind), object)],
                     }
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// Watches Kueue's events about objects of this kind. Those that are there are of before.
+    /// Watches Kueue's new events about objects of this kind.
     pub(super) async fn events(self, regarding: &'static str) {
         let kind = GroupVersionKind::gvk("events.k8s.io", "v1", "Event");
         let resource = ApiResource::from_gvk(&kind);
@@ -116,8 +116,6 @@ impl Watch {
             .default_backoff()
             .boxed();
         let mut began = false;
-        // The names of those that came before a watch broke are not kept: an event that comes again
-        // is one that the replay knows already.
         while let Some(event) = events.next().await {
             let messages = match event {
                 Err(error) => failed(&resource, began, error),
@@ -126,7 +124,7 @@ impl Watch {
                 }
                 Ok(Event::Apply(object)) => {
                     let object = keyed(object).1;
-                    // One that is counted up is no new one.
+                    // An event with a series was recorded before.
                     if is_of_model(&object) && object["series"].is_null() {
                         vec![self.seen(What::Event, object)]
                     } else {
@@ -152,7 +150,8 @@ impl Watch {
     }
 }
 
-/// At the beginning a list that is refused ends the recording. Everything else passes.
+/// Returns the message for an error: a refused initial list ends the recording, other errors are
+/// retried.
 fn failed(resource: &ApiResource, began: bool, error: watcher::Error) -> Vec<Message> {
     if let (false, watcher::Error::InitialListFailed(Error::Api(status))) = (began, &error)
         && [401, 403, 404].contains(&status.code)
@@ -163,7 +162,7 @@ fn failed(resource: &ApiResource, began: bool, error: watcher::Error) -> Vec<Mes
             source: Box::new(error),
         })];
     }
-    tracing::warn!(resource = resource.plural, %error, "the watch is broken and will be begun again");
+    tracing::warn!(resource = resource.plural, %error, "watch failed; will retry");
     Vec::new()
 }
 

@@ -76,8 +76,8 @@ fn in_states_and_events(
         let none = Vec::new();
         let mut then = states(&in_runs(recorded.get(object).unwrap_or(&none), &runs));
         let now = states(&in_runs(simulated.get(object).unwrap_or(&none), &runs));
-        if trace.has_at_first(object) {
-            // Kueue was about to change it when the recording began.
+        if trace.has_initially(object) {
+            // The model of Kueue starts earlier and may be ahead.
             let reached = then.iter().position(|state| now.first() == Some(state));
             then.drain(..reached.unwrap_or_default());
         }
@@ -314,8 +314,7 @@ fn states(all: &[(usize, Value)]) -> Vec<Value> {
     without_flapping(states)
 }
 
-/// Whether an object is deleted or Kueue takes its finalizer off first varies, where both are about
-/// to be done.
+/// Removes the state without a finalizer before a deletion: the order of both writes varies.
 fn without_last_finalizer(states: &mut Vec<Value>) {
     let [.., before, last, Value::Null] = states.as_slice() else {
         return;

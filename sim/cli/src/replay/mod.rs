@@ -15,22 +15,22 @@
 //! them. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not
 //! on the check.
 
-mod cause;
 mod compare;
 mod events;
 mod family;
+mod initial;
 mod looks;
 mod names;
 mod object;
 mod play;
 mod playback;
 mod player;
+mod precondition;
 mod project;
 mod races;
 mod request;
 mod scope;
 mod stand_in;
-mod there;
 mod trace;
 
 use jiff::SignedDuration;
@@ -187,9 +187,9 @@ impl Replay {
         self
     }
 
-    /// Lets the check of this controller name, which [`with`](Self::with) starts, decide for an
-    /// AdmissionCheck: what the recorded check wrote is left out. So a check of one's own is tried on
-    /// the jobs of a recorded cluster; its verdicts, and what comes of them, are differences.
+    /// Assigns an AdmissionCheck to another controller, started by [`with`](Self::with): the requests
+    /// of the recorded check are removed. Use it to run a check on the jobs of a recorded cluster;
+    /// its verdicts and their consequences are differences.
     ///
     /// ```no_run
     /// # use kueue_check::{Verdict, admission_check};

@@ -8,10 +8,10 @@ use kueue_check::Clock;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::cause::Causes;
+use super::precondition::Preconditions;
 use super::trace::at;
 use super::{
-    Difference, NAMESPACE, Replay, ReplayError, looks, names, playback, request, stand_in, there,
+    Difference, NAMESPACE, Replay, ReplayError, initial, looks, names, playback, request, stand_in,
 };
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use kueue_check_sim::jobs::Jobs;
@@ -21,7 +21,7 @@ use kueue_check_sim::kueue::{Kueue, Pace, Webhook, run_at};
 pub(super) struct ReplayResult {
     /// For each step its answers, and the version before it.
     pub(super) steps: Vec<(u64, Vec<ApiResponse>)>,
-    /// The objects that were there when the recording began, and all changes since.
+    /// The objects that existed when the recording began, and all changes since.
     pub(super) history: Vec<Arc<Change>>,
     /// Generated names of Workloads and the short ones.
     pub(super) names: BTreeMap<String, String>,
@@ -41,20 +41,20 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     let trace = Arc::new(replay.trace);
     let start = trace.start().saturating_add(replay.shift);
     let start = start.unwrap_or(trace.start());
-    let clock = Clock::following_tokio(there::first_time(&trace, start));
+    let clock = Clock::following_tokio(initial::first_time(&trace, start));
     let kinds = replay.kinds.as_ref();
     let kinds = kinds.unwrap_or_else(|| kueue_check_sim::definitions::kueue());
     let server = ApiServer::with_definitions(clock.clone(), kinds);
     namespace(&server);
-    there::put(&trace, &server, &clock, start).await;
+    initial::put(&trace, &server, &clock, start).await;
     server.set_admission(Arc::new(Webhook));
     let kueue = Kueue::new(&server, &clock, replay.version);
     let jobs = Jobs::of_version(&server, &clock, replay.version);
     let pace = Pace::default();
     tokio::spawn(run_at(kueue, server.clone(), clock.clone(), pace.clone()));
     tokio::spawn(run_at(jobs, server.clone(), clock.clone(), pace.clone()));
-    there::wait_for(&clock, start).await;
-    let (zero, there) = (Instant::now(), server.resource_version());
+    initial::wait_for(&clock, start).await;
+    let (zero, loaded) = (Instant::now(), server.resource_version());
     if replay.beside.is_empty() {
         playback::play_back(&trace, &server, zero);
     }
@@ -64,7 +64,7 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     }
     let mut steps = Vec::new();
     let mut looks = Vec::new();
-    let mut causes = Causes::of(&trace);
+    let mut preconditions = Preconditions::of(&trace);
     for (number, step) in trace.steps.iter().enumerate() {
         sleep_until(at(zero, step.t)).await;
         let mut before = server.resource_version();
@@ -84,7 +84,7 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
                 _ => pace.go_on(),
             }
             if replay.steps_between.is_none() {
-                causes.wait(recorded, &trace, &server).await;
+                preconditions.wait(recorded, &trace, &server).await;
             }
             if at == 0 {
                 before = server.resource_version();
@@ -92,19 +92,19 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
             let call = request::call(recorded, &server, &names::present(&trace, &server))?;
             answers.push(server.call(&call));
         }
-        causes.note(step);
+        preconditions.update(step);
         steps.push((before, answers));
     }
     sleep_until(at(zero, trace.end()) + REST).await;
     Ok(ReplayResult {
         steps,
-        history: since(server.history(), there),
+        history: since(server.history(), loaded),
         names: names::short(&server),
         looks,
     })
 }
 
-/// The changes since this version, after each object as it was then.
+/// Returns the last state of each object at this version, and the changes since.
 fn since(history: Vec<Arc<Change>>, version: u64) -> Vec<Arc<Change>> {
     let (before, mut after): (Vec<_>, Vec<_>) = history
         .into_iter()

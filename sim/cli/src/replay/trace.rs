@@ -48,8 +48,7 @@ pub struct Trace {
     /// When the recording began, if the recorder says so.
     #[serde(default)]
     pub(super) began: Option<Timestamp>,
-    /// What was there when the recording began, each with its status and the time at which it was
-    /// created.
+    /// Objects that existed when the recording began, with status and creation time.
     #[serde(default)]
     pub(super) objects: Vec<Value>,
     /// What was done, one after the other.
@@ -145,7 +144,7 @@ impl Trace {
         Ok(serde_json::from_slice(&std::fs::read(path)?)?)
     }
 
-    /// How the Kueue that was recorded behaves: 0.19 if the trace does not say which it was.
+    /// Returns the model of the recorded Kueue; default: 0.19.
     pub(super) fn version(&self) -> KueueVersion {
         let release = self.kueue.as_deref().and_then(KueueVersion::of_release);
         KueueVersion {
@@ -193,7 +192,7 @@ impl Trace {
         found
     }
 
-    /// Gives an AdmissionCheck to this controller, and leaves out what the recorded one wrote.
+    /// Sets the controller of an AdmissionCheck and removes the requests of the recorded one.
     pub(super) fn decide_by(&mut self, controller: &str, check: &str) {
         let status = format!("/admissionchecks/{check}/status");
         for step in &mut self.steps {
@@ -216,8 +215,8 @@ impl Trace {
         }
     }
 
-    /// Whether this object, by kind and normal name, was there when the recording began.
-    pub(super) fn has_at_first(&self, (kind, name): &(String, String)) -> bool {
+    /// Returns true if this object, by kind and normal name, existed when the recording began.
+    pub(super) fn has_initially(&self, (kind, name): &(String, String)) -> bool {
         let short = |name: &str| self.workload_names.get(name).cloned();
         self.objects.iter().any(|object| {
             let named = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -282,7 +281,7 @@ impl Trace {
     }
 }
 
-/// A trace as the text of a file: each field, each step and each object in a line of its own.
+/// Formats a trace as a file: one line for each field, step and object.
 ///
 /// ```
 /// use kueue_check_sim_cli::replay::to_text;

@@ -1,4 +1,4 @@
-//! A cluster is recorded, and what was recorded is played again.
+//! Recordings of a simulated cluster, and their replay.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ async fn licences(workload: Workload) -> Verdict {
     }
 }
 
-/// Records what happens during the story, which begins after `before`.
+/// Records a scenario, after `before`.
 fn recorded(before: impl AsyncFn(&Cluster), story: impl AsyncFn(&Cluster)) -> Value {
     let trace = RefCell::new(Value::Null);
     Simulation::new(|| licences).quota(4).run(async |cluster| {
@@ -43,7 +43,7 @@ fn recorded(before: impl AsyncFn(&Cluster), story: impl AsyncFn(&Cluster)) -> Va
         let client = cluster.server().client_as("recorder");
         let record = RECORDER.record(client, cluster.clock(), end.notified());
         let play = async {
-            // Its lists are there at once.
+            // The initial lists are complete at once.
             cluster.advance(Duration::from_secs(1)).await;
             story(cluster).await;
             cluster.advance(Duration::from_secs(5)).await;
@@ -55,7 +55,7 @@ fn recorded(before: impl AsyncFn(&Cluster), story: impl AsyncFn(&Cluster)) -> Va
     trace.into_inner()
 }
 
-/// What the model does otherwise when the recording is played.
+/// Returns the differences of the replay.
 fn differences(trace: &Value) -> String {
     let trace: Trace = serde_json::from_value(trace.clone()).unwrap();
     let all = Replay::new(trace).run().unwrap();
@@ -63,7 +63,7 @@ fn differences(trace: &Value) -> String {
     lines.join("\n")
 }
 
-/// How often each method was sent to each kind of object.
+/// Counts requests by method and resource.
 fn requests(trace: &Value) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     let steps = trace["steps"].as_array().unwrap();
@@ -107,7 +107,7 @@ fn jobs_and_verdicts_are_recorded_and_reproduced() {
 }
 
 #[test]
-fn what_was_there_goes_on_where_it_was() {
+fn initial_objects_continue_from_their_state() {
     let trace = recorded(
         async |cluster| {
             cluster.submit(Job::new("nightly").namespace("team-a").cpus(3));
@@ -167,7 +167,7 @@ fn retries_rejections_and_deletions_are_reproduced() {
     );
 }
 
-/// A Workload that the model has no integration for is one without a job here.
+/// A Workload of an owner whose integration the model does not have is recorded without an owner.
 #[test]
 fn a_workload_of_another_kind_of_job_is_recorded_as_one_without() {
     let trace = recorded(
@@ -212,7 +212,7 @@ fn a_workload_of_another_kind_of_job_is_recorded_as_one_without() {
     );
 }
 
-/// Stands for a `RayJob`: something that the API server has, and the model no integration for.
+/// A stand-in for a `RayJob`: an owner without an integration in the model.
 fn owner() -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ray", "namespace": "default"},
@@ -244,7 +244,7 @@ fn job(name: &str) -> Value {
     })
 }
 
-/// Names of people and teams are not in it, nor what a check says, nor images.
+/// A trace contains no names, messages of checks or images.
 #[test]
 fn names_and_messages_of_others_are_replaced() {
     let trace = recorded(
@@ -271,7 +271,7 @@ fn names_and_messages_of_others_are_replaced() {
     ] {
         assert!(!text.contains(name), "{name}: {}", around(&text, name));
     }
-    // What is decided by stays.
+    // Inputs of Kueue are kept.
     for kept in ["insufficient quota for cpu", "\"cpu\":\"9\"", "message-1"] {
         assert!(text.contains(kept), "{kept}");
     }
@@ -282,7 +282,7 @@ async fn closed() -> Verdict {
     Verdict::pending("closed")
 }
 
-/// Jobs of a recorded cluster are a test of another check.
+/// Another check runs on the jobs of a recorded cluster.
 #[test]
 fn another_check_decides_about_what_was_recorded() {
     let trace = recorded(
@@ -320,9 +320,9 @@ fn around<'a>(text: &'a str, word: &str) -> &'a str {
     &text[at.saturating_sub(200)..(at + 100).min(text.len())]
 }
 
-/// What may not be read, or is not served, ends it.
+/// A resource that is forbidden or not served is an error.
 #[test]
-fn what_can_not_be_read_is_named() {
+fn a_resource_that_cannot_be_listed_is_an_error() {
     let old = Simulation::new(|| licences).kueue_api(KueueApi::V1beta1);
     old.run(async |cluster| {
         let client = cluster.server().client_as("recorder");

@@ -1,4 +1,4 @@
-//! What the author of a request had seen.
+//! The state that the sender of a request had observed.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +12,35 @@ use super::project::projection;
 use super::trace::{RecordedCall, Step, Trace};
 use super::{NAMESPACE, names};
 
-/// The Workloads of a recording as they are before a step, by name.
+/// The recorded states of the Workloads before a step, by name.
 #[derive(Debug, Default)]
-pub(super) struct Causes(BTreeMap<String, Value>);
+pub(super) struct Preconditions(BTreeMap<String, Value>);
 
-impl Causes {
-    /// Those that are there when the recording begins.
+impl Preconditions {
+    /// Returns the states at the beginning of a recording.
     pub(super) fn of(trace: &Trace) -> Self {
-        let there = trace.objects.iter().filter(|o| o["kind"] == "Workload");
-        let named = there.filter_map(|object| {
+        let initial = trace.objects.iter().filter(|o| o["kind"] == "Workload");
+        let named = initial.filter_map(|object| {
             let name = object["metadata"]["name"].as_str()?;
-            Some((name.to_owned(), decided_by(&projection("Workload", object))))
+            Some((name.to_owned(), inputs(&projection("Workload", object))))
         });
         Self(named.collect())
     }
 
-    /// Takes note of what was seen after a step.
-    pub(super) fn note(&mut self, step: &Step) {
+    /// Updates the states with those observed after a step.
+    pub(super) fn update(&mut self, step: &Step) {
         for seen in step.observed.iter().filter(|o| o.kind == "Workload") {
             if seen.change == "DELETED" {
                 self.0.remove(&seen.name);
             } else {
-                self.0.insert(seen.name.clone(), decided_by(&seen.state));
+                self.0.insert(seen.name.clone(), inputs(&seen.state));
             }
         }
     }
 
-    /// Waits until what a Workload is decided by is here as it was in the recording, if the request
-    /// is about one: a real Kueue may have been faster than the model. The wait is bounded; the
-    /// comparison shows what did not come.
+    /// Waits at most 1 s until the Workload of a request has the quota and the admission check states
+    /// that it had in the recording, because a real Kueue may be faster than the model. The
+    /// comparison reports a state that was not reached.
     pub(super) async fn wait(&self, call: &RecordedCall, trace: &Trace, server: &ApiServer) {
         const ROUNDS: u32 = 100;
         const PAUSE: Duration = Duration::from_millis(10);
@@ -55,7 +55,7 @@ impl Causes {
             let names = names::present(trace, server);
             let here = names.get(name).map_or(name, String::as_str);
             let present = server.object(&kueue::resource("workloads"), NAMESPACE, here);
-            let present = present.map(|object| decided_by(&projection("Workload", &object)));
+            let present = present.map(|object| inputs(&projection("Workload", &object)));
             if present.as_ref() == Some(recorded) {
                 return;
             }
@@ -64,8 +64,8 @@ impl Causes {
     }
 }
 
-/// What a check and a user decide by: quota, and the states of the checks.
-fn decided_by(state: &Value) -> Value {
+/// Returns quota and admission check states, the inputs of checks and users.
+fn inputs(state: &Value) -> Value {
     let checks = list(&state["checks"]).map(|entry| json!([entry["name"], entry["state"]]));
     let mut checks: Vec<Value> = checks.collect();
     checks.sort_by_key(Value::to_string);

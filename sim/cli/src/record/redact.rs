@@ -1,4 +1,4 @@
-//! What a trace has of an object: what Kueue decides by, under other names.
+//! Redaction of objects: the fields that Kueue reads, with pseudonyms for names.
 
 use serde_json::{Map, Value, json};
 
@@ -6,37 +6,37 @@ use super::kinds::Kind;
 use super::pseudonyms::Pseudonyms;
 use crate::replay::{NAMESPACE, list};
 
-/// The object as a trace has it.
-pub(super) fn cleaned(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Value {
-    let mut cleaner = Cleaner {
+/// Returns the redacted object.
+pub(super) fn redacted(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Value {
+    let mut redactor = Redactor {
         namespace: object["metadata"]["namespace"].as_str().unwrap_or_default(),
         names,
     };
     let mut out = json!({
         "apiVersion": kind.api_version(), "kind": kind.name(),
-        "metadata": cleaner.metadata(kind, object),
+        "metadata": redactor.metadata(kind, object),
     });
     let (spec, status) = (&object["spec"], &object["status"]);
     let parts = match kind {
-        Kind::ResourceFlavor => vec![("spec", cleaner.flavor(spec))],
-        Kind::Cohort => vec![("spec", cleaner.cohort(spec))],
+        Kind::ResourceFlavor => vec![("spec", redactor.flavor(spec))],
+        Kind::Cohort => vec![("spec", redactor.cohort(spec))],
         Kind::WorkloadPriorityClass => vec![("value", object["value"].clone())],
         Kind::AdmissionCheck => vec![
-            ("spec", cleaner.check(spec)),
-            ("status", cleaner.foreign_conditions(status)),
+            ("spec", redactor.check(spec)),
+            ("status", redactor.foreign_conditions(status)),
         ],
         Kind::ClusterQueue => vec![
-            ("spec", cleaner.cluster_queue(spec)),
-            ("status", cleaner.conditions(status)),
+            ("spec", redactor.cluster_queue(spec)),
+            ("status", redactor.conditions(status)),
         ],
-        Kind::LocalQueue => vec![("spec", cleaner.local_queue(spec))],
+        Kind::LocalQueue => vec![("spec", redactor.local_queue(spec))],
         Kind::Workload => vec![
-            ("spec", cleaner.workload(spec)),
-            ("status", cleaner.workload_status(status)),
+            ("spec", redactor.workload(spec)),
+            ("status", redactor.workload_status(status)),
         ],
         Kind::Job => vec![
-            ("spec", cleaner.job(spec)),
-            ("status", cleaner.job_status(status)),
+            ("spec", redactor.job(spec)),
+            ("status", redactor.job_status(status)),
         ],
     };
     for (field, value) in parts {
@@ -47,8 +47,8 @@ pub(super) fn cleaned(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Val
     out
 }
 
-/// An event as a trace has it, for the replay's projection.
-pub(super) fn cleaned_event(event: &Value, names: &Pseudonyms) -> Value {
+/// Returns the redacted event, for the replay's projection.
+pub(super) fn redacted_event(event: &Value, names: &Pseudonyms) -> Value {
     let regarding = &event["regarding"];
     let namespace = regarding["namespace"].as_str().unwrap_or_default();
     let name = regarding["name"].as_str().unwrap_or_default();
@@ -61,12 +61,12 @@ pub(super) fn cleaned_event(event: &Value, names: &Pseudonyms) -> Value {
     out
 }
 
-struct Cleaner<'a> {
+struct Redactor<'a> {
     namespace: &'a str,
     names: &'a mut Pseudonyms,
 }
 
-impl Cleaner<'_> {
+impl Redactor<'_> {
     fn metadata(&mut self, kind: Kind, object: &Value) -> Value {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default();
@@ -124,7 +124,7 @@ impl Cleaner<'_> {
     fn check(&mut self, spec: &Value) -> Value {
         let mut out = json!({});
         let controller = spec["controllerName"].as_str().unwrap_or_default();
-        // A check of Kueue's own is one like all others here: what it writes is recorded.
+        // Kueue's own checks are recorded as any other check: their writes are requests.
         let controller = self.names.name("controller", "", controller);
         out["controllerName"] = json!(format!("example.com/{controller}"));
         if let Some(name) = spec["parameters"]["name"].as_str() {
@@ -139,7 +139,7 @@ impl Cleaner<'_> {
         let mut out = spec.clone();
         self.rename(&mut out, "/cohortName", "cohort");
         self.flavors_of_groups(&mut out);
-        // A trace has one namespace, which every ClusterQueue takes Workloads of.
+        // Every ClusterQueue selects the only namespace of a trace.
         if !out["namespaceSelector"].is_null() {
             out["namespaceSelector"] = json!({});
         }
@@ -186,7 +186,7 @@ impl Cleaner<'_> {
         }
         let sets = list(&spec["podSets"]).map(|set| {
             let mut out = only(set, &["count", "minCount"]);
-            // Kueue fills in the rest for every Pod set.
+            // Kueue sets the other fields for every pod set.
             let asked = only(
                 &set["topologyRequest"],
                 &["required", "preferred", "unconstrained"],
@@ -230,7 +230,7 @@ impl Cleaner<'_> {
                     "terminationMessagePolicy",
                 ];
                 let mut out = only(container, &fields);
-                // A claim has a name; the model has no dynamic allocation.
+                // The model has no dynamic resource allocation.
                 if let Some(resources) = out.get_mut("resources").and_then(Value::as_object_mut) {
                     resources.remove("claims");
                 }
@@ -257,7 +257,7 @@ impl Cleaner<'_> {
         json!({"metadata": without_nulls(metadata), "spec": without_nulls(out)})
     }
 
-    /// Taints and tolerations.
+    /// Redacts taints or tolerations.
     fn taints(&mut self, all: &Value) -> Value {
         if all.is_null() {
             return Value::Null;
@@ -306,7 +306,7 @@ impl Cleaner<'_> {
         without_nulls(out)
     }
 
-    /// The entry of a check.
+    /// Redacts an admission check state.
     fn entry(&mut self, entry: &Value) -> Value {
         let fields = [
             "state",
@@ -335,7 +335,7 @@ impl Cleaner<'_> {
         out
     }
 
-    /// Conditions that Kueue writes.
+    /// Redacts conditions of Kueue.
     fn conditions(&mut self, status: &Value) -> Value {
         let mut all = status["conditions"].clone();
         for condition in all.as_array_mut().into_iter().flatten() {
@@ -345,7 +345,7 @@ impl Cleaner<'_> {
         without_nulls(json!({"conditions": all}))
     }
 
-    /// Conditions that a check or the Job controller writes.
+    /// Redacts conditions of a check or of the Job controller.
     fn foreign_conditions(&mut self, status: &Value) -> Value {
         let mut all = status["conditions"].clone();
         for condition in all.as_array_mut().into_iter().flatten() {
@@ -384,7 +384,7 @@ impl Cleaner<'_> {
         without_nulls(out)
     }
 
-    /// Replaces the name there, if there is one.
+    /// Replaces the name at a JSON pointer, if it exists.
     fn rename(&mut self, value: &mut Value, pointer: &str, kind: &'static str) {
         if let Some(name) = value.pointer_mut(pointer)
             && let Some(text) = name.as_str()
@@ -400,12 +400,12 @@ impl Cleaner<'_> {
     }
 }
 
-/// The batch/v1 Job that this Workload is for.
+/// Returns the owner reference to the batch/v1 Job of a Workload.
 pub(super) fn job_of(workload: &Value) -> Option<&Value> {
     controller_of(workload).filter(|o| o["kind"] == "Job" && o["apiVersion"] == "batch/v1")
 }
 
-/// What owns the object as its controller.
+/// Returns the owner reference to the controller.
 pub(super) fn controller_of(object: &Value) -> Option<&Value> {
     list(&object["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)
 }

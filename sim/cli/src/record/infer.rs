@@ -1,16 +1,16 @@
-//! Which requests made of one state of an object the next.
+//! Requests inferred from two consecutive states of an object.
 //!
-//! A watch does not say who wrote. What Kueue writes is not a request of a trace, because the model
-//! has to do it by itself: that is told from `managedFields`, and where these say nothing, from what
-//! Kueue writes at all.
+//! A watch does not contain the writer. Kueue's own writes are not requests of a trace, because the
+//! model has to make them. They are recognized by `managedFields`, and where these are not enough,
+//! by the fields that only Kueue writes.
 
 use serde_json::{Map, Value, json};
 
-use super::cleaned::{controller_of, job_of};
 use super::kinds::Kind;
+use super::redact::{controller_of, job_of};
 use crate::replay::list;
 
-/// A request that was not seen, but what came of it.
+/// A request whose result was observed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Call {
     pub(super) method: &'static str,
@@ -23,15 +23,15 @@ pub(super) struct Call {
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// An object as it is, and as a trace has it.
+/// An object of the cluster and its redacted form.
 #[derive(Clone, Copy)]
 pub(super) struct Version<'a> {
     pub(super) raw: &'a Value,
-    pub(super) cleaned: &'a Value,
+    pub(super) redacted: &'a Value,
 }
 
-/// What was done to an object that has come, changed or gone. That the end of a Job deletes its
-/// Workload is a request too: the replay has no garbage collector.
+/// Returns the requests that created, changed or deleted an object. The deletion of a Workload by
+/// the garbage collector is a request too, because the replay has none.
 pub(super) fn calls(
     kind: Kind,
     before: Option<Version<'_>>,
@@ -48,7 +48,7 @@ pub(super) fn calls(
                 None => Vec::new(),
             };
             if ends {
-                let path = path(kind, before.cleaned);
+                let path = path(kind, before.redacted);
                 calls.push(Call {
                     method: "DELETE",
                     path: format!("{path}?propagationPolicy=Background"),
@@ -71,19 +71,19 @@ fn created(kind: Kind, after: Version<'_>) -> Vec<Call> {
         method: "POST",
         path: kind.path(),
         content_type: "application/json",
-        body: as_created(after.cleaned),
+        body: as_created(after.redacted),
         code: 201,
     }];
     let nothing = json!({"metadata": {}, "status": {}});
     let before = Version {
         raw: after.raw,
-        cleaned: &nothing,
+        redacted: &nothing,
     };
     calls.extend(statuses(kind, before, after));
     calls
 }
 
-/// The object without what the API server and controllers add to it.
+/// Returns the object without the fields that the API server and controllers add.
 fn as_created(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
@@ -106,8 +106,8 @@ fn changed(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     let mut calls = Vec::new();
     let mut patch = Map::new();
     for part in ["spec", "value"] {
-        let old = &before.cleaned[part];
-        let new = &after.cleaned[part];
+        let old = &before.redacted[part];
+        let new = &after.redacted[part];
         let changed = difference(old, new).map(|change| match change {
             Value::Object(fields) => {
                 let by_others = fields
@@ -122,8 +122,8 @@ fn changed(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
         }
     }
     let labels = difference(
-        &before.cleaned["metadata"]["labels"],
-        &after.cleaned["metadata"]["labels"],
+        &before.redacted["metadata"]["labels"],
+        &after.redacted["metadata"]["labels"],
     );
     if let Some(labels) = labels
         && kind != Kind::Workload
@@ -133,7 +133,7 @@ fn changed(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     if !patch.is_empty() {
         calls.push(Call {
             method: "PATCH",
-            path: path(kind, after.cleaned),
+            path: path(kind, after.redacted),
             content_type: MERGE,
             body: Value::Object(patch),
             code: 200,
@@ -143,7 +143,7 @@ fn changed(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     calls
 }
 
-/// Whether a field that has changed was written by others than Kueue and the API server.
+/// Returns true if neither Kueue nor the API server wrote the changed field.
 fn is_of_others(kind: Kind, raw: &Value, part: &str, field: &str) -> bool {
     match (kind, field) {
         // Only Kueue starts and stops a Job that it manages, and changes its template.
@@ -163,12 +163,12 @@ fn is_of_others(kind: Kind, raw: &Value, part: &str, field: &str) -> bool {
     }
 }
 
-/// What others than Kueue wrote into the status.
+/// Returns the requests of other writers than Kueue to the status.
 fn statuses(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     match kind {
         Kind::AdmissionCheck | Kind::Job => {
-            let changed = difference(&before.cleaned["status"], &after.cleaned["status"]);
-            // That the times of a Job are removed is Kueue's doing, when it stops it.
+            let changed = difference(&before.redacted["status"], &after.redacted["status"]);
+            // Kueue removes the start time when it stops a Job.
             let changed = changed.map(|mut status| {
                 if let Some(map) = status.as_object_mut() {
                     map.retain(|field, value| field != "startTime" || !value.is_null());
@@ -178,7 +178,7 @@ fn statuses(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
             let changed = changed.filter(|body| body["status"] != json!({}));
             let call = changed.map(|body| Call {
                 method: "PATCH",
-                path: format!("{}/status", path(kind, after.cleaned)),
+                path: format!("{}/status", path(kind, after.redacted)),
                 content_type: MERGE,
                 body,
                 code: 200,
@@ -193,14 +193,14 @@ fn statuses(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     }
 }
 
-/// What the checks have set in their entries.
+/// Returns the requests of the checks to their entries.
 fn of_checks(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
-    let old = &before.cleaned["status"]["admissionChecks"];
-    let new = &after.cleaned["status"]["admissionChecks"];
+    let old = &before.redacted["status"]["admissionChecks"];
+    let new = &after.redacted["status"]["admissionChecks"];
     let mut calls = Vec::new();
     for mut entry in list(new).cloned() {
         let known = list(old).find(|known| known["name"] == entry["name"]);
-        let said = |entry: &Value| {
+        let verdict = |entry: &Value| {
             let fields = ["state", "message", "requeueAfterSeconds", "podSetUpdates"];
             fields.map(|field| entry[field].clone())
         };
@@ -209,7 +209,7 @@ fn of_checks(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
             && entry["message"]
                 .as_str()
                 .is_some_and(|text| text.starts_with("Reset to Pending after eviction."));
-        if said(known.unwrap_or(&fresh)) == said(&entry) || reset {
+        if verdict(known.unwrap_or(&fresh)) == verdict(&entry) || reset {
             continue;
         }
         let check = entry["name"].as_str().unwrap_or_default().to_owned();
@@ -222,13 +222,13 @@ fn of_checks(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     calls
 }
 
-/// What the owner of a Workload wrote, where the model does not have its integration: that it has
-/// finished, which Pods are done, and that it has given up its quota.
+/// Returns the requests of an owner whose integration the model does not have: the end of the
+/// Workload, reclaimable Pods and the release of quota.
 fn of_owner(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     if job_of(after.raw).is_some() {
         return Vec::new();
     }
-    let (old, new) = (&before.cleaned["status"], &after.cleaned["status"]);
+    let (old, new) = (&before.redacted["status"], &after.redacted["status"]);
     let mut calls = Vec::new();
     let finished = |status: &Value| {
         list(&status["conditions"])
@@ -247,7 +247,7 @@ fn of_owner(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
         let body = json!({"status": {"admission": null, "conditions": new["conditions"]}});
         calls.push(Call {
             method: "PATCH",
-            path: format!("{}/status", path(Kind::Workload, after.cleaned)),
+            path: format!("{}/status", path(Kind::Workload, after.redacted)),
             content_type: MERGE,
             body,
             code: 200,
@@ -257,8 +257,8 @@ fn of_owner(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
 }
 
 fn apply(workload: Version<'_>, manager: &str, status: Value) -> Call {
-    let metadata = &workload.cleaned["metadata"];
-    let path = path(Kind::Workload, workload.cleaned);
+    let metadata = &workload.redacted["metadata"];
+    let path = path(Kind::Workload, workload.redacted);
     Call {
         method: "PATCH",
         path: format!("{path}/status?fieldManager={manager}&force=true"),
@@ -277,7 +277,7 @@ fn path(kind: Kind, object: &Value) -> String {
     format!("{}/{name}", kind.path())
 }
 
-/// The merge patch (RFC 7386) that makes `new` of `old`, if they differ.
+/// Returns the merge patch (RFC 7386) from `old` to `new`, if they differ.
 fn difference(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
         return (old != new).then(|| new.clone());
@@ -295,12 +295,12 @@ fn difference(old: &Value, new: &Value) -> Option<Value> {
 mod tests {
     use super::*;
 
-    /// The requests between two states of an object, as `METHOD path body`.
+    /// Returns the requests between two states of an object, as `METHOD path body`.
     fn between(kind: Kind, before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
         fn version(object: &Value) -> Version<'_> {
             Version {
                 raw: object,
-                cleaned: object,
+                redacted: object,
             }
         }
         let calls = calls(kind, before.map(version), after.map(version));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_deactivated_a_workload_is_told_from_its_managers() {
+    fn the_writer_of_a_deactivation_is_read_from_managed_fields() {
         let by = |manager: &str, active: bool| {
             let mut object = workload(json!({"active": active}), json!({}));
             object["metadata"]["managedFields"] =
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn quota_is_given_up_by_the_owner_where_there_is_one() {
+    fn the_owner_releases_quota_if_there_is_one() {
         let admitted = json!({"admission": {"clusterQueue": "q"}, "conditions": []});
         let released = json!({"conditions": [{"type": "QuotaReserved", "status": "False"}]});
         let mut before = workload(json!({}), admitted);

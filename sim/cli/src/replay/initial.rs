@@ -1,4 +1,4 @@
-//! What was there when a recording began.
+//! Objects that existed when a recording began.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use super::object::list;
 use super::trace::Trace;
 use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 
-/// The name under which Kueue keeps most of the status of a Workload.
+/// The field manager of most of the status of a Workload.
 const KUEUE: &str = "kueue-admission";
 
-/// How long before the recording begins Kueue starts: it looks at everything that is there.
+/// How long before the recording the model of Kueue starts and reconciles all objects.
 const SETTLE: SignedDuration = SignedDuration::from_secs(3);
 
-/// When an object was created.
+/// Returns the creation time of an object.
 fn created(object: &Value) -> Option<Timestamp> {
     let created = object["metadata"]["creationTimestamp"].as_str();
     created.and_then(|text| text.parse().ok())
 }
 
-/// When Kueue starts, for a recording that began then.
+/// Returns the start time of the model of Kueue, for a recording that began at `start`.
 pub(super) fn kueue_starts(trace: &Trace, start: Timestamp) -> Timestamp {
     if trace.objects.is_empty() {
         return start;
@@ -32,14 +32,14 @@ pub(super) fn kueue_starts(trace: &Trace, start: Timestamp) -> Timestamp {
     start.saturating_sub(SETTLE).unwrap_or(start)
 }
 
-/// When the first object was created, or when Kueue starts.
+/// Returns the time of the first creation, at the latest the start time of Kueue.
 pub(super) fn first_time(trace: &Trace, start: Timestamp) -> Timestamp {
     let all = trace.objects.iter().filter_map(created);
     let start = kueue_starts(trace, start);
     all.min().map_or(start, |first| first.min(start))
 }
 
-/// Creates each object at its time, without Kueue, until that starts.
+/// Creates each object at its creation time, and waits until the start time of Kueue.
 pub(super) async fn put(trace: &Trace, server: &ApiServer, clock: &Clock, start: Timestamp) {
     let start = kueue_starts(trace, start);
     let mut objects: Vec<&Value> = trace.objects.iter().collect();
@@ -60,13 +60,13 @@ pub(super) async fn put(trace: &Trace, server: &ApiServer, clock: &Clock, start:
     wait_for(clock, start).await;
 }
 
-/// Waits until then.
+/// Waits until `time`.
 pub(super) async fn wait_for(clock: &Clock, time: Timestamp) {
     let left = time.duration_since(clock.now());
     sleep(left.try_into().unwrap_or_default()).await;
 }
 
-/// Creates an object with its status, and returns its UID.
+/// Creates an object with its status and returns its UID.
 fn put_one(object: &Value, server: &ApiServer) -> Option<String> {
     let resource = resource_of(object)?;
     let name = object["metadata"]["name"].as_str()?;
@@ -75,7 +75,7 @@ fn put_one(object: &Value, server: &ApiServer) -> Option<String> {
     let send = |call: ApiRequest| {
         let answer = server.call(&call);
         if answer.code >= 300 {
-            tracing::warn!(code = answer.code, body = %answer.body, name, "what was there is refused here");
+            tracing::warn!(code = answer.code, body = %answer.body, name, "cannot create initial object");
         }
         answer
     };
@@ -99,7 +99,7 @@ fn put_one(object: &Value, server: &ApiServer) -> Option<String> {
     made.body["metadata"]["uid"].as_str().map(str::to_owned)
 }
 
-/// Who wrote which part of a status.
+/// Returns the parts of a status with their field managers.
 fn statuses(object: &Value, status: Value) -> Vec<(String, Patch, Value)> {
     if status.is_null() {
         return Vec::new();
