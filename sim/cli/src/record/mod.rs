@@ -38,6 +38,26 @@ use self::recording::trace;
 use self::watch::{Message, Watch};
 
 /// The limits of a recording. These are the flags of `record`.
+///
+/// ```
+/// use clap::Parser;
+/// use kueue_check::Clock;
+/// use kueue_check_sim::{apiserver::ApiServer, definitions};
+/// use kueue_check_sim_cli::record::Recorder;
+///
+/// #[derive(Parser)]
+/// struct Arguments { #[command(flatten)] recorder: Recorder }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let Arguments { recorder } = Arguments::parse_from(["example", "--seconds", "60"]);
+/// let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse()?);
+/// let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
+/// let trace = recorder.record(server.client(), &clock, std::future::pending()).await?;
+/// assert_eq!(trace["scenario"], "recorded 2026-11-21T09:00:00Z");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, clap::Args)]
 pub struct Recorder {
     /// How long changes are recorded, in seconds.
@@ -62,6 +82,23 @@ fn release(number: &str) -> Result<String, String> {
 }
 
 /// An error of a recording.
+///
+/// ```
+/// # use kueue_check::Clock;
+/// use kueue_check_sim::apiserver::ApiServer;
+/// use kueue_check_sim_cli::record::{RecordError, Recorder};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse()?);
+/// let without_kueue = ApiServer::new(clock.clone());
+/// let recorder = Recorder { seconds: 60, limit: 1000, kueue: None, requests: std::num::NonZeroU32::MIN };
+/// let recorded = recorder.record(without_kueue.client(), &clock, std::future::pending()).await;
+/// let error = recorded.unwrap_err();
+/// assert!(error.to_string().contains("(kueue.x-k8s.io/v1beta2): failed to perform initial object list"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
