@@ -115,7 +115,7 @@ impl Redactor<'_> {
     }
 
     fn cohort(&mut self, spec: &Value) -> Value {
-        let mut out = spec.clone();
+        let mut out = only(spec, &["parentName", "resourceGroups", "fairSharing"]);
         self.rename(&mut out, "/parentName", "cohort");
         self.flavors_of_groups(&mut out);
         out
@@ -136,7 +136,21 @@ impl Redactor<'_> {
     }
 
     fn cluster_queue(&mut self, spec: &Value) -> Value {
-        let mut out = spec.clone();
+        let fields = [
+            "resourceGroups",
+            "cohortName",
+            "queueingStrategy",
+            "namespaceSelector",
+            "flavorFungibility",
+            "preemption",
+            "admissionChecksStrategy",
+            "admissionChecks",
+            "stopPolicy",
+            "fairSharing",
+            "admissionScope",
+            "concurrentAdmissionPolicy",
+        ];
+        let mut out = only(spec, &fields);
         self.rename(&mut out, "/cohortName", "cohort");
         self.flavors_of_groups(&mut out);
         // Every ClusterQueue selects the only namespace of a trace.
@@ -163,7 +177,7 @@ impl Redactor<'_> {
     }
 
     fn local_queue(&mut self, spec: &Value) -> Value {
-        let mut out = spec.clone();
+        let mut out = only(spec, &["clusterQueue", "stopPolicy", "fairSharing"]);
         self.rename(&mut out, "/clusterQueue", "cluster-queue");
         out
     }
