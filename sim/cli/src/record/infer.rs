@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::kinds::Kind;
 use super::redact::{controller_of, job_of};
-use crate::replay::list;
+use crate::replay::{is_reset, list};
 
 /// A request whose result was observed.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,13 +131,7 @@ fn changed(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
         patch.insert("metadata".to_owned(), json!({"labels": labels}));
     }
     if !patch.is_empty() {
-        calls.push(Call {
-            method: "PATCH",
-            path: path(kind, after.redacted),
-            content_type: MERGE,
-            body: Value::Object(patch),
-            code: 200,
-        });
+        calls.push(merge(path(kind, after.redacted), Value::Object(patch)));
     }
     calls.extend(statuses(kind, before, after));
     calls
@@ -176,14 +170,11 @@ fn statuses(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
                 json!({"status": status})
             });
             let changed = changed.filter(|body| body["status"] != json!({}));
-            let call = changed.map(|body| Call {
-                method: "PATCH",
-                path: format!("{}/status", path(kind, after.redacted)),
-                content_type: MERGE,
-                body,
-                code: 200,
-            });
-            call.into_iter().collect()
+            let path = || format!("{}/status", path(kind, after.redacted));
+            changed
+                .map(|body| merge(path(), body))
+                .into_iter()
+                .collect()
         }
         Kind::Workload => of_checks(before, after)
             .into_iter()
@@ -205,10 +196,7 @@ fn of_checks(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
             fields.map(|field| entry[field].clone())
         };
         let fresh = json!({"state": "Pending", "message": ""});
-        let reset = entry["state"] == "Pending"
-            && entry["message"]
-                .as_str()
-                .is_some_and(|text| text.starts_with("Reset to Pending after eviction."));
+        let reset = entry["state"] == "Pending" && entry["message"].as_str().is_some_and(is_reset);
         if verdict(known.unwrap_or(&fresh)) == verdict(&entry) || reset {
             continue;
         }
@@ -245,15 +233,20 @@ fn of_owner(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     let released = !old["admission"].is_null() && new["admission"].is_null();
     if released && controller_of(after.raw).is_some() {
         let body = json!({"status": {"admission": null, "conditions": new["conditions"]}});
-        calls.push(Call {
-            method: "PATCH",
-            path: format!("{}/status", path(Kind::Workload, after.redacted)),
-            content_type: MERGE,
-            body,
-            code: 200,
-        });
+        let path = path(Kind::Workload, after.redacted);
+        calls.push(merge(format!("{path}/status"), body));
     }
     calls
+}
+
+fn merge(path: String, body: Value) -> Call {
+    Call {
+        method: "PATCH",
+        path,
+        content_type: MERGE,
+        body,
+        code: 200,
+    }
 }
 
 fn apply(workload: Version<'_>, manager: &str, status: Value) -> Call {

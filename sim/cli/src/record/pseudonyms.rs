@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::replay::NAMESPACE;
+use crate::replay::{NAMESPACE, is_reset};
 
 /// Domains of labels and annotations whose keys are public.
 const PUBLIC: [&str; 3] = ["kubernetes.io", "k8s.io", "x-k8s.io"];
@@ -13,9 +13,6 @@ const OF_BATCH: [&str; 2] = ["controller-uid", "job-name"];
 
 /// The kind of the names of Workloads of Jobs.
 const OF_JOB: &str = "job-workload";
-
-/// The prefix of the message that Kueue writes into an entry on eviction.
-const RESET: &str = "Reset to Pending after eviction.";
 
 /// The names of the cluster with their pseudonyms.
 ///
@@ -90,7 +87,7 @@ impl Pseudonyms {
 
     /// Returns the pseudonym of a message of a check or of a Job.
     pub(super) fn foreign(&mut self, text: &str) -> String {
-        if text.is_empty() || text.starts_with(RESET) {
+        if text.is_empty() || is_reset(text) {
             return text.to_owned();
         }
         let counts = &mut self.counts;

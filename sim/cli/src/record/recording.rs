@@ -184,21 +184,18 @@ impl Recording {
 
     fn changed(&mut self, kind: Kind, object: &Arc<Value>) {
         let key = key(kind, object);
-        let before = self.live.get(&key).cloned();
+        let before = self.live.remove(&key);
         let redacted = self.put(kind, object);
         let after = Version {
             raw: object,
             redacted: &redacted,
         };
         self.done(kind, before.as_ref(), Some(after));
-        let state = shown(kind, &redacted);
-        let old = before.as_ref().map(|(_, redacted)| shown(kind, redacted));
-        if is_compared(kind.name()) && old.as_ref() != Some(&state) {
+        let state = |redacted: &Value| full_projection(kind.name(), redacted);
+        let old = before.as_ref().map(|(_, redacted)| state(redacted));
+        if old.as_ref() != Some(&state(&redacted)) {
             let change = if old.is_none() { "ADDED" } else { "MODIFIED" };
-            let name = &redacted["metadata"]["name"];
-            self.observe(
-                json!({"kind": kind.name(), "name": name, "type": change, "state": state}),
-            );
+            self.observe_object(kind, change, &redacted);
         }
     }
 
@@ -207,13 +204,16 @@ impl Recording {
             return;
         };
         self.done(kind, Some(&before), None);
-        if is_compared(kind.name()) {
-            let (_, redacted) = &before;
+        self.observe_object(kind, "DELETED", &before.1);
+    }
+
+    /// Adds the state of an object of a compared kind to the last step.
+    fn observe_object(&mut self, kind: Kind, change: &str, redacted: &Value) {
+        let kind = kind.name();
+        if is_compared(kind) {
             let name = &redacted["metadata"]["name"];
-            let state = shown(kind, redacted);
-            self.observe(
-                json!({"kind": kind.name(), "name": name, "type": "DELETED", "state": state}),
-            );
+            let state = full_projection(kind, redacted);
+            self.observe(json!({"kind": kind, "name": name, "type": change, "state": state}));
         }
     }
 
@@ -259,11 +259,6 @@ impl Recording {
 /// Converts milliseconds to seconds.
 fn seconds(milliseconds: i128) -> f64 {
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default()).as_secs_f64()
-}
-
-/// Returns the state in a trace. That of a Job contains no status, which requests contain.
-fn shown(kind: Kind, redacted: &Value) -> Value {
-    full_projection(kind.name(), redacted)
 }
 
 /// The reporting controllers of the events that the model records.

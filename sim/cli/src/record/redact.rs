@@ -1,10 +1,10 @@
 //! Redaction of objects: the fields that Kueue reads, with pseudonyms for names.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::kinds::Kind;
 use super::pseudonyms::Pseudonyms;
-use crate::replay::{NAMESPACE, list};
+use crate::replay::{NAMESPACE, list, only};
 
 /// Returns the redacted object.
 pub(super) fn redacted(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Value {
@@ -432,14 +432,6 @@ fn of_kueue(map: &Value) -> Value {
     let entries = map.as_object().into_iter().flatten();
     let own = entries.filter(|(key, _)| is_of_kueue(Some(key)));
     Value::Object(own.map(|(k, v)| (k.clone(), v.clone())).collect())
-}
-
-fn only(value: &Value, fields: &[&str]) -> Value {
-    let present = fields.iter().filter(|field| !value[**field].is_null());
-    let map: Map<String, Value> = present
-        .map(|field| ((*field).to_owned(), value[*field].clone()))
-        .collect();
-    Value::Object(map)
 }
 
 fn without_nulls(mut value: Value) -> Value {

@@ -98,10 +98,8 @@ impl Watch {
                     vec![self.seen(What::Gone(kind), object)]
                 }
             };
-            for message in messages {
-                if self.sender.send(message).await.is_err() {
-                    return;
-                }
+            if !self.send(messages).await {
+                return;
             }
         }
     }
@@ -133,12 +131,20 @@ impl Watch {
                 }
                 Ok(_) => Vec::new(),
             };
-            for message in messages {
-                if self.sender.send(message).await.is_err() {
-                    return;
-                }
+            if !self.send(messages).await {
+                return;
             }
         }
+    }
+
+    /// Sends messages; returns false if the recorder has ended.
+    async fn send(&self, messages: Vec<Message>) -> bool {
+        for message in messages {
+            if self.sender.send(message).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     fn seen(&self, what: What, object: Arc<Value>) -> Message {

@@ -67,6 +67,7 @@ fn in_states_and_events(
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
     let runs = close_steps(trace);
+    let initial = initial_objects(trace);
     let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
     let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
     for object in objects
@@ -76,7 +77,7 @@ fn in_states_and_events(
         let none = Vec::new();
         let mut then = states(&in_runs(recorded.get(object).unwrap_or(&none), &runs));
         let now = states(&in_runs(simulated.get(object).unwrap_or(&none), &runs));
-        if trace.has_initially(object) {
+        if initial.contains_key(object) {
             // The model of Kueue starts earlier and may be ahead.
             let reached = then.iter().position(|state| now.first() == Some(state));
             then.drain(..reached.unwrap_or_default());
@@ -183,10 +184,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
     let mut states = States::new();
     let mut events = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
-    for object in &trace.objects {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let kind = text(&object["kind"]);
-        let name = normal(&text(&object["metadata"]["name"]), names);
+    for ((kind, name), object) in initial_objects(trace) {
         known.insert(format!("{kind}/{name}"));
         if is_compared(&kind) {
             let state = normal_value(&state_of(&kind, object, form_of(trace)), names);
@@ -262,6 +260,16 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
         states.entry(key).or_default().push((step, state));
     }
     (states, events)
+}
+
+/// Returns the objects that existed when the recording began, by kind and normal name.
+fn initial_objects(trace: &Trace) -> BTreeMap<(String, String), &Value> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let keyed = trace.objects.iter().map(|object| {
+        let name = normal(&text(&object["metadata"]["name"]), &trace.workload_names);
+        ((text(&object["kind"]), name), object)
+    });
+    keyed.collect()
 }
 
 fn form_of(trace: &Trace) -> Form {

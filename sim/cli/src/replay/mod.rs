@@ -38,7 +38,7 @@ use kueue_check::Clock;
 use std::fmt;
 use std::path::Path;
 
-pub(crate) use object::list;
+pub(crate) use object::{is_reset, list, only};
 pub(crate) use project::is_compared;
 pub use project::{full_projection, projection};
 pub use trace::{Trace, to_text};

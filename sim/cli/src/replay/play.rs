@@ -83,13 +83,15 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
                 Some(steps) if another => pace.limit(steps),
                 _ => pace.go_on(),
             }
-            if replay.steps_between.is_none() {
-                preconditions.wait(recorded, &trace, &server).await;
-            }
+            let names = if replay.steps_between.is_none() {
+                preconditions.wait(recorded, &trace, &server).await
+            } else {
+                names::present(&trace, &server)
+            };
             if at == 0 {
                 before = server.resource_version();
             }
-            let call = request::call(recorded, &server, &names::present(&trace, &server))?;
+            let call = request::call(recorded, &server, &names)?;
             answers.push(server.call(&call));
         }
         preconditions.update(step);

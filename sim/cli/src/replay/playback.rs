@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
 use super::names;
+use super::object::is_reset;
 use super::player::{CONTROLLER, Player, REPORTER, Recorded, Write};
 use super::trace::{Observed, Trace, at};
 use kueue_check_sim::apiserver::ApiServer;
@@ -97,8 +98,7 @@ impl Reading {
                 continue;
             };
             let message = after["message"].as_str().unwrap_or_default();
-            let reset = message.starts_with("Reset to Pending after eviction.")
-                && before["message"] != after["message"];
+            let reset = is_reset(message) && before["message"] != after["message"];
             if self.checks.contains(name) && !reset {
                 let before = before.clone();
                 self.push(seen, Write::Entry { before, after });

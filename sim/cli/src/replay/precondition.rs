@@ -40,27 +40,32 @@ impl Preconditions {
 
     /// Waits at most 1 s until the Workload of a request has the quota and the admission check states
     /// that it had in the recording, because a real Kueue may be faster than the model. The
-    /// comparison reports a state that was not reached.
-    pub(super) async fn wait(&self, call: &RecordedCall, trace: &Trace, server: &ApiServer) {
+    /// comparison reports a state that was not reached. Returns [`names::present`] as it is then.
+    pub(super) async fn wait(
+        &self,
+        call: &RecordedCall,
+        trace: &Trace,
+        server: &ApiServer,
+    ) -> BTreeMap<String, String> {
         const ROUNDS: u32 = 100;
         const PAUSE: Duration = Duration::from_millis(10);
-        let Some((_, place)) = call.path.split_once("/workloads/") else {
-            return;
-        };
-        let name = place.split(['/', '?']).next().unwrap_or_default();
-        let Some(recorded) = self.0.get(name) else {
-            return;
+        let place = call.path.split_once("/workloads/");
+        let name = place.and_then(|(_, place)| place.split(['/', '?']).next());
+        let mut names = names::present(trace, server);
+        let Some((name, recorded)) = name.and_then(|name| Some((name, self.0.get(name)?))) else {
+            return names;
         };
         for _ in 0..ROUNDS {
-            let names = names::present(trace, server);
             let here = names.get(name).map_or(name, String::as_str);
             let present = server.object(&kueue::resource("workloads"), NAMESPACE, here);
             let present = present.map(|object| inputs(&projection("Workload", &object)));
             if present.as_ref() == Some(recorded) {
-                return;
+                break;
             }
             sleep(PAUSE).await;
+            names = names::present(trace, server);
         }
+        names
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::family;
-use super::object::{list, owners};
+use super::object::{list, only, owners};
 use kueue_check_sim::apiserver::{Change, ChangeVerb};
 
 /// A kind that is compared.
@@ -107,14 +107,6 @@ fn event(object: &Value) -> Value {
         text(regarding, "name")
     ));
     state
-}
-
-fn only(value: &Value, fields: &[&str]) -> Value {
-    let present = fields.iter().filter(|f| !value[**f].is_null());
-    let map: Map<String, Value> = present
-        .map(|f| ((*f).to_owned(), value[*f].clone()))
-        .collect();
-    Value::Object(map)
 }
 
 fn conditions(object: &Value) -> Value {

@@ -20,14 +20,8 @@ const MULTI_KUEUE: &str = "kueue.x-k8s.io/multikueue";
 
 /// Refuses a trace that the model can't be measured by.
 pub(super) fn check(trace: &Trace) -> Result<(), ReplayError> {
-    let calls = trace.steps.iter().flat_map(|step| &step.calls);
-    for call in calls {
-        if let Some(what) = missing(&call.path, &call.body) {
-            return Err(ReplayError::NotModelled(what));
-        }
-    }
-    let there = trace.objects.iter().find_map(|object| missing("", object));
-    there.map_or(Ok(()), |what| Err(ReplayError::NotModelled(what)))
+    let found = trace.bodies().find_map(|(path, body)| missing(path, body));
+    found.map_or(Ok(()), |what| Err(ReplayError::NotModelled(what)))
 }
 
 fn missing(path: &str, body: &Value) -> Option<&'static str> {

@@ -154,6 +154,13 @@ impl Trace {
         }
     }
 
+    /// Returns the bodies of all requests with their paths, and the initial objects.
+    pub(super) fn bodies(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let calls = self.steps.iter().flat_map(|step| &step.calls);
+        let calls = calls.map(|call| (call.path.as_str(), &call.body));
+        calls.chain(self.objects.iter().map(|object| ("", object)))
+    }
+
     /// Whether states have what tells the Workloads of a job apart, and Pods were watched.
     pub(super) fn is_of_families(&self) -> bool {
         let mut seen = self.steps.iter().flat_map(|step| &step.observed);
@@ -166,8 +173,7 @@ impl Trace {
 
     /// Whether Workloads have variants, one for each flavor.
     fn has_variants(&self) -> bool {
-        let calls = self.steps.iter().flat_map(|step| &step.calls);
-        let mut bodies = calls.map(|call| &call.body).chain(&self.objects);
+        let mut bodies = self.bodies().map(|(_, body)| body);
         bodies.any(|body| !body["spec"]["concurrentAdmissionPolicy"].is_null())
     }
 
@@ -215,15 +221,6 @@ impl Trace {
         }
     }
 
-    /// Returns true if this object, by kind and normal name, existed when the recording began.
-    pub(super) fn has_initially(&self, (kind, name): &(String, String)) -> bool {
-        let short = |name: &str| self.workload_names.get(name).cloned();
-        self.objects.iter().any(|object| {
-            let named = object["metadata"]["name"].as_str().unwrap_or_default();
-            object["kind"] == **kind && (named == name || short(named).as_ref() == Some(name))
-        })
-    }
-
     /// Whether this step was done before Kueue can have finished with the one before.
     pub(super) fn follows_at_once(&self, step: usize) -> bool {
         let before = step.checked_sub(1).and_then(|at| self.steps.get(at));
@@ -239,8 +236,7 @@ impl Trace {
 
     /// Whether anything happens at a time that a request sets.
     pub(super) fn has_timers(&self) -> bool {
-        let calls = self.steps.iter().flat_map(|step| &step.calls);
-        let mut bodies = calls.map(|call| &call.body).chain(&self.objects);
+        let mut bodies = self.bodies().map(|(_, body)| body);
         bodies.any(|body| {
             let text = body.to_string();
             let names = [

@@ -105,7 +105,7 @@ impl Kueue {
 
     /// Evicts the others, whoever is not leaving already.
     pub(super) fn preempt(&mut self, by: &Workload, queue: &ClusterQueue, targets: &[Target]) {
-        let tree = self.tree();
+        let tree = self.snapshot();
         let path = tree.path_text(&queue.metadata.name);
         for target in targets.iter().filter(|t| !t.workload.is_evicted()) {
             let (cause, target) = (target.cause, &target.workload);

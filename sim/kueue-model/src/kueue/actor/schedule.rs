@@ -66,11 +66,14 @@ impl Kueue {
     /// The ClusterQueues and cohorts, with what is taken.
     pub(super) fn tree(&self) -> Tree {
         let cache = &self.cache;
-        let mut tree = Tree::new(&cache.cluster_queues, &cache.cohorts, &cache.usage);
-        let inactive = cache
-            .cluster_queues
-            .keys()
-            .filter(|name| !self.is_active(name));
+        Tree::new(&cache.cluster_queues, &cache.cohorts, &cache.usage)
+    }
+
+    /// The same as the scheduler reads it: ClusterQueues that take no Workloads are no leaves.
+    pub(super) fn snapshot(&self) -> Tree {
+        let mut tree = self.tree();
+        let queues = self.cache.cluster_queues.keys();
+        let inactive = queues.filter(|name| !self.is_active(name));
         inactive.for_each(|name| tree.deactivate(name));
         tree
     }
@@ -78,7 +81,7 @@ impl Kueue {
     /// One cycle of this ClusterQueue and those with which it shares quota. All of their heads take
     /// part if one of them has not been tried as things are.
     pub(super) fn cycle(&mut self, name: &str) -> bool {
-        let tree = self.tree();
+        let tree = self.snapshot();
         let relatives = tree.relatives(name);
         let has_new_head = |name: &String| {
             let queue = self.queues.get(name);

@@ -38,7 +38,7 @@ impl Kueue {
             return false;
         }
         let wanted = usage_of(workload);
-        let mut others = self.tree();
+        let mut others = self.snapshot();
         let Some(node) = others.queue(name) else {
             return false;
         };
