@@ -1,15 +1,16 @@
-//! What verdicts cost on a real API server, beside a bare loop that writes the same entries:
+//! The cost of verdicts on a real API server, compared with a bare loop that writes the same
+//! entries:
 //! `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N] [--peer] [--rules]`.
 //!
 //! With `--peer` there is a third side, the same check on controller-runtime
 //! (`benches/controller-runtime`), which needs Go. With `--rules` there are two more: `rule-check`
 //! with an expression, and with a service on loopback.
 //!
-//! The sides are processes of their own, started by this one, and take turns in one run. The loop
-//! is the least that anything could do: it lists the Workloads once and applies one entry to each,
-//! ten at a time, over one connection. It has no watch, no lease, no guard.
+//! The sides are separate processes, started by this one, and take turns in one run. The loop is
+//! the minimum: it lists the Workloads once and applies one entry to each, ten at a time, over one
+//! connection. It has no watch, no Lease, no guard.
 //!
-//! Beside Workloads without quota the checks alone are measured, also how long it takes them to
+//! With Workloads without quota, only the checks are measured, including how long they take to
 //! start and to take over from another replica.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
@@ -36,14 +37,14 @@ use tokio::time::{Instant, sleep};
 const CHECK: &str = "bench";
 const CONTROLLER: &str = "example.com/bench";
 const MESSAGE: &str = "may start";
-/// How many writes are under way together, on both sides.
+/// The number of concurrent writes, on both sides.
 const TOGETHER: usize = 10;
-/// The most that anything may take.
+/// The maximum time for any operation.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long a standby has to read everything.
+/// How long a standby has to read all objects.
 const STANDBY: Duration = Duration::from_secs(45);
 
-/// Everything may start.
+/// A check that lets every job start.
 struct MayStart;
 
 impl AdmissionCheckController for MayStart {
@@ -62,7 +63,7 @@ impl AdmissionCheckController for MayStart {
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        // This program is both sides too.
+        // This program is also both sides.
         Some("run") => kueue_check::main(MayStart).await.unwrap(),
         Some("bare-loop") => bare_loop().await,
         _ => measure(&Plan::from(&arguments)).await,
@@ -198,11 +199,11 @@ fn mebibytes(kibibytes: u64) -> f64 {
     kibibytes as f64 / 1024.0
 }
 
-/// What one side took.
+/// The resources that one side used.
 struct Cost {
     took: Duration,
     cpu: Duration,
-    /// In KiB, after the work.
+    /// Resident memory in KiB, after the work.
     rss: u64,
     peak: u64,
 }
@@ -225,7 +226,7 @@ enum Side<'a> {
     BareLoop,
     Sdk,
     Peer(&'a Path),
-    /// `rule-check`, by the AdmissionCheck that it answers.
+    /// `rule-check`, with the AdmissionCheck that it handles.
     Rule {
         program: &'a Path,
         check: &'static str,
@@ -243,7 +244,7 @@ impl Side<'_> {
         }
     }
 
-    /// The AdmissionCheck that it answers.
+    /// Returns the AdmissionCheck of this side.
     fn check(self) -> &'static str {
         match self {
             Self::BareLoop | Self::Sdk | Self::Peer(_) => CHECK,
@@ -263,7 +264,7 @@ impl Side<'_> {
         process.cost(began.elapsed())
     }
 
-    /// Starts a process. Those with one `lease` lead in turn.
+    /// Starts a process. Processes with the same `lease` lead in turn.
     fn start(self, kubeconfig: &Path, verdicts: usize, admin: &str, lease: &str) -> Running {
         let mut command = match self {
             Self::BareLoop | Self::Sdk => Command::new(std::env::current_exe().unwrap()),
@@ -296,8 +297,8 @@ impl Side<'_> {
         Running(command.stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Prints how long it takes to start, and to take over from a leader that is told to stop and
-    /// from one that is killed.
+    /// Prints how long it takes to start, and to take over from a leader after SIGTERM and after
+    /// SIGKILL.
     async fn replace(self, client: &Client, kubeconfig: &Path, verdicts: usize) {
         let lease = free_address();
         let start = || self.start(kubeconfig, verdicts, &free_address(), &lease);
@@ -310,7 +311,7 @@ impl Side<'_> {
         let mut standby = start();
         let mut took_over = Vec::new();
         for signal in ["-TERM", "-KILL"] {
-            // It has listed everything by then, and waits for the lease.
+            // By then it has listed all objects, and waits for the Lease.
             sleep(STANDBY).await;
             let began = Instant::now();
             leader.end(signal).await;
@@ -329,7 +330,7 @@ impl Side<'_> {
     }
 }
 
-/// An address of this machine that nobody listens on.
+/// Returns a local address on which no program listens.
 fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -346,7 +347,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Waits until it says something. It stays, so that it can be measured.
+    /// Waits for output of the process. It continues to run, so that it can be measured.
     async fn said_done(&mut self) {
         let mut output = self.0.stdout.take().unwrap();
         tokio::task::spawn_blocking(move || output.read_exact(&mut [0]).unwrap())
@@ -354,7 +355,7 @@ impl Running {
             .unwrap();
     }
 
-    /// Sends a signal, and waits for the end.
+    /// Sends a signal, and waits for the exit.
     async fn end(&mut self, signal: &str) {
         let process = self.0.id().to_string();
         let sent = Command::new("kill").args([signal, &process]).status();
@@ -368,8 +369,8 @@ impl Running {
         let read =
             |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", self.0.id())).unwrap();
         let stat = read("stat");
-        // The second field is the name in parentheses; the fourteenth and fifteenth are ticks in
-        // user and system mode, a hundred in a second.
+        // The second field is the name in parentheses. The fourteenth and fifteenth are ticks in
+        // user and system mode, 100 per second.
         let ticks: u64 = stat[stat.rfind(')').unwrap() + 2..]
             .split(' ')
             .skip(11)
@@ -396,12 +397,12 @@ async fn written(admin: &str, check: &str, verdicts: usize, began: Instant) {
         format!("kueue_check_verdicts_total{{check=\"{check}\",state=\"Ready\"}} {verdicts}\n");
     while !metrics(admin).await.contains(&wanted) {
         assert!(began.elapsed() < PATIENCE, "{}", metrics(admin).await);
-        // Each look at the metrics counts all Workloads.
+        // Each read of the metrics counts all Workloads.
         sleep(Duration::from_millis(250)).await;
     }
 }
 
-/// Empty until the endpoint is there.
+/// Returns the metrics, or an empty text until the endpoint is available.
 async fn metrics(admin: &str) -> String {
     let uri: http::Uri = format!("http://{admin}/metrics").parse().unwrap();
     let client: HttpClient<_, Empty<Bytes>> =
@@ -413,7 +414,7 @@ async fn metrics(admin: &str) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// The least that anything could do.
+/// Runs the bare loop.
 async fn bare_loop() {
     let client = Client::try_default().await.unwrap();
     let workloads: Vec<(String, String, String)> =
@@ -486,11 +487,11 @@ async fn create_object(client: &Client, resource: &ApiResource, object: Value) {
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 
-/// The AdmissionChecks of the two rules, which say the same as [`MayStart`].
+/// The AdmissionChecks of the two rules, which give the same verdict as [`MayStart`].
 const CEL: &str = "rule-check-cel";
 const WEBHOOK: &str = "rule-check-webhook";
 
-/// Creates the rules, and starts the service that the second one asks. Returns its address.
+/// Creates the rules, and starts the service of the second one. Returns its address.
 async fn create_rules(cluster: &Cluster, client: &Client, program: &Path) -> String {
     let printed = Command::new(program).arg("crds").output().unwrap();
     let definitions = serde_saphyr::from_multiple(std::str::from_utf8(&printed.stdout).unwrap());
@@ -563,12 +564,12 @@ async fn create(client: &Client, numbers: std::ops::Range<usize>, reserved: usiz
         .await;
 }
 
-/// Asks again while the server is overwhelmed: a hundred thousand objects are much for two cores.
+/// Retries while the server is overloaded: 100,000 objects are many for two cores.
 async fn insist<T>(ask: impl AsyncFn() -> kube::Result<T>) {
     for _ in 0..30 {
         match ask().await {
             Ok(_) => return,
-            // Created by a request whose answer was lost.
+            // It was created by a request whose reply was lost.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => return,
             Err(kube::Error::Api(status)) if status.code != 429 && status.code < 500 => {
                 panic!("{status}")
@@ -579,7 +580,7 @@ async fn insist<T>(ask: impl AsyncFn() -> kube::Result<T>) {
     panic!("the API server does not recover");
 }
 
-/// The status with a Pending entry, as Kueue writes it when it reserves quota.
+/// Returns the status with a Pending entry, as Kueue writes it when it reserves quota.
 fn pending(check: &str) -> Patch<Value> {
     let entry = json!({
         "name": check, "state": "Pending", "message": "",
@@ -607,7 +608,7 @@ async fn reset(client: &Client, check: &str) {
         .await;
 }
 
-/// The Workload that is decided last.
+/// Returns the Workload that is decided last.
 fn probe() -> String {
     let workload = workload(0, 8);
     workload["metadata"]["name"].as_str().unwrap().to_owned()
@@ -620,7 +621,7 @@ async fn undecide(client: &Client) {
     insist(async || api.patch_status(&probe, &parameters, &pending).await).await;
 }
 
-/// Waits until that Workload is decided.
+/// Waits until the probe Workload is decided.
 async fn decided(client: &Client) {
     let (api, probe, began) = (api(client, "default"), probe(), Instant::now());
     loop {

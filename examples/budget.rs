@@ -11,7 +11,7 @@ use kueue_check::serde_json;
 use kueue_check::service::SingleFlight;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What each namespace may spend, and how to ask what it has spent.
+/// The limit of each namespace, and the query for what it has spent.
 #[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "Budget")]
 struct BudgetSpec {
     /// The Prometheus server, such as `http://prometheus:9090`.
@@ -59,7 +59,7 @@ async fn budget(
     .recheck_in(again))
 }
 
-/// What Prometheus answers to an instant query.
+/// Returns Prometheus' result of an instant query.
 async fn spending(prometheus: &str, query: &str) -> Result<Spending, CheckError> {
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     let query = form_urlencoded::Serializer::new(String::new())

@@ -1,15 +1,15 @@
 //! A job starts only when a licence is free: a check with state, release and a watch of its own.
 //!
-//! Licences are counted in memory. That is safe across restarts, because a new leader evaluates
-//! what was approved before anything new; and a replica that loses leadership ends its process, so
-//! it never leads again with what it counted before.
+//! Licences are counted in memory. That is safe across restarts: a new leader evaluates approved
+//! Workloads before any new one. A replica that loses leadership ends its process, so it never
+//! leads again with its earlier count.
 //!
 //! A job has one licence, whatever Workloads it has: an elastic job that grows has two for some
 //! time, and with concurrent admission a job has one for each flavor.
 //!
-//! The pods of a job that Kueue stops use the licence until they have ended. Kueue gives their
-//! quota back when the Job controller has asked them to end, so a licence is kept for the time that
-//! they may take (`terminationGracePeriodSeconds`) after that.
+//! The pods of an evicted job use the licence until they have ended. Kueue releases their quota
+//! when the Job controller has asked them to terminate. So a licence is held for the time that they
+//! may take after that (`terminationGracePeriodSeconds`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ struct LicencePoolSpec {
     policy: Policy,
 }
 
-/// Who holds a licence.
+/// The licences that are held.
 struct Licences {
     /// The reservations of the jobs that hold one, of all pools.
     held: Mutex<BTreeMap<Reservation, Held>>,
@@ -42,15 +42,15 @@ struct Licences {
 struct Held {
     /// How long the pods take to end at most, if they were started.
     grace: Option<Duration>,
-    /// When they have ended, if they are being stopped.
+    /// When they will have ended, if they are being stopped.
     until: Option<Instant>,
 }
 
-/// What the kubelet may take beyond the grace period of a pod.
+/// The time that the kubelet may take beyond the grace period of a pod.
 const MARGIN: Duration = Duration::from_secs(2);
 
 impl Licences {
-    /// Those that are held now.
+    /// Returns the licences that are held now.
     fn held(&self) -> MutexGuard<'_, BTreeMap<Reservation, Held>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -58,7 +58,8 @@ impl Licences {
         held
     }
 
-    /// The job of `reservation` has lost its quota. Its pods, if there are any, are about to end.
+    /// Records that the job of `reservation` has lost its quota. Its pods, if there are any, will
+    /// end.
     fn ends(&self, reservation: &Reservation) {
         let mut held = self.held();
         let Some(of_job) = held.get_mut(reservation) else {
@@ -86,7 +87,7 @@ impl AdmissionCheckController for Licences {
             .workload()
             .check(pool)
             .is_some_and(|entry| entry.state().as_str() == "Ready");
-        // A job that was approved or runs has one, whatever this process remembers.
+        // A job that was approved or runs has one, even if this process has no record of it.
         let has_one = approved || *job.role() == FamilyRole::Growth || job.running(pool).is_some();
         let mut held = self.held();
         let of_pool = held
@@ -144,8 +145,8 @@ impl AdmissionCheckController for Licences {
 impl Licences {
     fn observe(&self, event: WorkloadEvent<'_>) {
         match event {
-            // Its pods run, also while Kueue stops it. A check is not evaluated for such a job, so
-            // after a restart this is where it is counted.
+            // Its pods run, also during an eviction. A check is not evaluated for such a job, so
+            // after a restart the licence is counted here.
             WorkloadEvent::Applied(workload, _) if workload.is_admitted() => {
                 let graces = workload.pod_sets().iter().map(PodSet::termination_grace);
                 let grace = graces.max().unwrap_or_default();
@@ -169,7 +170,7 @@ impl Licences {
     }
 }
 
-/// The pools in which a licence became free.
+/// Returns the pools in which a licence became free.
 fn pools(returned: broadcast::Receiver<String>) -> impl Stream<Item = Trigger> {
     futures::stream::unfold(returned, async |mut returned| {
         loop {
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A Workload of the job `job`, with quota, which is admitted or evicted as `conditions` say.
+    /// Makes a Workload of the job `job`, with quota, admitted or evicted by `conditions`.
     fn workload(job: &str, name: &str, replaces: Option<&str>, conditions: &[&str]) -> Workload {
         let annotation = "kueue.x-k8s.io/workload-slice-replacement-for";
         let conditions = conditions.iter().chain(&["QuotaReserved"]);
@@ -230,7 +231,7 @@ mod tests {
         Workload::from_json(object).unwrap()
     }
 
-    /// Whether it gets a licence, of which there is one.
+    /// Returns true if the Workload gets a licence, of which there is one.
     async fn gets_one(licences: &Licences, workload: &Workload, others: &[Workload]) -> bool {
         let pool = LicencePoolSpec {
             total: 1,
@@ -281,7 +282,7 @@ mod tests {
         let licences = licences();
         assert!(gets_one(&licences, &runs, &[]).await);
         licences.observe(WorkloadEvent::Applied(&runs, &Family::of(&runs, [])));
-        // Kueue gives the quota back while the pods end, which takes them 30 s at most.
+        // Kueue releases the quota while the pods end, which takes them 30 s at most.
         licences.observe(WorkloadEvent::Removed(&runs));
         let why = ReleaseReason::Evicted;
         licences.release(&reservation(&runs), why).await.unwrap();

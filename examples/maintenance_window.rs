@@ -43,8 +43,8 @@ impl WindowSpec {
         }
     }
 
-    /// The first moment after `now` at which the clock shows `opens`, whatever daylight saving does
-    /// that day.
+    /// Returns the first moment after `now` at which the clock shows `opens`, whatever daylight
+    /// saving changes that day.
     fn next_opening(&self, now: &jiff::Zoned) -> Result<Timestamp, jiff::Error> {
         let today = now.with().time(self.opens).build()?;
         let next = if today > *now {

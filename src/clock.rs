@@ -1,15 +1,15 @@
-//! The one place where wall-clock time comes from.
+//! The clock: the only source of wall-clock time.
 
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-/// Says what time it is. Everything that waits uses tokio's timers; everything that is written or
-/// shown uses this.
+/// A source of wall-clock time. Timers use tokio's time; every time that is written or shown comes
+/// from a clock.
 ///
-/// What outlives an evaluation, such as prices that a check keeps, takes one too, so that a test
-/// can let an hour pass:
+/// State that outlives an evaluation, such as cached prices, has a clock too, so that a test can
+/// advance it by an hour:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,13 +35,13 @@ use jiff::Timestamp;
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// The machine's clock.
+    /// Returns the machine's clock.
     #[expect(clippy::disallowed_methods, reason = "this is the place")]
     pub fn system() -> Self {
         Self(Arc::new(Timestamp::now))
     }
 
-    /// A clock that shows `start` now and then follows tokio's time, which tests can pause and
+    /// Returns a clock that starts at `start` and follows tokio's time, which tests can pause and
     /// advance. Must be called inside a tokio runtime.
     ///
     /// ```
@@ -66,14 +66,14 @@ impl Clock {
         }))
     }
 
-    /// The time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }
 }
 
-/// The time as a function, for what does not depend on this crate, such as the API server in
-/// memory.
+/// The clock as a function, for code that does not depend on this crate, such as the simulated API
+/// server.
 impl From<Clock> for Arc<dyn Fn() -> Timestamp + Send + Sync> {
     fn from(clock: Clock) -> Self {
         clock.0

@@ -25,23 +25,23 @@
 //! }
 //! ```
 //!
-//! That is a whole program: `run` answers AdmissionChecks with metrics, health, leader election and
+//! That is a whole program: `run` runs the controller with metrics, health, leader election and
 //! events; `manifests` prints what to apply; `explain` shows why a job waits; see [`cli`].
-//! `kueue-check-sim` tries it on a simulated cluster, in virtual time, with every single fault.
+//! `kueue-check-sim` runs it on a simulated cluster, in virtual time, with each single fault.
 //!
 //! # What a check is
 //!
 //! Kueue reserves quota for a job and adds an entry for each AdmissionCheck of the queue to
 //! `status.admissionChecks` of its Workload. The controller that an AdmissionCheck names
-//! (`spec.controllerName`) writes the entry's state: may this job start now? While one is Pending,
-//! the job holds its quota and waits; when all are Ready, it starts.
+//! (`spec.controllerName`) writes the entry's state: may this job start now? While one state is
+//! Pending, the job holds its quota and waits; when all are Ready, it starts.
 //!
-//! You write the evaluation, as a function of what is known. When it runs, what is written, and
-//! what Kueue makes of it is this crate's part:
-//! - a new reservation is evaluated at once; again when the Workload, the parameters, or a watched
-//!   object changes, and when the verdict asked for it;
-//! - a verdict belongs to one reservation, and is dropped if that is over;
-//! - an error, a panic or a timeout changes nothing: the evaluation is repeated.
+//! You write the evaluation, as a function of its inputs. The runtime decides when to call it and
+//! what to write:
+//! - it evaluates a new reservation at once, and again when the Workload, the parameters or a
+//!   watched object changes, or when the verdict set a recheck;
+//! - a verdict belongs to one reservation, and is dropped once that has ended;
+//! - an error, a panic or a timeout changes no state: the evaluation is repeated.
 //!
 //! # Where to find what
 //!
@@ -49,9 +49,9 @@
 //! | --- | --- |
 //! | write a check as a function | [`handler`], `#[admission_check]` |
 //! | configure it: watches, policy, permissions, metrics | [`Check`] |
-//! | hold and release something for a job | [`Check::on_release`], [`AdmissionCheckController`] |
+//! | hold and release resources for a job | [`Check::on_release`], [`AdmissionCheckController`] |
 //! | return a decision | [`Verdict`], and what each costs; [`CheckError`] for failures |
-//! | change what the pods get | [`PodSetUpdates`] |
+//! | change the pods of a job | [`PodSetUpdates`] |
 //! | let administrators configure it | [`Parameters`], [`Policy`] |
 //! | call a slow or costly system | [`service`]: timeouts, single flight, circuit breakers |
 //! | make one of several checks | [`Check::all_of`], [`Check::any_of`] |
@@ -64,19 +64,20 @@
 //!
 //! Only the runtime writes check states, by rules that are listed in `ARCHITECTURE.md` and tested
 //! one by one. A bug or an outage in a check never evicts a job: errors, panics and timeouts leave
-//! every state as it is, and a refusal of the growth of an elastic job does not stop the pods that
-//! run.
-//!
+//! every state as it is. By default, a Retry or Rejected for the growth of an elastic job does not
+//! stop the pods that run.
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! | --- | --- | --- |
 //! | `macros` | yes | `#[admission_check]`, `#[parameters]`, `#[main]` and `#[derive(Parameters)]` |
 //! | `cli` | yes | the command line: [`main()`], [`App`] |
-//! | `k8s-earliest` | yes | the oldest version of the Kubernetes API that `k8s-openapi` has, which all servers speak |
+//! | `k8s-earliest` | yes | the oldest Kubernetes API of `k8s-openapi`, which all servers serve |
 //! | `admin` | with `cli` | the admin endpoint |
 //! | `cel` | no | `validate` also runs the rules of definitions (`x-kubernetes-validations`), in CEL |
-//! | `otel` | no | spans for OpenTelemetry: of evaluations, releases, activations and writes, exported by `run` over OTLP as the standard environment variables say |
+//! | `otel` | no | spans for OpenTelemetry: of evaluations, releases, activations and writes |
+//!
+//! With `otel`, `run` exports the spans over OTLP. The standard environment variables configure it.
 //!
 //! A program that needs another version of the Kubernetes API switches `k8s-earliest` off, here and in
 //! `kueue-check-sim`, and chooses one itself:
@@ -101,7 +102,8 @@ pub use check::*;
 #[cfg(feature = "cli")]
 pub use cli::{App, Error, Result, main};
 pub use clock::Clock;
-/// Parameters of a custom resource, where [`parameters`](macro@parameters) is too little:
+/// Derives [`Parameters`](trait@Parameters) for a custom resource that
+/// [`parameters`](macro@parameters) cannot express:
 ///
 /// ```
 /// use kube::CustomResource;
@@ -121,7 +123,7 @@ pub use clock::Clock;
 ///
 #[cfg(feature = "macros")]
 pub use kueue_check_macros::Parameters;
-/// A check of a function:
+/// Makes a check of an async function:
 ///
 /// ```
 /// use kueue_check::{Verdict, admission_check, api::Workload};
@@ -146,7 +148,7 @@ pub use kueue_check_macros::Parameters;
 ///
 #[cfg(feature = "macros")]
 pub use kueue_check_macros::admission_check;
-/// Starts the runtime of a program, as `#[tokio::main]` does, without a dependency on tokio:
+/// Starts the tokio runtime of a program, as `#[tokio::main]` does, without a dependency on tokio:
 ///
 /// ```no_run
 /// # use kueue_check::{Verdict, admission_check};
@@ -159,7 +161,7 @@ pub use kueue_check_macros::admission_check;
 ///
 #[cfg(feature = "macros")]
 pub use kueue_check_macros::main;
-/// A custom resource as parameters, with every derive:
+/// Makes a custom resource of a struct, as parameters, with every derive:
 ///
 /// ```
 /// use kueue_check::Parameters;
@@ -180,7 +182,7 @@ pub use kueue_check_macros::parameters;
 // The crates whose types are in this one's API, and whose macros it uses.
 pub use {jiff, k8s_openapi, kube, schemars, serde, serde_json, tokio};
 
-// What the macros' output refers to.
+// The macros' output refers to these.
 #[doc(hidden)]
 pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 #[doc(hidden)]
@@ -193,7 +195,7 @@ pub use serde_json::Value as JsonValue;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// What most checks need: `use kueue_check::prelude::*`.
+/// The prelude, with what most checks need: `use kueue_check::prelude::*`.
 pub mod prelude {
     pub use crate::api::{PodSet, Quantity, Workload};
     pub use crate::check::{

@@ -1,4 +1,4 @@
-//! What a Workload that holds quota costs in memory, and that nothing of it stays, counted by the
+//! The memory of a Workload that holds quota, and that none of it remains, counted by the
 //! allocator. A binary of its own, because it counts everything.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
@@ -28,10 +28,10 @@ use tokio::time::sleep;
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const WORKLOADS: usize = 10_000;
-/// What a Workload may cost, all included: the view, the index, what is remembered of the verdict.
+/// The most bytes of a Workload, all included: the view, the index, the record of the verdict.
 const BUDGET: usize = 1024;
 
-/// A server that makes each page when it is asked for it, so that it keeps nothing.
+/// Responds to a request. It makes each page on request, so that it stores nothing.
 fn answer(
     request: &Request<Body>,
     workloads: usize,
@@ -80,7 +80,7 @@ fn answer(
     Response::new(Full::new(Bytes::from(body.to_string())).boxed_unsync())
 }
 
-/// The allocator counts what all tests of this binary take: one after the other.
+/// The allocator counts the memory of all tests of this binary, so they run one after the other.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 struct Budget;
@@ -98,7 +98,7 @@ impl AdmissionCheckController for Budget {
     }
 }
 
-/// The heap in use, and its peak, when a runtime has looked at `workloads` of them.
+/// Returns the heap in use, and its peak, when a runtime has evaluated `workloads` of them.
 async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
     ALLOCATOR.reset_peak_usage();
     let client = Client::new(
@@ -187,7 +187,7 @@ fn send(server: &ApiServer, call: &ApiRequest) {
     assert!(answer.code < 300, "{}", answer.body);
 }
 
-/// Many Workloads hold quota, get a verdict, and are deleted.
+/// Reserves quota for many Workloads, awaits their verdicts, and deletes them.
 async fn come_and_go(server: &ApiServer, round: usize) {
     let workloads = kueue("workloads");
     let ask = |verb| ApiRequest::new(verb, &workloads).namespace("default");
@@ -210,7 +210,7 @@ async fn come_and_go(server: &ApiServer, round: usize) {
         send(server, &ask(Verb::Delete).name(&name));
     }
     sleep(Duration::from_mins(3)).await;
-    // A real API server forgets them after an hour.
+    // A real API server deletes them after 1 h.
     let events = Resource::new("events.k8s.io", "v1", "events");
     let forget = ApiRequest::new(Verb::DeleteCollection, &events).namespace("default");
     assert_eq!(server.call(&forget).code, 200);
@@ -245,7 +245,7 @@ async fn nothing_stays_of_workloads_that_came_and_went() {
         assert!(metrics.contains(part), "{part}: {metrics}");
     }
     println!("heap after each 300 Workloads: {heap:?}");
-    // What is remembered of earlier ones, such as of events, is full after a thousand.
+    // Records of earlier ones, such as of events, are full after a thousand.
     let grown = heap[6].saturating_sub(heap[4]);
     assert!(
         grown < 16 * 1024,

@@ -51,7 +51,7 @@ pub(crate) fn start(
     })
 }
 
-/// The definitions of the parameters, which the check prints itself.
+/// Returns the definitions of the parameters, which the check prints itself.
 pub(crate) async fn definitions(program: &Path) -> Result<Vec<CustomResourceDefinition>, Failure> {
     let printed = Command::new(program)
         .arg("crds")

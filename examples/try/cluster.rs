@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::Failure;
 
-/// Which cluster.
+/// The kind of cluster.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// An API server and a model of Kueue, in this process.
@@ -42,7 +42,7 @@ pub(crate) struct Cluster {
     _parts: Parts,
 }
 
-/// What ends with the cluster.
+/// The parts that end with the cluster.
 #[expect(dead_code, reason = "only held")]
 enum Parts {
     Simulated(JoinSet<()>),
@@ -52,7 +52,7 @@ enum Parts {
 }
 
 impl Kind {
-    /// What is started, for people.
+    /// Returns a description for people.
     pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Simulated => "starting a simulated API server and Kueue 0.19.2's model",
@@ -86,9 +86,9 @@ impl Cluster {
         let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
         server.install(definitions);
         server.collect_garbage(true);
-        server.set_admission(Arc::new(Webhook));
-        let mut tasks = JoinSet::new();
         let version = KueueVersion::V0_19;
+        server.set_admission(Arc::new(Webhook::of_version(version)));
+        let mut tasks = JoinSet::new();
         spawn(&mut tasks, &server, Kueue::new(&server, &clock, version));
         spawn(&mut tasks, &server, Jobs::new(&server, &clock));
         spawn(&mut tasks, &server, Nodes::new(&server, &clock));
@@ -120,7 +120,7 @@ impl Cluster {
             cluster.install(&client, own).await?;
         }
         cluster.install(&client, definitions).await?;
-        // It installs its definitions itself.
+        // This Kueue installs its definitions itself.
         let started = if kueue {
             let started = testenv::Kueue::start_with_webhooks(&cluster).await?;
             webhooks_answer(&client).await?;
@@ -151,7 +151,7 @@ fn spawn(tasks: &mut JoinSet<()>, server: &ApiServer, actor: impl Actor + Send +
     tasks.spawn(kueue::run(actor, server.clone(), Clock::system()));
 }
 
-/// Waits until Kueue's webhooks answer. Until then the API server refuses writes of its kinds.
+/// Waits until Kueue's webhooks respond. Until then the API server refuses writes of its kinds.
 #[cfg(feature = "real")]
 async fn webhooks_answer(client: &Client) -> Result<(), Failure> {
     use kube::api::{DynamicObject, PostParams};
@@ -175,7 +175,7 @@ async fn webhooks_answer(client: &Client) -> Result<(), Failure> {
     Ok(waited.map_err(|_| format!("Kueue's webhooks did not answer within {limit:?}"))?)
 }
 
-/// A kubeconfig without credentials.
+/// Makes a kubeconfig without credentials.
 fn kubeconfig(server: SocketAddr) -> String {
     format!(
         "apiVersion: v1

@@ -1,8 +1,7 @@
 //! Kueue's two steps around admission checks: it reserves quota, and admits when all checks are
 //! ready.
 //!
-//! There is no quota to run out of here, and nothing is evicted: a Workload with a Retry
-//! stays as it is.
+//! Quota is unlimited here, and nothing is evicted: a Workload with a Retry stays as it is.
 
 use kube::Client;
 use kube::api::{Patch, PatchParams};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::playground::{api, array, list, text};
 
-/// Lets each Workload take its next step.
+/// Applies the next step of each Workload.
 pub(crate) async fn step(client: &Client) -> Result<(), Failure> {
     let (cluster, local) = (
         list(client, "ClusterQueue").await?,
@@ -48,15 +47,15 @@ fn now() -> String {
         .to_string()
 }
 
-/// The ClusterQueues and LocalQueues, as the API server has them.
+/// The ClusterQueues and LocalQueues, as the API server returned them.
 struct Queues<'a> {
     cluster: &'a [Value],
     local: &'a [Value],
     checks: &'a [Value],
 }
 
-/// What Kueue does next with `workload`, as a patch of its status; nothing where it waits. `now` is
-/// in RFC 3339.
+/// Returns Kueue's next step for `workload`, as a patch of its status; `None` where it waits. `now`
+/// is in RFC 3339.
 fn next(workload: &Value, queues: &Queues<'_>, now: &str) -> Option<Value> {
     let mut conditions = array(&workload["status"]["conditions"]).to_vec();
     let is = |kind: &str| {
@@ -92,8 +91,8 @@ fn next(workload: &Value, queues: &Queues<'_>, now: &str) -> Option<Value> {
 }
 
 impl Queues<'_> {
-    /// The ClusterQueue of `workload` and its checks; nothing if one of them is not active, as then
-    /// the ClusterQueue is not.
+    /// Returns the ClusterQueue of `workload` and its checks; `None` if one of them is inactive,
+    /// which makes the ClusterQueue inactive.
     fn checks_of(&self, workload: &Value) -> Option<(String, Vec<String>)> {
         let local = self.local.iter().find(|queue| {
             queue["metadata"]["name"] == workload["spec"]["queueName"]

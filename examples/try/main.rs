@@ -79,13 +79,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs until all is done or a signal arrives. Either way the check and the cluster are dropped,
+/// Runs until all is done or a signal arrives. In both cases the check and the cluster are dropped,
 /// which ends their processes.
 async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    // A shell starts what runs in the background with this one ignored.
+    // A shell starts background processes with this signal ignored.
     let mut quit = signal(SignalKind::quit())?;
     let options = playground::Options {
         cluster: arguments.cluster(),

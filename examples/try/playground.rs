@@ -1,4 +1,4 @@
-//! The samples on the cluster, and the check at work on them.
+//! The samples on the cluster, and the check that evaluates them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// How long `--once` waits for verdicts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How to run.
+/// The options of a run.
 pub(crate) struct Options {
     pub(crate) cluster: Kind,
     pub(crate) once: bool,
@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// What was printed, and since when time is counted.
+/// The printed lines, and the start of the time count.
 struct Report {
     began: Instant,
     elapsed: Duration,
@@ -90,7 +90,7 @@ pub(crate) async fn run(program: &Path, samples: &Path, options: &Options) -> Re
             changed = edited;
             report.line("the file has changed; submitting the Workloads again")?;
             report.shown.retain(|key, _| !key.starts_with("Workload"));
-            // A mistake in it is reported, and can be corrected.
+            // A mistake in the file is reported, and can be corrected.
             let submitted = match Samples::read(samples) {
                 Ok(samples) => samples.submit(&cluster.client).await,
                 Err(failure) => Err(failure),
@@ -108,7 +108,7 @@ pub(crate) async fn run(program: &Path, samples: &Path, options: &Options) -> Re
     }
 }
 
-/// A failure with the last lines of the check's log, whose file is removed.
+/// Makes a failure with the last lines of the check's log, whose file is removed.
 fn failed(what: &str, log: &Path) -> Failure {
     let log = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = log.lines().rev().take(20).collect();
@@ -122,13 +122,13 @@ fn note(text: &str) -> Result<(), Failure> {
 }
 
 impl Report {
-    /// Prints a line with the seconds since the beginning. An error if no process reads it.
+    /// Prints a line with the seconds since the beginning. Fails if no process reads it.
     fn line(&self, text: &str) -> Result<(), Failure> {
         let seconds = (self.elapsed + self.began.elapsed()).as_secs_f32();
         Ok(writeln!(stdout(), "{seconds:>6.1}s  {text}")?)
     }
 
-    /// Prints what is new about an object.
+    /// Prints the state of an object if it is new.
     fn tell(&mut self, key: String, now: String) -> Result<(), Failure> {
         if now.is_empty() || self.shown.get(&key) == Some(&now) {
             return Ok(());
@@ -138,8 +138,8 @@ impl Report {
         Ok(())
     }
 
-    /// Prints what is new on the cluster. Returns true if each check of each Workload has returned
-    /// a verdict.
+    /// Prints changes on the cluster. Returns true if each check of each Workload has returned a
+    /// verdict.
     async fn show(&mut self, client: &Client) -> Result<bool, Failure> {
         for check in list(client, "AdmissionCheck").await? {
             let name = format!("AdmissionCheck {}", text(&check["metadata"]["name"]));
@@ -181,7 +181,7 @@ impl Report {
     }
 }
 
-/// What Kueue has done with a Workload.
+/// Returns the phase of a Workload in Kueue.
 fn phase(workload: &Value) -> &'static str {
     let is = |kind: &str| {
         array(&workload["status"]["conditions"])
@@ -220,7 +220,7 @@ pub(crate) async fn list(client: &Client, kind: &str) -> Result<Vec<Value>, Fail
         .collect::<Result<_, _>>()?)
 }
 
-/// The samples are all in the namespace `default`.
+/// Returns the API of a kind. The samples are all in the namespace `default`.
 pub(crate) fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
     let resource = ApiResource {
         group: "kueue.x-k8s.io".to_owned(),

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::Failure;
 
-/// What a user writes: Workloads, and all that is there before them.
+/// The objects that a user writes: Workloads, and all that exist before them.
 pub(crate) struct Samples {
     settings: Vec<DynamicObject>,
     workloads: Vec<DynamicObject>,
@@ -51,8 +51,7 @@ impl Samples {
     }
 }
 
-/// When the file was changed last; nothing while an editor has taken it away to put another in its
-/// place.
+/// Returns when the file was last changed; `None` while an editor replaces it.
 pub(crate) fn changed_at(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|file| file.modified()).ok()
 }
@@ -65,7 +64,7 @@ async fn apply(client: &Client, object: &DynamicObject) -> Result<(), Failure> {
         .patch(name, &parameters, &Patch::Apply(object))
         .await
         .map_err(|error| match error {
-            // The server's own words; the rest of the error repeats them.
+            // The server's own message; the rest of the error repeats it.
             kube::Error::Api(status) => status.message,
             other => format!("{name}: {other}"),
         })?;

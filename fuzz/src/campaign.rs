@@ -14,17 +14,17 @@ use crate::minimise::minimise;
 use crate::targets::{Outcome, Target};
 use crate::{corpus, mutate};
 
-/// How many inputs later ones are made of, at most.
+/// The maximum number of inputs that later inputs are made from.
 const POOL: usize = 4_096;
-/// How many places of failure end a run.
+/// The number of distinct failure places that ends a run.
 const PLACES: usize = 8;
-/// For how long a smaller input is looked for.
+/// The time limit of the search for a smaller input.
 const MINIMISED: Duration = Duration::from_secs(60);
 
-/// When a run ends.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// After so many executions, which is the same at each run.
+    /// After this number of executions, which is the same in each run.
     Executions(u64),
     /// After this time.
     Time(Duration),
@@ -35,31 +35,31 @@ pub enum Bound {
 pub struct Campaign<'t> {
     /// The target.
     pub target: &'t Target,
-    /// Where random numbers begin.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// When it ends.
+    /// The end of the run.
     pub bound: Bound,
-    /// How memory is measured, if it is.
+    /// The memory measurement, if there is one.
     pub memory: Option<Memory>,
-    /// The file that holds the input that runs now, for one that ends the process.
+    /// The file with the current input, for an input that ends the process.
     pub current: Option<PathBuf>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many executions.
+    /// The number of executions.
     pub executions: u64,
-    /// How long they took.
+    /// The duration of all executions.
     pub took: Duration,
-    /// How many different outcomes were seen.
+    /// The number of different outcomes.
     pub outcomes: usize,
-    /// What was found, by place: the failure, and the smallest input.
+    /// The findings by place: the failure, and the smallest input.
     pub found: BTreeMap<String, (Failure, Vec<u8>)>,
 }
 
 impl Campaign<'_> {
-    /// Runs it: first the corpus, then inputs that are made of it.
+    /// Runs the target: first the corpus, then inputs that are made from it.
     ///
     /// # Errors
     /// The corpus cannot be read.

@@ -11,7 +11,7 @@ pub fn folder(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The inputs of the target `name` with their files, in the order of names.
+/// Returns the inputs of the target `name` with their files, in the order of the file names.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -27,7 +27,7 @@ pub fn read(name: &str) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
         .collect()
 }
 
-/// Writes an input that was found into the folder of the target `name`.
+/// Writes an input with a finding into the folder of the target `name`.
 ///
 /// # Errors
 /// The file cannot be written.

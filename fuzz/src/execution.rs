@@ -1,4 +1,4 @@
-//! One execution of a target: whether it panics, how long it takes, and how much memory.
+//! One execution of a target, with its panic, time and memory.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,32 +8,32 @@ use std::time::{Duration, Instant};
 
 use crate::targets::{Outcome, Target};
 
-/// How long one execution may take: an input that takes longer blocks its reader.
+/// The time limit of one execution: a slower input blocks its reader.
 pub const LONGEST: Duration = Duration::from_secs(1);
-/// How often an execution that took too long is repeated, before it counts.
+/// The number of repetitions of a slow execution before it counts as a failure.
 const REPEATS: u32 = 3;
-/// How many ticks a second of processor time has, on all of Linux' platforms.
+/// Ticks of processor time in a second, on all of Linux' platforms.
 const TICKS: u64 = 100;
 
 /// The memory of the process, as an allocator counts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Takes what is allocated now for the highest.
+    /// Resets the peak to the memory that is allocated now.
     pub reset: fn(),
-    /// The highest since then, in bytes.
+    /// Returns the peak since then, in bytes.
     pub peak: fn() -> usize,
 }
 
-/// What is wrong with an input.
+/// The failure of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Where, so that inputs that fail alike can be distinguished from others.
+    /// The place of the failure, the same for inputs that fail alike.
     pub place: String,
-    /// What happened.
+    /// The message of the failure.
     pub message: String,
 }
 
-/// Counts beginnings and ends of executions: an odd number that stays is one that hangs.
+/// Counts beginnings and ends of executions: a lasting odd number means that an execution hangs.
 pub static STEPS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -41,7 +41,7 @@ thread_local! {
     static PANIC: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
-/// Keeps panics of this process silent: each is an answer of [`execute`].
+/// Silences panics in executions: [`execute`] returns each as a failure.
 fn silence_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -75,7 +75,7 @@ pub fn execute(target: &Target, input: &[u8], memory: Option<Memory>) -> Result<
     if took <= LONGEST {
         return Ok(outcome);
     }
-    // The machine may have been busy: what counts is the processor's time.
+    // The machine may have been busy, so the processor's time counts.
     let mut least = took;
     for _ in 0..REPEATS {
         let before = processor_time();
@@ -94,10 +94,10 @@ pub fn execute(target: &Target, input: &[u8], memory: Option<Memory>) -> Result<
     })
 }
 
-/// The processor time of this process, with all its threads; `None` where nothing tells.
+/// Returns the processor time of this process, with all its threads; `None` without `/proc`.
 fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, which may have spaces, stands in parentheses.
+    // The name, which may contain spaces, is in parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
     let ticks = ticks(11)? + ticks(12)?;

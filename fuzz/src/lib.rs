@@ -1,13 +1,13 @@
-//! Fuzzing of everything that reads what others wrote.
+//! Fuzzing of all code that reads foreign input.
 //!
-//! A [`Target`] is a function of bytes that panics when a property does not hold. [`campaign`] runs
-//! one with inputs that are mutated from its corpus, from a seed, so that a run can be repeated. An
-//! input whose [`Outcome`] is new joins the pool that later ones are made of. A finding is made
-//! small and written into the corpus, where it is a test case from then on.
+//! A [`Target`] is a function of bytes that panics if a property does not hold. [`campaign`] runs a
+//! target with inputs that are mutated from its corpus. A seed makes a run repeatable. An input
+//! with a new [`Outcome`] joins the pool from which later inputs are made. A finding is minimised
+//! and written into the corpus, where it is a test case from then on.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! | --- | --- |
-//! | [`target`] | what a target is |
+//! | [`target`] | the type of a target |
 //! | [`targets`] | the table of targets, and their properties |
 //! | [`mutate`] | inputs from inputs: bytes, words of a dictionary, JSON trees, parts |
 //! | [`campaign`] | the run of one target |

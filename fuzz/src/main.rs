@@ -16,24 +16,24 @@ const MEMORY: Memory = Memory {
     reset: || ALLOCATOR.reset_peak_usage(),
     peak: || ALLOCATOR.peak_usage(),
 };
-/// The stack of a thread that reads what others wrote, as tokio makes it.
+/// The stack size of a thread that reads foreign input, as tokio sets it.
 const STACK: usize = 2 * 1024 * 1024;
-/// How long one input may run, before the process gives up on it.
+/// The time after which the process ends because of one input.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Runs the fuzz targets, and writes what they find into fuzz/corpus.
+/// Runs the fuzz targets and writes their findings into fuzz/corpus.
 #[derive(Parser)]
 #[command(name = "cargo xtask fuzz")]
 struct Arguments {
     /// The targets. Default: all.
     targets: Vec<String>,
-    /// For how many seconds each target runs. Default: 10, unless `--executions` is given.
+    /// The seconds for which each target runs. Default: 10, unless `--executions` is given.
     #[arg(long, conflicts_with = "executions")]
     seconds: Option<u64>,
-    /// How many executions of each target. With the same seed they are the same.
+    /// The number of executions of each target. The same seed gives the same executions.
     #[arg(long)]
     executions: Option<u64>,
-    /// Where random numbers begin.
+    /// The seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Runs the inputs in these files once, and nothing else.
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the process when an execution hangs. Its input is in the file that was printed.
+/// Ends the process if an execution hangs. Its input is in the file that was printed.
 fn watch() {
     let mut before = 0;
     loop {

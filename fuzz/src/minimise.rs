@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-/// How many inputs are tried.
+/// The maximum number of inputs that are tried.
 const ATTEMPTS: usize = 4_000;
 
-/// The smallest input that was found to fail as `input` does. `fails` says whether one does.
+/// Returns the smallest input found that fails as `input` does. `fails` returns true if one does.
 pub fn minimise(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut attempts = ATTEMPTS;
     let mut best = input.to_vec();
@@ -34,7 +34,7 @@ pub fn minimise(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
 
 type Tried<'a> = dyn FnMut(&[u8], &mut Vec<u8>) -> bool + 'a;
 
-/// Leaves out whole parts of an input that has several.
+/// Removes whole parts of an input that has several.
 fn without_parts(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
     let mut at = 0;
     loop {
@@ -51,7 +51,7 @@ fn without_parts(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
     }
 }
 
-/// Leaves out members of objects and elements of lists.
+/// Removes members of objects and elements of lists.
 fn without_members(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
     let mut at = 0;
     while let Ok(mut tree) = serde_json::from_slice::<Value>(best) {
@@ -65,7 +65,7 @@ fn without_members(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
     }
 }
 
-/// Removes the member or element with this number in the order of the text.
+/// Removes the member or element with this number, in the order of the text.
 fn remove(tree: &mut Value, left: &mut usize) -> bool {
     match tree {
         Value::Object(members) => {
@@ -102,7 +102,7 @@ fn remove(tree: &mut Value, left: &mut usize) -> bool {
     }
 }
 
-/// Leaves out chunks, large ones first.
+/// Removes chunks, large ones first.
 fn without_chunks(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
     let mut size = best.len() / 2;
     while size > 0 {
@@ -118,7 +118,7 @@ fn without_chunks(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
     }
 }
 
-/// Makes bytes plain.
+/// Replaces bytes by plain ones.
 fn simpler_bytes(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
     for at in 0..best.len() {
         for plain in [b'0', b'a', b' '] {

@@ -1,47 +1,47 @@
-//! What a target is.
+//! The type of a fuzz target.
 
-/// What was read from an input, as a number.
+/// A hash of the values that were read from an input.
 pub type Outcome = u64;
 
-/// How inputs are mutated.
+/// The structure that mutations keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As bytes.
+    /// Bytes without structure.
     Bytes,
-    /// As a JSON tree, mostly.
+    /// A JSON tree, for most mutations.
     Json,
-    /// As several parts, each of which may have a head and a JSON tree.
+    /// Several parts, each of which may have a head and a JSON tree.
     Parts,
 }
 
-/// How much memory an execution may take.
+/// The memory limit of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// With any input, in bytes.
+    /// The part for any input, in bytes.
     pub base: usize,
-    /// And for each byte of the input.
+    /// The part for each byte of the input.
     pub for_each_byte: usize,
 }
 
 impl Allowance {
-    /// What an input of `length` bytes may take.
+    /// Returns the limit for an input of `length` bytes.
     pub fn of(self, length: usize) -> usize {
         self.base + self.for_each_byte * length
     }
 }
 
-/// Something that reads foreign bytes.
+/// A fuzz target: code that reads foreign bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name, and that of its folder in the corpus.
     pub name: &'static str,
-    /// What it reads.
+    /// A description of the input.
     pub about: &'static str,
-    /// How inputs are mutated.
+    /// The structure that mutations keep.
     pub form: Form,
     /// Words that the reader recognizes.
     pub dictionary: &'static [&'static str],
-    /// How much memory it may take.
+    /// The memory limit of an execution.
     pub memory: Allowance,
     /// Reads an input, and panics if a property does not hold.
     pub run: fn(&[u8]) -> Outcome,

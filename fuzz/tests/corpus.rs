@@ -6,7 +6,7 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// How many executions of each target, beside its corpus. What finds more is the command.
+/// The executions of each target, besides its corpus. `cargo xtask fuzz` runs more.
 const EXECUTIONS: u64 = 400;
 
 /// One test, because memory is counted for the whole process.

@@ -13,10 +13,10 @@ use syn::{
 use crate::errors::Errors;
 
 const KNOWN: &str = "`controller`, `timeout`, `annotations`, `policy`, `on_activate`, `on_release`, `state` and `previewable`";
-/// As many as `Handler` is implemented for.
+/// The number of arguments that `Handler` is implemented for.
 const MOST_ARGUMENTS: usize = 8;
 
-/// What stands in the parentheses.
+/// The arguments of the attribute.
 #[derive(Default)]
 struct Options {
     controller: Option<LitStr>,
@@ -43,7 +43,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> TokenStre
     generate(&function, &options, state.as_ref())
 }
 
-/// Types are distinguished from expressions by the name of the argument.
+/// An argument. Its name decides whether it is a type or an expression.
 enum Argument {
     Value(MetaNameValue),
     State(Type),
@@ -161,7 +161,7 @@ fn check_name(name: &LitStr, errors: &mut Errors) {
     }
 }
 
-/// The milliseconds of a duration such as `10s`.
+/// Parses a duration such as `10s` to milliseconds.
 fn duration(text: LitStr, errors: &mut Errors) -> Option<(LitStr, u64)> {
     let value = text.value();
     let number_end = value
@@ -239,7 +239,7 @@ fn check_signature(function: &ItemFn, errors: &mut Errors) {
     }
 }
 
-/// The type that `with_state` takes, if the function has a state.
+/// Returns the type that `with_state` takes, if the function has a state.
 fn state_type(function: &ItemFn, options: &Options, errors: &mut Errors) -> Option<Type> {
     if options.state.is_some() {
         return options.state.clone();
@@ -257,7 +257,7 @@ fn state_type(function: &ItemFn, options: &Options, errors: &mut Errors) -> Opti
     states.into_iter().next()
 }
 
-/// `T` of `State<T>`.
+/// Returns `T` of `State<T>`.
 fn inside_state(argument: &Type) -> Option<Type> {
     let Type::Path(path) = argument else {
         return None;
@@ -338,8 +338,8 @@ fn generate(function: &ItemFn, options: &Options, state: Option<&Type>) -> Token
     }
 }
 
-/// One hidden function for each argument and one for the result, so that an error points at what is
-/// wrong.
+/// Makes one hidden function for each argument and one for the result, so that an error points at
+/// its cause.
 fn assertions(function: &ItemFn, state: Option<&Type>) -> TokenStream {
     let state = state.map_or_else(|| quote!(()), ToTokens::to_token_stream);
     let arguments = argument_types(function).map(|argument| {
@@ -362,7 +362,7 @@ fn assertions(function: &ItemFn, state: Option<&Type>) -> TokenStream {
     quote!(#(#[allow(dead_code)] #arguments)* #[allow(dead_code)] #output)
 }
 
-/// The type of the parameters, which the arguments say.
+/// Returns the type of the parameters, from the arguments.
 fn parameters_type(function: &ItemFn, state: &TokenStream) -> TokenStream {
     let types: Vec<Type> = argument_types(function).collect();
     let nested = types
@@ -372,7 +372,7 @@ fn parameters_type(function: &ItemFn, state: &TokenStream) -> TokenStream {
     quote!(<<#nested as ::kueue_check::handler::CollectRequirements<#state>>::Requirements as ::kueue_check::handler::ResolveRequirements>::Parameters)
 }
 
-/// The builder methods that the arguments of the attribute stand for, each at its argument.
+/// Returns the builder methods of the attribute's arguments, each at its argument.
 fn settings(options: &Options, has_state: bool) -> TokenStream {
     let timeout = options
         .timeout
@@ -405,7 +405,7 @@ fn settings(options: &Options, has_state: bool) -> TokenStream {
     quote!(#timeout #annotations #policy #on_activate #on_release .previewable(#previewable))
 }
 
-/// The unit type is the controller.
+/// Makes the unit type the controller.
 fn without_state(function: &ItemFn, options: &Options) -> TokenStream {
     let name = &function.sig.ident;
     let parameters = parameters_type(function, &quote!(()));
@@ -441,7 +441,7 @@ fn without_state(function: &ItemFn, options: &Options) -> TokenStream {
     }
 }
 
-/// The unit type makes the check, from a state.
+/// Makes the unit type a constructor of the check, from a state.
 fn with_state(function: &ItemFn, options: &Options, state: &Type) -> TokenStream {
     let name = &function.sig.ident;
     let visibility = &function.vis;

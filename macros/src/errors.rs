@@ -9,7 +9,7 @@ use syn::Error;
 pub(crate) struct Errors(Option<Error>);
 
 impl Errors {
-    /// Notes what is wrong with `tokens`.
+    /// Adds an error at `tokens`.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.add(Error::new_spanned(tokens, message));
     }
@@ -21,12 +21,12 @@ impl Errors {
         }
     }
 
-    /// The value of `result`; notes its error.
+    /// Returns the value of `result`, or adds its error.
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }
 
-    /// The errors as `compile_error!`s, if there are any.
+    /// Returns the errors as `compile_error!`s, if there are any.
     pub(crate) fn into_tokens(self) -> Option<TokenStream> {
         self.0.map(|error| error.to_compile_error())
     }

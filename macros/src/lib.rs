@@ -1,4 +1,4 @@
-//! Macros of `kueue-check`. Use them through that crate, which documents what they make.
+//! Macros of `kueue-check`. Use them through that crate, which documents their output.
 
 mod admission_check;
 mod entry_point;
@@ -17,14 +17,15 @@ use proc_macro::TokenStream;
 ///
 /// | argument | meaning |
 /// | --- | --- |
-/// | `controller = "domain/name"` | the `spec.controllerName` of the AdmissionChecks that it answers; needed |
-/// | `timeout = "10s"` | limits one evaluation; default: what the command line says |
+/// | `controller = "domain/name"` | the `spec.controllerName` of its AdmissionChecks; required |
+/// | `timeout = "10s"` | limits one evaluation; default: `--evaluation-timeout` |
 /// | `annotations = ["a", "b"]` | the Workloads' annotations that it reads |
 /// | `policy = expression` | the `Policy` where the parameters choose none |
 /// | `on_activate = function` | called when an AdmissionCheck is activated, as `Check::on_activate` |
 /// | `on_release = function` | called when a reservation is over, as `Check::on_release` |
 /// | `state = Type` | the type given to `with_state`, where `State` arguments are parts of it |
-/// | `previewable`, `previewable = false` | whether the command `explain` may evaluate it: an evaluation has no effect, and depends on nothing that the process remembers. Default: if it has no state |
+/// | `previewable` | `explain` may evaluate it: without effects, and without state of the process |
+/// | `previewable = false` | `explain` may not evaluate it. Default: only if it has a state |
 ///
 /// The function becomes a type of the same name that implements `AdmissionCheckController`;
 /// `Check::new(window)` has methods for everything else. The function itself is still there, for
@@ -37,7 +38,7 @@ pub fn admission_check(arguments: TokenStream, function: TokenStream) -> TokenSt
     admission_check::expand(arguments.into(), function.into()).into()
 }
 
-/// Starts the runtime of a program: tokio's `main`, without a dependency on tokio.
+/// Starts the tokio runtime of a program: tokio's `main`, without a dependency on tokio.
 ///
 /// ```text
 /// #[kueue_check::main]
@@ -52,7 +53,7 @@ pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
     entry_point::expand(arguments.into(), function.into()).into()
 }
 
-/// Makes a custom resource of a struct, and parameters of it, with nothing but this SDK.
+/// Makes a custom resource of a struct, as parameters, with this SDK as the only dependency.
 ///
 /// ```text
 /// #[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "Window")]
@@ -77,7 +78,7 @@ pub fn parameters(arguments: TokenStream, spec: TokenStream) -> TokenStream {
     resource::expand(arguments.into(), spec.into()).into()
 }
 
-/// Makes parameters of a custom resource: beside `#[derive(CustomResource)]`, on the spec.
+/// Derives `Parameters` for a custom resource: beside `#[derive(CustomResource)]`, on the spec.
 ///
 /// ```text
 /// #[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
@@ -90,8 +91,9 @@ pub fn parameters(arguments: TokenStream, spec: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// `validate` names a function from `&WindowSpec` to a `Result<(), E>` whose error can be printed; it validates what a schema can't express. A field of
-/// type `Policy` is the operator's policy.
+/// `validate` names a function from `&WindowSpec` to a `Result<(), E>` whose error can be printed;
+/// it validates what a schema cannot express. A field of type `Policy` is the administrator's
+/// policy.
 #[proc_macro_derive(Parameters, attributes(parameters))]
 pub fn derive_parameters(spec: TokenStream) -> TokenStream {
     parameters::expand(spec.into()).into()

@@ -10,7 +10,7 @@ use crate::errors::Errors;
 
 pub(crate) const NAMESPACED: &str = "parameters are cluster-scoped: an AdmissionCheck refers to them without a namespace; remove `namespaced`";
 
-/// What `#[kube(...)]` and `#[parameters(...)]` say.
+/// The options in `#[kube(...)]` and `#[parameters(...)]`.
 #[derive(Default)]
 struct Options {
     /// Whether there is a `#[kube(...)]` at all.
@@ -60,7 +60,7 @@ fn options(input: &DeriveInput, errors: &mut Errors) -> Options {
     options
 }
 
-/// Of kube's attribute only what matters here; the rest is kube's to judge.
+/// Reads the needed arguments of kube's attribute; kube validates the rest.
 fn read_kube(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<()> {
     if meta.path.is_ident("namespaced") {
         return Err(meta.error(NAMESPACED));
@@ -87,7 +87,7 @@ fn read_own(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<()
     Err(meta.error("unknown argument: the only one is `validate = path::to::function`"))
 }
 
-/// The field of type `Policy`.
+/// Returns the field of type `Policy`.
 pub(crate) fn policy_field(input: &DeriveInput, errors: &mut Errors) -> Option<Ident> {
     let Data::Struct(data) = &input.data else {
         errors.at(&input.ident, "parameters are a struct with named fields");

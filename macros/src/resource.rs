@@ -70,7 +70,7 @@ impl Argument {
     }
 }
 
-/// What the macro itself needs to know.
+/// The options that the macro itself needs.
 struct Options {
     /// The arguments of `#[kube(...)]`.
     kube: Vec<TokenStream>,
@@ -176,7 +176,7 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
     }
 }
 
-/// Likely mistakes, of which the derives would say less.
+/// Reports likely mistakes, for which the derives have less precise errors.
 fn check_item(input: &DeriveInput, object: Option<&Ident>, errors: &mut Errors) {
     if object.is_some_and(|object| *object == input.ident) {
         let name = &input.ident;

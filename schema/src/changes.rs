@@ -1,12 +1,12 @@
-//! Changes of a definition that break what was written by an earlier one.
+//! Breaking changes of a definition: they break objects written under an earlier one.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// A change of a definition that breaks its promise: an object that the earlier one took is refused
-/// by the later one, loses something, or means something else.
+/// A breaking change of a definition: the later one rejects an object that the earlier one
+/// accepted, prunes a part of it, or changes its meaning.
 ///
 /// ```
 /// use kueue_check_schema::breaking_changes;
@@ -34,29 +34,29 @@ impl fmt::Display for BreakingChange {
     }
 }
 
-/// What breaks between two schemas (`openAPIV3Schema`) of one version of a kind, the `earlier` one
-/// first. Pure: what may change is a matter of the two texts.
+/// Returns what breaks between two schemas (`openAPIV3Schema`) of one version of a kind, the
+/// `earlier` one first. Pure: it depends on the two texts alone.
 ///
 /// Allowed are new optional fields, values that are added to an enumeration, limits that become
-/// wider, and rules that are taken away. Breaking is everything that refuses, prunes or changes the
-/// meaning of an object that the earlier schema took:
+/// wider, and rules that are removed. Breaking is everything that rejects, prunes or changes the
+/// meaning of an object that the earlier schema accepted:
 ///
-/// - a field that is removed, or of which nothing is kept any more
+/// - a field that is removed, or whose unknown fields are no longer kept
 /// - a type, pattern, format, limit or enumeration that became narrower, or a rule that was added
 /// - a field that became required, or must no longer be null
 /// - a default that was added to a field that was there, changed or removed
 /// - another way to merge a list or a map, by which field managers own their parts
 ///
-/// Combinations (`allOf`, `anyOf`, `oneOf`, `not`) are compared as a whole: any change of one counts
-/// as breaking, because what it means cannot be read off the text.
+/// Combinations (`allOf`, `anyOf`, `oneOf`, `not`) are compared as a whole: any change of one
+/// counts as breaking, because the text alone does not determine its effect.
 pub fn breaking_changes(earlier: &Value, later: &Value) -> Vec<BreakingChange> {
     let mut comparison = Comparison::default();
     comparison.schema("", earlier, later);
     comparison.found
 }
 
-/// What breaks between two CustomResourceDefinitions of one kind: its names and scope, the versions
-/// that are served and stored, their subresources, and their schemas.
+/// Returns what breaks between two CustomResourceDefinitions of one kind: its names and scope, the
+/// versions that are served and stored, their subresources, and their schemas.
 ///
 /// ```
 /// use kueue_check_schema::breaking_changes_of_definition;
@@ -102,11 +102,11 @@ struct Comparison {
     found: Vec<BreakingChange>,
 }
 
-/// Limits that become narrower as they fall, with what they are where they are not given.
+/// Limits that become narrower as they fall.
 const AT_MOST: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"];
 /// Limits that become narrower as they rise.
 const AT_LEAST: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
-/// What cannot be compared: any change breaks, but that it is taken away.
+/// Keywords that cannot be compared: any change breaks, except a removal.
 const NARROWING: [&str; 9] = [
     "pattern",
     "format",
@@ -118,7 +118,7 @@ const NARROWING: [&str; 9] = [
     "anyOf",
     "oneOf",
 ];
-/// What breaks whenever it changes.
+/// Keywords whose every change breaks.
 const FIXED: [&str; 5] = [
     "not",
     "x-kubernetes-list-type",
@@ -126,7 +126,7 @@ const FIXED: [&str; 5] = [
     "x-kubernetes-map-type",
     "x-kubernetes-embedded-resource",
 ];
-/// What must not be taken away.
+/// Keywords whose removal breaks.
 const WIDENING: [&str; 3] = [
     "nullable",
     "x-kubernetes-preserve-unknown-fields",
@@ -183,7 +183,7 @@ impl Comparison {
         );
     }
 
-    /// The schema of items or of a map's values.
+    /// Compares the schema of items or of a map's values.
     fn below(&mut self, field: &str, earlier: &Value, later: &Value) {
         match (earlier, later) {
             (Value::Null | Value::Bool(false), _) | (_, Value::Bool(true)) => {}
@@ -279,7 +279,7 @@ impl Comparison {
 
     fn required(&mut self, field: &str, earlier: &Value, later: &Value) {
         for added in texts(&later["required"]).difference(&texts(&earlier["required"])) {
-            // A default is there before it is asked for.
+            // The default is filled in before required fields are checked.
             if later["properties"][added]["default"].is_null() {
                 self.breaks(&child(field, added), "it has become required");
             }

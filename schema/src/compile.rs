@@ -1,4 +1,4 @@
-//! From JSON to a [`Schema`].
+//! The conversion of JSON to a [`Schema`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{Bound, Limits, ListKind, Pattern, Schema, Type};
 use crate::rules::rules;
 
-/// Schemas that refer to each other by name (`$ref`), as those of the built-in kinds do. What lies
-/// in a circle of references may be anything.
+/// Schemas that refer to each other by name (`$ref`), as those of the built-in kinds do. A schema
+/// within a circle of references accepts any value.
 ///
 /// ```
 /// use kueue_check_schema::Definitions;
@@ -29,13 +29,13 @@ use crate::rules::rules;
 pub struct Definitions<'a> {
     sources: &'a serde_json::Map<String, Value>,
     done: BTreeMap<String, Arc<Schema>>,
-    /// What is being compiled, which a circle leads back to.
+    /// The schemas that are being compiled, to detect circles.
     begun: BTreeSet<String>,
 }
 
 impl<'a> Definitions<'a> {
-    /// Those of an OpenAPI document (`components.schemas`). Each is compiled when it is first asked
-    /// for.
+    /// Makes the definitions of an OpenAPI document (`components.schemas`). Each is compiled when
+    /// it is first needed.
     pub fn new(sources: &'a serde_json::Map<String, Value>) -> Self {
         Self {
             sources,
@@ -44,7 +44,7 @@ impl<'a> Definitions<'a> {
         }
     }
 
-    /// The schema of this name; anything if there is none.
+    /// Returns the schema of this name, or one that accepts any value if there is none.
     pub fn get(&mut self, name: &str) -> Arc<Schema> {
         if let Some(done) = self.done.get(name) {
             return Arc::clone(done);
@@ -65,10 +65,10 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// What stands before the name in a reference, unless it was left out.
+/// The prefix of the name in a reference, unless it was left out.
 const REFERENCE: &str = "#/components/schemas/";
 
-/// The Go type behind a published name: `v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`.
+/// Returns the Go type of a published name: `v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`.
 fn go_name(name: &str) -> String {
     let mut parts = name.rsplit('.');
     let (kind, package) = (parts.next(), parts.next());
@@ -79,8 +79,7 @@ fn go_name(name: &str) -> String {
         .join(".")
 }
 
-/// The schema of `openAPIV3Schema` of a definition, or of a part of it: a schema without
-/// references.
+/// Compiles the `openAPIV3Schema` of a definition, or a part of it: a schema without references.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate};
@@ -96,7 +95,7 @@ pub fn compile(source: &Value) -> Arc<Schema> {
     compile_with(source, None)
 }
 
-/// A schema with references into `definitions`.
+/// Compiles a schema with references into `definitions`.
 fn compile_with(source: &Value, mut definitions: Option<&mut Definitions<'_>>) -> Arc<Schema> {
     if let (Some(name), Some(definitions)) = (
         source
@@ -159,7 +158,7 @@ fn compile_with(source: &Value, mut definitions: Option<&mut Definitions<'_>>) -
             .and_then(Value::as_str)
             .map(Pattern::new),
         format: text(source, "format"),
-        // A built-in type without fields, such as `FieldsV1`, holds whatever it is given.
+        // A built-in type without fields, such as `FieldsV1`, accepts any value.
         preserve: flag("x-kubernetes-preserve-unknown-fields")
             || (published && properties.is_empty() && additional.is_none()),
         name: String::new(),
@@ -254,7 +253,7 @@ fn limits(source: &Value) -> Limits {
     }
 }
 
-/// `1.0` is shown as `1`: the definition's type holds bounds as floating point.
+/// Prints `1.0` as `1`: the definition's type holds bounds as floating point.
 fn number_text(value: &Value) -> String {
     let text = value.to_string();
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

@@ -1,4 +1,4 @@
-//! Filling in what a schema gives when nothing is said.
+//! Defaults of a schema for missing fields.
 
 use serde_json::Value;
 

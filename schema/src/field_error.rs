@@ -1,10 +1,10 @@
-//! What is wrong with a field, in the words of the real API server.
+//! Errors of a field, worded as in the real API server.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// What is wrong with one field.
+/// The error of one field.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate};
@@ -25,7 +25,7 @@ pub struct FieldError {
     pub message: String,
 }
 
-/// `spec.limit: Required value`; without the field where there is none.
+/// Prints `spec.limit: Required value`; without the field if there is none.
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.field.as_str() {
@@ -36,7 +36,7 @@ impl fmt::Display for FieldError {
 }
 
 impl FieldError {
-    /// A field that must be set is not.
+    /// Makes the error of a required field that is not set.
     pub fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() {
             "Required value".to_owned()
@@ -50,7 +50,7 @@ impl FieldError {
         }
     }
 
-    /// A value that does not fit.
+    /// Makes the error of an invalid value.
     pub fn invalid(field: impl Into<String>, value: &Value, why: impl fmt::Display) -> Self {
         Self {
             field: field.into(),
@@ -59,7 +59,7 @@ impl FieldError {
         }
     }
 
-    /// A value that does not fit, as it is to be shown.
+    /// Makes the error of an invalid value that is shown as `value`.
     pub fn invalid_with_value(
         field: impl Into<String>,
         shown: &str,
@@ -72,12 +72,12 @@ impl FieldError {
         }
     }
 
-    /// An error that is reported without a path.
+    /// Makes an error that is reported without a path.
     pub fn invalid_without_path(why: impl fmt::Display) -> Self {
         Self::invalid_with_value("<nil>", "\"\"", why)
     }
 
-    /// A value of the wrong type.
+    /// Makes the error of a value of the wrong type.
     pub fn type_invalid(field: impl Into<String>, value: &Value, why: impl fmt::Display) -> Self {
         Self {
             field: field.into(),
@@ -86,7 +86,7 @@ impl FieldError {
         }
     }
 
-    /// A value that is there twice.
+    /// Makes the error of a value that appears twice.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self {
             field: field.into(),
@@ -95,7 +95,7 @@ impl FieldError {
         }
     }
 
-    /// A value that is none of those allowed.
+    /// Makes the error of a value that is not among the allowed ones.
     pub fn not_supported(field: impl Into<String>, value: &Value, allowed: &[Value]) -> Self {
         let allowed: Vec<String> = allowed
             .iter()
@@ -114,7 +114,7 @@ impl FieldError {
         }
     }
 
-    /// A text that is too long.
+    /// Makes the error of a text that is too long.
     pub fn too_long(field: impl Into<String>, maximum: u64) -> Self {
         let bytes = if maximum == 1 { "byte" } else { "bytes" };
         Self {
@@ -124,7 +124,7 @@ impl FieldError {
         }
     }
 
-    /// Too many items.
+    /// Makes the error of a list with too many items.
     pub fn too_many(field: impl Into<String>, actual: usize, maximum: u64) -> Self {
         let items = if maximum == 1 { "item" } else { "items" };
         Self {
@@ -134,7 +134,7 @@ impl FieldError {
         }
     }
 
-    /// Something that must not be set.
+    /// Makes the error of a field that must not be set.
     pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
         Self {
             field: field.into(),

@@ -1,9 +1,9 @@
 //! Schemas of custom resources as kube-apiserver 1.36 applies them: types, limits, defaults,
 //! unknown fields, lists that are sets or maps, and rules in CEL.
 //!
-//! Written for two that must not differ: the API server of `kueue-check-sim`, whose answers are
-//! compared with a real server's, and the command `validate` of check binaries. What is said of a
-//! wrong object is what the real server says.
+//! Written for two programs that must not differ: the API server of `kueue-check-sim`, whose
+//! responses are compared with a real server's, and the command `validate` of check binaries. An
+//! invalid object gets the same messages as from the real server.
 //!
 //! ```
 //! use kueue_check_schema::{compile, default_fields, prune, validate};
@@ -23,8 +23,8 @@
 //!
 //! # Features
 //!
-//! `rules` runs rules in CEL (`x-kubernetes-validations`), with the crate `cel`. Without it they
-//! count as held; [`CEL_ENABLED`] says which it is.
+//! `cel` runs rules in CEL (`x-kubernetes-validations`), with the crate `cel`. Without it they
+//! count as held; [`CEL_ENABLED`] is the setting of the build.
 
 mod changes;
 mod compile;
@@ -88,7 +88,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// The word in schemas; empty where no type is given.
+    /// Returns the name in schemas; empty where no type is given.
     pub fn name(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -151,21 +151,21 @@ pub struct Schema {
     pub nullable: bool,
     /// The fields that are named.
     pub properties: BTreeMap<String, Arc<Schema>>,
-    /// Of any other field: the schema of a map's values.
+    /// The schema of any other field: that of a map's values.
     pub additional: Option<Arc<Schema>>,
-    /// Of each item of a list.
+    /// The schema of each item of a list.
     pub items: Option<Arc<Schema>>,
-    /// The fields that must be there.
+    /// The required fields.
     pub required: Vec<String>,
-    /// The values that may be there; empty for any.
+    /// The allowed values; empty for any.
     pub allowed: Vec<Value>,
     /// Bounds on sizes and numbers.
     pub limits: Limits,
-    /// What a text must match.
+    /// The pattern that a text must match.
     pub pattern: Option<Pattern>,
     /// Such as `int32` or `date-time`; may be empty.
     pub format: String,
-    /// The value where none is given.
+    /// The value if none is given.
     pub default: Option<Value>,
     /// Whether fields that are not named are kept.
     pub preserve: bool,
@@ -179,13 +179,13 @@ pub struct Schema {
     pub atomic_map: bool,
     /// The key by which a strategic merge patch merges this list; empty text merges scalars.
     pub merge_key: Option<String>,
-    /// All of these must hold too.
+    /// The schemas that must all hold too.
     pub all_of: Vec<Arc<Schema>>,
-    /// One of these at least.
+    /// The schemas of which at least one must hold.
     pub any_of: Vec<Arc<Schema>>,
-    /// Exactly one of these.
+    /// The schemas of which exactly one must hold.
     pub one_of: Vec<Arc<Schema>>,
-    /// This must not hold.
+    /// The schema that must not hold.
     pub not: Option<Arc<Schema>>,
     /// The rules in CEL.
     pub rules: Vec<Rule>,
@@ -214,7 +214,7 @@ pub struct Limits {
     pub minimum: Option<Bound>,
     /// The greatest number.
     pub maximum: Option<Bound>,
-    /// What a number must be a multiple of.
+    /// The number that a value must be a multiple of.
     pub multiple_of: Option<f64>,
     /// The fewest characters.
     pub min_length: Option<u64>,
@@ -248,13 +248,13 @@ pub struct Limits {
 pub struct Bound {
     /// The bound.
     pub value: f64,
-    /// As messages show it.
+    /// The bound as messages show it.
     pub text: String,
-    /// Whether the bound itself is out.
+    /// Whether the bound itself is excluded.
     pub exclusive: bool,
 }
 
-/// A regular expression, compiled when it is first needed: definitions hold hundreds, a test needs
+/// A regular expression, compiled when it is first needed: definitions have hundreds, a test needs
 /// a few.
 ///
 /// ```
@@ -283,8 +283,8 @@ impl Pattern {
         }
     }
 
-    /// An expression that Rust can't read matches everything: refusing valid objects would be
-    /// worse.
+    /// Returns true if `value` matches. An expression that Rust cannot parse matches everything:
+    /// rejecting valid objects would be worse.
     pub fn matches(&self, value: &str) -> bool {
         let compiled = self
             .compiled
@@ -294,7 +294,7 @@ impl Pattern {
 }
 
 impl Schema {
-    /// The schema of what is not described: maps merge field by field, lists as one value.
+    /// Returns the schema of undescribed values: maps merge field by field, lists as one value.
     pub fn any() -> Arc<Self> {
         static ANY: OnceLock<Arc<Schema>> = OnceLock::new();
         Arc::clone(ANY.get_or_init(|| {
@@ -302,8 +302,8 @@ impl Schema {
         }))
     }
 
-    /// The schema of a field of this object, and whether the field is named in it (and not a key of
-    /// a map).
+    /// Returns the schema of a field of this object, and whether the field is named in it (and not
+    /// a key of a map).
     pub fn field(&self, name: &str) -> (Arc<Self>, bool) {
         if let Some(found) = self.properties.get(name) {
             return (Arc::clone(found), true);
@@ -312,7 +312,7 @@ impl Schema {
         (other, false)
     }
 
-    /// The schema of an item of this list.
+    /// Returns the schema of an item of this list.
     pub fn item(&self) -> Arc<Self> {
         self.items.as_ref().map_or_else(Self::any, Arc::clone)
     }

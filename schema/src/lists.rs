@@ -1,4 +1,4 @@
-//! Lists whose items have names.
+//! Lists whose items have keys.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{ListKind, Path, Schema};
 use crate::FieldError;
 
-/// What tells an item of a map-like list from its neighbours. Key fields that are missing take
+/// Returns the key that identifies an item of a map-like list. Key fields that are missing take
 /// their default; those without one are left out.
 ///
 /// ```
@@ -30,7 +30,7 @@ pub fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<String, Val
     found
 }
 
-/// Items that are there twice in lists that are sets or maps.
+/// Returns an error for each item that appears twice in a list that is a set or a map.
 ///
 /// ```
 /// use kueue_check_schema::{compile, duplicates};

@@ -1,8 +1,8 @@
-//! Places in an object, written out only when something is said about them.
+//! Paths in an object, printed only when they are reported.
 
 use std::fmt;
 
-/// A place, as a chain up to the root.
+/// A path in an object, as a chain up to the root.
 ///
 /// ```
 /// use kueue_check_schema::{FieldError, Path};
@@ -23,7 +23,7 @@ pub struct Path<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Step<'a> {
-    /// What the place is under; may be empty.
+    /// The prefix of the path; may be empty.
     Root(&'a str),
     /// `.name`.
     Field(&'a str),
@@ -34,7 +34,7 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// A root with a name, or without if it is empty.
+    /// Makes a root with a name, or without if it is empty.
     pub fn root(name: &'a str) -> Self {
         Self {
             parent: None,
@@ -42,19 +42,19 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// A field of the object at this place.
+    /// Returns the path of a field of the object at this path.
     #[must_use]
     pub fn field(&'a self, name: &'a str) -> Self {
         self.below(Step::Field(name))
     }
 
-    /// A key of the map at this place, as some messages show it.
+    /// Returns the path of a key of the map at this path, as some messages show it.
     #[must_use]
     pub fn key(&'a self, name: &'a str) -> Self {
         self.below(Step::Key(name))
     }
 
-    /// An item of the list at this place.
+    /// Returns the path of an item of the list at this path.
     #[must_use]
     pub fn index(&'a self, index: usize) -> Self {
         self.below(Step::Index(index))
@@ -67,7 +67,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Whether this is no place within the object, but the object itself.
+    /// Returns true if this is the object itself, and no path within it.
     pub fn is_root(&self) -> bool {
         self.parent.is_none()
     }

@@ -1,4 +1,4 @@
-//! Dropping what a schema does not know.
+//! Pruning of fields that a schema does not name.
 
 use serde_json::Value;
 

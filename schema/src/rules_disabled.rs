@@ -1,10 +1,10 @@
-//! Rules where none are run: it is known that they are there.
+//! Rules in a build without CEL: only their existence is recorded.
 
 use serde_json::Value;
 
 use crate::{FieldError, Schema};
 
-/// A rule, unread.
+/// A rule that is not parsed.
 #[derive(Debug)]
 pub struct Rule(());
 
@@ -15,8 +15,8 @@ pub(crate) fn rules(source: &Value) -> Vec<Rule> {
     list.into_iter().flatten().map(|_| Rule(())).collect()
 }
 
-/// What the rules of `schema` say about an object that was `old` before: nothing in this build, see
-/// [`CEL_ENABLED`](crate::CEL_ENABLED).
+/// Returns the errors of the rules of `schema` for an object that was `old` before: none in this
+/// build, see [`CEL_ENABLED`](crate::CEL_ENABLED).
 pub fn violated_rules(_: &Value, _: Option<&Value>, _: &Schema) -> Vec<FieldError> {
     Vec::new()
 }

@@ -1,12 +1,12 @@
-//! Checking a value against a schema, in the words of the real server.
+//! Validation of a value against a schema, with the messages of the real server.
 
 use serde_json::Value;
 
 use super::{Path, Schema, Type};
 use crate::FieldError;
 
-/// What is wrong with an object, without its [rules](crate::violated_rules) and
-/// [duplicates](crate::duplicates). Its `metadata` is passed over: that has rules of its own.
+/// Returns the errors of an object, without its [rules](crate::violated_rules) and
+/// [duplicates](crate::duplicates). Its `metadata` is skipped: that has rules of its own.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate};
@@ -30,8 +30,8 @@ fn validate_at(value: &Value, schema: &Schema, path: &Path<'_>) -> Vec<FieldErro
     errors
 }
 
-/// What is wrong with a status that is written by itself: fields are named in full, sentences start
-/// at the status.
+/// Returns the errors of a status that is written by itself: fields are named in full, sentences
+/// start at the status.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate_status};
@@ -59,7 +59,7 @@ pub fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
     errors
 }
 
-/// Whether these errors are of the sort after which rules in CEL are not even tried.
+/// Returns true if these errors are of the kind after which rules in CEL are not evaluated.
 ///
 /// ```
 /// use kueue_check_schema::{blocks_rules, compile, validate};
@@ -120,8 +120,8 @@ fn type_names(schema: &Schema) -> &str {
     }
 }
 
-/// What was wanted and what was found, if the type is wrong. A value that could have had the format
-/// is measured by the format.
+/// Returns the expected and the found type, if the type is wrong. For a value that could have the
+/// format, the format is the expected type.
 fn misfit<'a>(value: &Value, schema: &'a Schema) -> Option<(&'a str, &'static str)> {
     if fits(value, schema) {
         return None;
@@ -173,7 +173,7 @@ fn wrong_type(wanted: &str, found: &str, path: &Path<'_>) -> FieldError {
     FieldError::type_invalid(path, &Value::from(found), why)
 }
 
-/// Only the first error of a text is reported.
+/// Checks a text. Reports only its first error.
 fn check_text(
     value: &Value,
     text: &str,
@@ -207,7 +207,7 @@ fn text_fault(value: &Value, text: &str, schema: &Schema, path: &Path<'_>) -> Op
     Some(FieldError::invalid(path, value, why))
 }
 
-/// RFC 3339 with a zone; a space is not a `T`.
+/// Returns true for RFC 3339 with a zone; a space is not a `T`.
 fn is_date_time(text: &str) -> bool {
     text.as_bytes()
         .get(10)
@@ -260,7 +260,7 @@ fn check_number(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Ve
     }
 }
 
-/// Whether a number fits into its format; the real server tells this without a place.
+/// Checks that a number fits into its format; the real server reports this without a path.
 fn check_range(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     if schema.kind != Type::Integer && !schema.int_or_string {
         return;

@@ -1,4 +1,4 @@
-//! Cluster Autoscaler and the garbage collector, played.
+//! Stand-ins for Cluster Autoscaler and the garbage collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,22 +15,23 @@ use crate::witness::{Kind, Witness};
 
 const TICK: Duration = Duration::from_millis(300);
 
-/// How long an object stays whose owner is gone: long enough for a check to delete what it has made.
+/// How long an object without its owner stays, in seconds: long enough for a check to delete its
+/// own.
 const COLLECTED: f64 = 20.0;
 
-/// What becomes of a request, and when: in seconds after it was seen.
+/// The outcome of a request, and its time in seconds after the request was observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Fate {
     accepted: f64,
     decided: f64,
-    /// What is True then.
+    /// The condition that is True then.
     outcome: &'static str,
-    /// What is True later, if anything.
+    /// The condition that is True later, if any, and when.
     later: Option<(f64, &'static str)>,
 }
 
 impl Fate {
-    /// The fate of the request `key`.
+    /// Draws the fate of the request `key`.
     fn draw(seed: u64, key: &str) -> Self {
         let mut random = Random::new(seed, key);
         let accepted = random.between(0.2, 2.0);
@@ -52,7 +53,7 @@ impl Fate {
         }
     }
 
-    /// The conditions that are True at that age.
+    /// Returns the conditions that are True at that age.
     fn conditions(self, age: f64) -> Vec<&'static str> {
         let mut all = Vec::new();
         if age >= self.accepted {
@@ -70,7 +71,7 @@ impl Fate {
     }
 }
 
-/// Decides about requests, until it is dropped.
+/// Updates requests until it is dropped.
 pub(crate) async fn autoscaler(writer: Writer, witness: Witness, seed: u64) {
     let mut first_seen: BTreeMap<String, Seconds> = BTreeMap::new();
     loop {
@@ -101,15 +102,15 @@ pub(crate) async fn autoscaler(writer: Writer, witness: Witness, seed: u64) {
                 })
                 .collect();
             let body = json!({"status": {"conditions": conditions}});
-            // The next tick will retry.
+            // The next pass will retry.
             drop(writer.patch(&object, How::Merge, true, &body).await);
         }
         sleep(TICK).await;
     }
 }
 
-/// Deletes what has owners of which none is there, until it is dropped. Counts what the checks have
-/// made.
+/// Deletes objects whose owners are all deleted, until it is dropped. Counts the objects that the
+/// checks have created.
 pub(crate) async fn collector(writer: Writer, witness: Witness, count: Arc<Mutex<u64>>) {
     let mut orphans: BTreeMap<String, Seconds> = BTreeMap::new();
     loop {

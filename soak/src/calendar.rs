@@ -1,43 +1,43 @@
-//! When there are storms, and what is killed in them. Pure.
+//! The schedule of storms and of the kills in them. Pure.
 
 use crate::random::Random;
 use crate::scene::{BUDGET, PROVISIONING};
 
-/// How long a storm and the calm after it take together, at least.
+/// The minimum duration of a storm and the calm after it, in seconds.
 const CYCLE: f64 = 240.0;
 
-/// A storm: from when on there are faults and kills, and until when.
+/// A period with faults and kills.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Storm {
-    /// Its beginning, in seconds since the run began.
+    /// Its start, in seconds since the run began.
     pub(crate) from: f64,
-    /// Its end. As long as it was, there is calm then.
+    /// Its end. A calm of the same length follows.
     pub(crate) until: f64,
-    /// How many of 1,000 requests have a fault.
+    /// The number of 1,000 requests that have a fault.
     pub(crate) rate: u32,
-    /// What is killed, and when.
+    /// The kills, with their times.
     pub(crate) blows: Vec<(f64, Blow)>,
 }
 
-/// What is killed.
+/// A kill or a stop of one target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Blow {
-    /// The replica of the check that leads, by this signal.
+    /// The leading replica of the check, by this signal.
     Leader(&'static str, &'static str),
-    /// The one that does not lead.
+    /// The replica that does not lead.
     Standby(&'static str),
-    /// Both at once.
+    /// Both replicas at once.
     Both(&'static str),
-    /// The leader stands still for so many seconds: longer than its Lease.
+    /// A pause of the leader in seconds: longer than its Lease.
     Freeze(&'static str, f64),
-    /// The API server, for so many seconds.
+    /// A stop of the API server in seconds.
     ApiServer(f64),
-    /// The source of figures, for so many seconds.
+    /// A stop of the source of figures in seconds.
     Source(f64),
 }
 
 impl Blow {
-    /// What it is counted as.
+    /// Returns its name in the counts.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Leader(_, "KILL") => "leader SIGKILL",
@@ -51,8 +51,8 @@ impl Blow {
     }
 }
 
-/// The storms of a run of so many seconds. In its last third no program of a check is killed, so
-/// that its memory can be watched; everything else goes on.
+/// Returns the storms of a run of `seconds` seconds. In its last third no program of a check is
+/// killed, so that its memory can be measured. Everything else continues.
 pub(crate) fn storms(seed: u64, seconds: f64) -> Vec<Storm> {
     let mut random = Random::new(seed, "kills");
     let mut count = 1;

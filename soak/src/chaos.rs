@@ -1,4 +1,4 @@
-//! Storms: what the calendar says is done to the programs, the API server and the source.
+//! The storms of the calendar: faults and kills of the programs, the API server and the source.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::program::Replica;
 use crate::proxy::{Faults, Handler, Server};
 use crate::witness::Witness;
 
-/// The source, which can be killed and started again on its port.
+/// The source, which can be stopped and restarted on its port.
 pub(crate) struct Source {
     server: Option<Server>,
     address: SocketAddr,
@@ -38,7 +38,7 @@ impl Source {
         })
     }
 
-    /// Where it is.
+    /// Returns its URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -53,7 +53,7 @@ impl Source {
     }
 }
 
-/// What storms hit.
+/// The targets of storms.
 #[derive(Clone)]
 pub(crate) struct Targets {
     pub(crate) cluster: Arc<Mutex<Cluster>>,
@@ -61,14 +61,14 @@ pub(crate) struct Targets {
     pub(crate) replicas: Arc<Mutex<Vec<Replica>>>,
     pub(crate) witness: Witness,
     pub(crate) writer: Writer,
-    /// How many of 1,000 requests have a fault.
+    /// The number of 1,000 requests that have a fault.
     pub(crate) storm: watch::Sender<u32>,
-    /// How often each was hit.
+    /// The number of hits, by kind.
     pub(crate) counts: Arc<StdMutex<BTreeMap<&'static str, u64>>>,
 }
 
 impl Targets {
-    /// Plays the storms, the first of which begins at `began` plus its time.
+    /// Runs the storms, the first of which starts at `began` plus its time.
     pub(crate) async fn play(self, storms: Vec<Storm>, began: Instant) -> Result<(), Failure> {
         let at = |seconds: f64| began + Duration::from_secs_f64(seconds);
         for storm in storms {
@@ -86,7 +86,7 @@ impl Targets {
                 blows.spawn(async move { targets.strike(blow).await });
             }
             sleep_until(at(storm.until)).await;
-            // What was hit last gets up again.
+            // The targets that were hit last are restored.
             while let Some(done) = blows.join_next().await {
                 done.map_err(std::io::Error::other)??;
             }
@@ -108,7 +108,7 @@ impl Targets {
             Blow::Freeze(check, seconds) => {
                 self.signal(check, "STOP", |leads| leads).await;
                 sleep(Duration::from_secs_f64(seconds)).await;
-                // Another one may lead by now; who runs does not mind.
+                // Another replica may lead by now; the signal has no effect on a running one.
                 self.signal(check, "CONT", |_| true).await;
             }
             Blow::ApiServer(seconds) => {
@@ -125,7 +125,8 @@ impl Targets {
         Ok(())
     }
 
-    /// Sends a signal to the replicas of `check` that are chosen by whether they hold the Lease.
+    /// Sends a signal to those replicas of `check` that are selected by whether they hold the
+    /// Lease.
     async fn signal(&self, check: &str, signal: &str, chosen: impl Fn(bool) -> bool) {
         let holder = self.witness.seen().holder(check);
         let replicas = self.replicas.lock().await;

@@ -1,4 +1,4 @@
-//! The real API server, and what is written there past all proxies.
+//! The real API server, and writes to it that bypass all proxies.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::meter::Seconds;
 
-/// Why a run can't begin or go on.
+/// The reason why a run can't start or continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The servers did not start.
@@ -24,43 +24,43 @@ pub(crate) enum Failure {
     /// Definitions could not be installed.
     #[error(transparent)]
     Definitions(#[from] CrdError),
-    /// Files, sockets or processes.
+    /// A file, socket or process failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A request was refused.
+    /// A request failed.
     #[error("the API server: {0}")]
     Client(#[from] kube::Error),
-    /// What a program prints could not be used.
+    /// The output of a program was invalid.
     #[error("{0}")]
     Program(String),
-    /// It took too long.
+    /// A wait timed out.
     #[error("waited {0:?} for {1}")]
     Late(Duration, String),
 }
 
-/// How long a request may take.
+/// The timeout of a request.
 const REQUEST: Duration = Duration::from_secs(5);
 
-/// How long the webhooks of Kueue may take to begin.
+/// The maximum time until the webhooks of Kueue are served.
 const WEBHOOKS: Duration = Duration::from_secs(90);
 
-/// The API server as its administrator writes to it.
+/// A client of the API server with an administrator's permissions.
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
     clock: Clock,
 }
 
-/// How an object is written.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Server-side apply by this manager, with force.
+    /// Server-side apply by this field manager, with force.
     Apply(&'static str),
     /// A merge patch.
     Merge,
 }
 
-/// What the API calls the kind of `object`.
+/// Returns the API resource of the kind of `object`.
 pub(crate) fn resource(object: &Value) -> ApiResource {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -68,35 +68,35 @@ pub(crate) fn resource(object: &Value) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-/// The name of `object`.
+/// Returns the name of `object`.
 pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 impl Writer {
-    /// A writer with all rights.
+    /// Creates a writer with all permissions.
     pub(crate) fn new(client: Client) -> Self {
         let clock = Clock::system();
         Self { client, clock }
     }
 
-    /// The client.
+    /// Returns the client.
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Seconds since 1970.
+    /// Returns the current time in seconds since 1970.
     pub(crate) fn now(&self) -> Seconds {
         self.clock.now().as_duration().as_secs_f64()
     }
 
-    /// The same to the second.
+    /// Returns the current time, to the second.
     pub(crate) fn timestamp(&self) -> Timestamp {
         let seconds = self.clock.now().as_second();
         Timestamp::from_second(seconds).unwrap_or_default()
     }
 
-    /// The same as Kubernetes writes it.
+    /// Returns the current time as Kubernetes writes it.
     pub(crate) fn time(&self) -> String {
         self.timestamp().to_string()
     }
@@ -114,7 +114,7 @@ impl Writer {
         self.patch(object, How::Apply("soak"), false, object).await
     }
 
-    /// Changes `object`, or its status, as `body` says.
+    /// Changes `object`, or its status, by `body`.
     pub(crate) async fn patch(
         &self,
         object: &Value,
@@ -135,7 +135,7 @@ impl Writer {
         }
     }
 
-    /// Creates `object`; one that is there already is as good.
+    /// Creates `object`. Succeeds if it exists.
     pub(crate) async fn create(&self, object: &Value) -> Result<(), Failure> {
         let new = serde_json::from_value(object.clone());
         let new: DynamicObject = new.map_err(|error| Failure::Program(error.to_string()))?;
@@ -146,7 +146,7 @@ impl Writer {
         }
     }
 
-    /// Deletes `object`; one that is gone is as good.
+    /// Deletes `object`. Succeeds if it does not exist.
     pub(crate) async fn delete(&self, object: &Value) -> Result<(), Failure> {
         let (api, parameters) = (self.api(object), DeleteParams::background());
         match within(api.delete(name(object), &parameters)).await {
@@ -155,7 +155,7 @@ impl Writer {
         }
     }
 
-    /// Deletes `pod` at once: its process has stopped.
+    /// Deletes `pod` without a grace period: its process has stopped.
     pub(crate) async fn delete_now(&self, pod: &Value) -> Result<(), Failure> {
         let (api, parameters) = (self.api(pod), DeleteParams::default().grace_period(0));
         within(api.delete(name(pod), &parameters)).await
@@ -172,7 +172,7 @@ impl Writer {
         within(bound).await
     }
 
-    /// Applies `object` as soon as the webhooks of Kueue take it.
+    /// Applies `object` as soon as the webhooks of Kueue accept it.
     pub(crate) async fn apply_when_taken(&self, object: &Value) -> Result<(), Failure> {
         let began = Instant::now();
         loop {
@@ -188,13 +188,13 @@ impl Writer {
         }
     }
 
-    /// The object as it is, or null.
+    /// Returns the object, or null if it does not exist.
     pub(crate) async fn get(&self, object: &Value) -> Result<Value, Failure> {
         let found = self.api(object).get_opt(name(object)).await?;
         Ok(json!(found))
     }
 
-    /// Waits until `holds` of `object`.
+    /// Waits until `holds` returns true for `object`.
     pub(crate) async fn wait(
         &self,
         object: &Value,

@@ -1,5 +1,5 @@
-//! A soak: both shipped checks for minutes beside a real API server, under random jobs, faults and
-//! kills; and a judge who watches past all of it.
+//! A soak test: both shipped checks for minutes with a real API server, under random jobs, faults
+//! and kills, and a judge that bypasses the faults.
 
 mod autoscaler;
 mod calendar;

@@ -1,4 +1,4 @@
-//! What pods really cost: the truth by which the judge judges, and which the source reports.
+//! The real cost of pods, which the judge uses and the source reports.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ pub(crate) type Seconds = f64;
 #[derive(Clone, Debug, PartialEq)]
 struct Run {
     namespace: String,
-    /// In units a second.
+    /// The cost per second, in units.
     rate: f64,
     from: Seconds,
     until: Seconds,
 }
 
-/// All that ran, or runs, by job.
+/// All past and present runs, by job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
     jobs: BTreeMap<String, Vec<Run>>,
 }
 
 impl Meter {
-    /// The pods of `job` start at `from`, cost `rate` units a second together, and have done their
-    /// work at `until`.
+    /// Records that the pods of `job` start at `from`. Together they cost `rate` units a second,
+    /// and complete at `until`.
     pub(crate) fn start(
         &mut self,
         job: &str,
@@ -39,27 +39,27 @@ impl Meter {
         });
     }
 
-    /// The pods of `job` are gone at `until`, if not before.
+    /// Records that the pods of `job` are gone at `until`, if not before.
     pub(crate) fn stop(&mut self, job: &str, until: Seconds) {
         if let Some(run) = self.jobs.get_mut(job).and_then(|runs| runs.last_mut()) {
             run.until = run.until.min(until).max(run.from);
         }
     }
 
-    /// Whether the pods of `job` run.
+    /// Returns true if the pods of `job` run.
     pub(crate) fn runs(&self, job: &str, at: Seconds) -> bool {
         let run = self.jobs.get(job).and_then(|runs| runs.last());
         run.is_some_and(|run| run.until > at)
     }
 
-    /// For how long the pods of `job` have run up to `at`.
+    /// Returns how long the pods of `job` have run up to `at`, in seconds.
     pub(crate) fn worked(&self, job: &str, at: Seconds) -> f64 {
         let runs = self.jobs.get(job).into_iter().flatten();
         runs.map(|run| (run.until.min(at) - run.from).max(0.0))
             .sum()
     }
 
-    /// What the pods of `namespace` cost from one time to the other.
+    /// Returns the cost of the pods of `namespace` from `from` to `to`.
     pub(crate) fn spent(&self, namespace: &str, from: Seconds, to: Seconds) -> f64 {
         let runs = self.jobs.values().flatten();
         let of_namespace = runs.filter(|run| run.namespace == namespace);

@@ -1,9 +1,9 @@
-//! Jobs, drawn from a seed.
+//! Random jobs that a seed determines.
 
 use crate::random::Random;
 use crate::scene::{BUDGET, CPU_PER_SECOND, NAMESPACES, QUEUES, Queue};
 
-/// What happens to a job besides.
+/// A planned event of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mishap {
     /// Kueue preempts it.
@@ -29,22 +29,22 @@ pub(crate) struct Plan {
     pub(crate) cpus: u32,
     /// Its `maximumExecutionTimeSeconds`.
     pub(crate) longest: u32,
-    /// For how many seconds its pod works.
+    /// How many seconds its pod works.
     pub(crate) work: f64,
     /// Its priority.
     pub(crate) priority: u32,
-    /// What happens so many seconds after it has quota.
+    /// The event, and how many seconds after the quota reservation it happens.
     pub(crate) mishap: Option<(f64, Mishap)>,
-    /// How long its pod takes to stop.
+    /// How many seconds its pod takes to stop.
     pub(crate) stops: f64,
-    /// How long its Workload stays when it has finished.
+    /// How many seconds its Workload stays after it has finished.
     pub(crate) stays: f64,
-    /// How long it waits before it is submitted, and for quota when it has lost it.
+    /// How many seconds it waits before it is submitted, and for quota after it has lost it.
     pub(crate) waits: f64,
 }
 
 impl Plan {
-    /// What its pod costs in a second: nothing if no Budget governs it.
+    /// Returns the cost of its pod per second: 0 if no Budget applies to it.
     pub(crate) fn rate(&self) -> f64 {
         if self.queue.checks.contains(&BUDGET) {
             f64::from(self.cpus) * CPU_PER_SECOND
@@ -53,7 +53,7 @@ impl Plan {
         }
     }
 
-    /// The job of this number.
+    /// Draws the job with this number.
     pub(crate) fn draw(seed: u64, number: u32) -> Self {
         let name = format!("job-{number:05}");
         let mut random = Random::new(seed, &name);

@@ -1,5 +1,5 @@
-//! The shipped checks as processes: two replicas of each, with exactly the rights of their
-//! manifests, each behind a proxy of its own.
+//! The shipped checks as processes: two replicas of each, with exactly the permissions of their
+//! manifests, each behind its own proxy.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,11 +25,11 @@ use crate::cluster::{Failure, Writer};
 use crate::judge::Sample;
 use crate::proxy::{Faults, Server, forward};
 
-/// Any free port of loopback.
+/// Any free loopback port.
 pub(crate) const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// How long a process that has ended stays away, as a kubelet's back-off.
+/// The delay before an exited process is restarted, as a kubelet's back-off.
 const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// A shipped check.
@@ -45,7 +45,7 @@ pub(crate) struct Subject {
 pub(crate) struct Replica {
     /// Its identity.
     pub(crate) name: String,
-    /// What it is a replica of.
+    /// The check that it runs.
     pub(crate) subject: &'static str,
     program: PathBuf,
     arguments: Vec<String>,
@@ -56,12 +56,12 @@ pub(crate) struct Replica {
     process: Option<Process>,
     ended: Option<Instant>,
     retired: bool,
-    /// How often it was started.
+    /// The number of starts.
     pub(crate) starts: u32,
     _proxy: Server,
 }
 
-/// The certificate of the proxies: what accepts connections with it, and itself.
+/// Returns the certificate of the proxies, and a TLS acceptor that uses it.
 pub(crate) fn certificate() -> Result<(TlsAcceptor, String), Failure> {
     let problem = |error: &dyn std::fmt::Display| Failure::Program(error.to_string());
     let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])
@@ -78,7 +78,7 @@ pub(crate) fn certificate() -> Result<(TlsAcceptor, String), Failure> {
     Ok((TlsAcceptor::from(Arc::new(config)), text))
 }
 
-/// Installs what the program prints with `manifests`; a token of its ServiceAccount.
+/// Installs the output of `manifests`. Returns a token of its ServiceAccount.
 pub(crate) async fn install(
     writer: &Writer,
     subject: &Subject,
@@ -147,15 +147,15 @@ async fn token(writer: &Writer, name: &str, seconds: i64) -> Result<String, Fail
     )))
 }
 
-/// Where a replica keeps its files.
+/// The folders of a replica.
 pub(crate) struct Folders<'a> {
-    /// Its kubeconfig and temporary files, which go at the end.
+    /// Its kubeconfig and temporary files, which are deleted at the end.
     pub(crate) own: &'a Path,
     /// Its log, which stays.
     pub(crate) logs: &'a Path,
 }
 
-/// The body of what `path` is answered at `address`.
+/// Returns the body of the answer to `path` at `address`.
 fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let patience = Duration::from_secs(3);
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
@@ -170,7 +170,7 @@ fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
 }
 
 impl Replica {
-    /// A replica that is not started yet, and its proxy before the API server.
+    /// Creates a replica that is not started yet, and its proxy to the API server.
     pub(crate) async fn new(
         subject: &Subject,
         number: u32,
@@ -228,7 +228,7 @@ impl Replica {
         })
     }
 
-    /// Starts it, or starts it again a second after it has ended.
+    /// Starts it, or restarts it 1 s after it has exited.
     pub(crate) fn supervise(&mut self) -> Result<(), Failure> {
         if self.is_running() || self.retired {
             return Ok(());
@@ -247,25 +247,25 @@ impl Replica {
         Ok(())
     }
 
-    /// Tells it to end. It is not started again.
+    /// Sends it the signal to exit. It is not restarted.
     pub(crate) fn retire(&mut self) {
         self.retired = true;
         self.signal("TERM");
     }
 
-    /// Whether it runs; also while it is stopped.
+    /// Returns true if it runs, even while it is stopped.
     pub(crate) fn is_running(&self) -> bool {
         self.process.as_ref().is_some_and(Process::is_running)
     }
 
-    /// Sends a signal. One that has ended takes none.
+    /// Sends a signal, unless it has exited.
     pub(crate) fn signal(&self, name: &str) {
         if let Some(process) = self.process.as_ref().filter(|process| process.is_running()) {
             drop(process.signal(name));
         }
     }
 
-    /// The samples of its metrics; none if it does not answer.
+    /// Returns the samples of its metrics; none if it does not answer.
     pub(crate) async fn metrics(&self) -> Vec<exposition::Sample> {
         let admin = self.admin;
         let answer = tokio::task::spawn_blocking(move || get(admin, "/metrics")).await;
@@ -273,7 +273,7 @@ impl Replica {
         exposition::parse(&text).unwrap_or_default()
     }
 
-    /// Its memory and descriptors at `at`.
+    /// Returns its memory and descriptors at `at`.
     pub(crate) fn sample(&self, at: f64) -> Option<Sample> {
         let process = self
             .process
@@ -295,7 +295,7 @@ impl Replica {
         })
     }
 
-    /// The files that it has left in its folder for temporary ones.
+    /// Returns the files that are left in its temporary folder.
     pub(crate) fn temporary_files(&self) -> Vec<String> {
         let files = fs::read_dir(&self.temporary)
             .into_iter()

@@ -5,9 +5,9 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A generator for the part `part` of a run with `seed`: a job, a proxy, the kills.
+    /// Creates a generator for the part `part` of a run with `seed`: a job, a proxy, the kills.
     pub(crate) fn new(seed: u64, part: &str) -> Self {
-        // FNV-1a: the same on every machine.
+        // FNV-1a gives the same value on every machine.
         let digest = part
             .bytes()
             .fold(0xCBF2_9CE4_8422_2325_u64, |digest, byte| {
@@ -26,22 +26,22 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, and without, `end`.
+    /// Returns a number from 0 to `end`, exclusive.
     pub(crate) fn below(&mut self, end: u32) -> u32 {
         u32::try_from(self.next() % u64::from(end.max(1))).unwrap_or_default()
     }
 
-    /// A number of `least` to `most`.
+    /// Returns a number from `least` to `most`.
     pub(crate) fn between(&mut self, least: f64, most: f64) -> f64 {
         least + (most - least) * f64::from(self.below(1 << 20)) / f64::from(1 << 20)
     }
 
-    /// True in `thousandths` of 1,000 cases.
+    /// Returns true in `thousandths` of 1,000 cases.
     pub(crate) fn chance(&mut self, thousandths: u32) -> bool {
         self.below(1000) < thousandths
     }
 
-    /// One of them, each as often as its weight; `None` if no weight is more than 0.
+    /// Returns one of the values, each as often as its weight; `None` if no weight is more than 0.
     pub(crate) fn weighted<T: Copy>(&mut self, all: &[(u32, T)]) -> Option<T> {
         let mut at = self.below(all.iter().map(|(weight, _)| weight).sum());
         for (weight, one) in all {

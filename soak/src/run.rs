@@ -1,4 +1,4 @@
-//! One run, from the start of the servers to the table.
+//! One run, from the start of the servers to the report.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,25 +33,25 @@ use crate::scene::{BUDGET, KUEUE, PERIOD, PROVISIONING, accounts, budget, object
 use crate::source;
 use crate::witness::{Kind, Witness};
 
-/// How long everything may take to begin, and to end.
+/// The maximum time for the start, and for the end.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// How many times as high limits are in the end.
+/// The factor by which limits are raised at the end.
 const RAISED: f64 = 1000.0;
 
 type Samples = BTreeMap<&'static str, Vec<Sample>>;
 
-/// All that runs.
+/// The state of a run.
 struct Run {
     targets: Targets,
     meter: Arc<StdMutex<Meter>>,
     lost: StdMutex<Lost>,
     samples: StdMutex<Samples>,
-    /// Since when there are no faults.
+    /// The end of the last faults, or `None` while there are faults.
     calm_since: StdMutex<Option<Seconds>>,
     /// When the first period began.
     anchor: Timestamp,
-    /// The same in seconds.
+    /// The start of the first period in seconds.
     began: Seconds,
     /// When limits were raised.
     raised: StdMutex<Option<Seconds>>,
@@ -66,7 +66,7 @@ fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs, and judges.
+/// Runs everything, and returns the report.
 pub(crate) async fn run(arguments: &Arguments) -> Result<Report, Failure> {
     fs::create_dir_all(&arguments.out)?;
     eprintln!("soak: logs and history are in {}", arguments.out.display());
@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Waits for the signal to stop the process.
+/// Waits for the signal to exit.
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
@@ -170,7 +170,7 @@ impl Run {
         let meter = Arc::<StdMutex<Meter>>::default();
         let handler = source::handler(Arc::clone(&meter));
         let source = Source::start(faults_of("source"), handler).await?;
-        // Periods begin at a whole second.
+        // Periods start at a whole second.
         let anchor = writer.timestamp();
         writer.apply(&budget(&source.url(), anchor, 1.0)).await?;
         for object in objects() {
@@ -203,7 +203,7 @@ impl Run {
         })
     }
 
-    /// What goes on until the end.
+    /// Returns the tasks that run until the end.
     fn tasks(self: &Arc<Self>, seed: u64) -> JoinSet<()> {
         let (writer, witness) = (&self.targets.writer, &self.targets.witness);
         let mut tasks = witness.watch(writer);
@@ -247,7 +247,7 @@ impl Run {
         }
     }
 
-    /// Keeps the programs running, and measures them.
+    /// Restarts exited programs, and measures them.
     async fn supervise(self: Arc<Self>) {
         let mut measured = Instant::now();
         loop {
@@ -271,7 +271,7 @@ impl Run {
         }
     }
 
-    /// Looks each second at what is to be done.
+    /// Evaluates the open obligations each second.
     async fn judge(self: Arc<Self>) {
         let mut told = Instant::now();
         loop {
@@ -303,7 +303,7 @@ impl Run {
             let namespaces = account.namespaces.iter();
             namespaces.map(|name| meter.spent(name, start, now)).sum()
         };
-        // What the source does not know yet.
+        // The costs that the source does not include yet.
         let settling = |name: &str| meter.spent(name, now - 60.0, now);
         let rich = affordable(&accounts, seen.workloads(), spent, settling);
         let open = obligations(seen.workloads(), &seen.requests(), &rich);
@@ -311,7 +311,7 @@ impl Run {
         lock(&self.lost).observe(open, *lock(&self.calm_since), now);
     }
 
-    /// The run as such: until its end, faults are over and all is decided.
+    /// Runs the storms and jobs until faults have ended and everything is decided.
     async fn play(&self, arguments: &Arguments) -> Result<(), Failure> {
         let writer = &self.targets.writer;
         for name in [BUDGET, PROVISIONING] {
@@ -368,7 +368,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is there when all jobs have ended, and the programs were stopped.
+    /// Returns the objects that exist after all jobs have ended and the programs were stopped.
     async fn end(&self) -> Ends {
         let mut ends = Ends::default();
         let began = Instant::now();
@@ -412,7 +412,7 @@ impl Run {
         names.collect()
     }
 
-    /// What is committed, by account, as the replica shows that leads.
+    /// Returns the commitments by account, as the leader reports them.
     async fn commitments(&self) -> BTreeMap<String, String> {
         let replicas = self.targets.replicas.lock().await;
         let mut samples = Vec::new();
@@ -434,7 +434,7 @@ impl Run {
     async fn report(&self, arguments: &Arguments, ends: Option<Ends>) -> Report {
         let now = self.targets.writer.now();
         let meter = lock(&self.meter).clone();
-        // The limits held until they were raised.
+        // The original limits applied until they were raised.
         let until = lock(&self.raised).unwrap_or(now);
         let spent = |name: &str, from: f64, to: f64| meter.spent(name, from, to);
         let (overspend, over) = overspent(&accounts(), self.began, until, spent);
@@ -494,7 +494,7 @@ impl Run {
     }
 }
 
-/// Waits until `holds`, or `patience` is over; whether it holds.
+/// Waits until `holds` returns true, for at most `patience`. Returns whether it does.
 async fn until(patience: Duration, holds: impl Fn() -> bool) -> bool {
     let began = Instant::now();
     while began.elapsed() < patience {

@@ -8,32 +8,32 @@ pub(crate) const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
 /// The version of the Budget's API.
 const BUDGETS: &str = "budget.kueue-check.dev/v1alpha1";
 
-/// The namespaces of jobs, and whether each is in the pool.
+/// The namespaces of jobs, and whether each belongs to the pool.
 pub(crate) const NAMESPACES: [(&str, bool); 3] =
     [("team-a", true), ("team-b", true), ("team-c", false)];
 
-/// The AdmissionChecks, named after their programs.
+/// The AdmissionCheck of the budget check, named after its program.
 pub(crate) const BUDGET: &str = "budget";
-/// The other one.
+/// The AdmissionCheck of the provisioning check, named after its program.
 pub(crate) const PROVISIONING: &str = "provisioning";
 
-/// The Budget, the `ProvisioningRequestConfig`, the flavor: all have this name.
+/// The name of the Budget, the `ProvisioningRequestConfig` and the flavor.
 pub(crate) const NAME: &str = "soak";
 
-/// The metrics of the source.
+/// The cost metric of the source.
 pub(crate) const COUNTER: &str = "pod_cost_total";
-/// By which it is known up to when they are known.
+/// The metric with the time up to which the costs are complete.
 pub(crate) const FRESHNESS: &str = "pod_cost_seconds";
 
-/// What a CPU costs in an hour; in a minute it is 1.
+/// The cost of a CPU per hour; per minute it is 1.
 const CPU_PER_HOUR: u32 = 60;
-/// What a CPU costs in a second.
+/// The cost of a CPU per second.
 pub(crate) const CPU_PER_SECOND: f64 = 1.0 / 60.0;
-/// For how long a limit holds.
+/// The period of a limit, in seconds.
 pub(crate) const PERIOD: f64 = 300.0;
-/// What a namespace may spend in that time.
+/// The limit of a namespace in a period.
 pub(crate) const NAMESPACE_LIMIT: f64 = 80.0;
-/// What the namespaces of the pool may.
+/// The limit of the namespaces of the pool in a period.
 pub(crate) const POOL_LIMIT: f64 = 120.0;
 /// The grace period of pods in seconds.
 pub(crate) const GRACE: u32 = 5;
@@ -41,7 +41,7 @@ pub(crate) const GRACE: u32 = 5;
 /// A ClusterQueue and its checks.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// Its name, which is also that of the LocalQueues before it.
+    /// Its name, which is also that of its LocalQueues.
     pub(crate) name: &'static str,
     /// The names of its checks.
     pub(crate) checks: &'static [&'static str],
@@ -68,13 +68,13 @@ pub(crate) const QUEUES: [Queue; 3] = [
 pub(crate) struct Account {
     /// Its name.
     pub(crate) name: &'static str,
-    /// The namespaces that it pays for.
+    /// The namespaces whose costs it covers.
     pub(crate) namespaces: Vec<&'static str>,
-    /// What it may spend in a period.
+    /// Its limit in a period.
     pub(crate) limit: f64,
 }
 
-/// All accounts.
+/// Returns all accounts.
 pub(crate) fn accounts() -> Vec<Account> {
     let of_namespaces = NAMESPACES.iter().map(|(name, _)| Account {
         name,
@@ -90,7 +90,7 @@ pub(crate) fn accounts() -> Vec<Account> {
     of_namespaces.chain([pool]).collect()
 }
 
-/// The Budget. Its limits are `factor` times as high as at first.
+/// Returns the Budget. Its limits are `factor` times the original ones.
 pub(crate) fn budget(source: &str, anchor: Timestamp, factor: f64) -> Value {
     let amount = |limit: f64| format!("{:.0}", limit * factor);
     let selector = json!({"matchLabels": {"pool": "yes"}});
@@ -115,7 +115,7 @@ pub(crate) fn budget(source: &str, anchor: Timestamp, factor: f64) -> Value {
     json!({"apiVersion": BUDGETS, "kind": "Budget", "metadata": {"name": NAME}, "spec": spec})
 }
 
-/// All other objects that are there before the checks begin.
+/// Returns all other objects that exist before the checks start.
 pub(crate) fn objects() -> Vec<Value> {
     let kueue = |kind: &str, name: &str, spec: Value| json!({"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, "spec": spec});
     let check = |name: &str, controller: &str, group: &str, kind: &str| {

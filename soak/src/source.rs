@@ -1,5 +1,5 @@
-//! The source of figures: it answers the queries of the budget check as Prometheus does, of what
-//! the meter has measured.
+//! The source of figures: answers the queries of the budget check as Prometheus does, from the
+//! values of the meter.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,11 @@ use crate::meter::{Meter, Seconds};
 use crate::proxy::{Body, Handler};
 use crate::scene::{COUNTER, FRESHNESS, NAMESPACES};
 
-/// How often the source takes a sample: what happened since the newest is not in its figures.
+/// The interval between samples of the source, in seconds. Costs since the newest sample are not in
+/// its figures.
 pub(crate) const SAMPLE: f64 = 5.0;
 
-/// Answers queries of what `meter` measures.
+/// Returns a handler that answers queries from the values of `meter`.
 pub(crate) fn handler(meter: Arc<Mutex<Meter>>) -> Handler {
     Arc::new(move |request: Request<Bytes>| {
         let form = form_urlencoded::parse(request.body())
@@ -48,7 +49,7 @@ pub(crate) fn handler(meter: Arc<Mutex<Meter>>) -> Handler {
     })
 }
 
-/// The vector that a query has as its result; what is not understood is refused.
+/// Returns the result vector of a query. Unsupported queries are rejected.
 fn answer(
     form: &BTreeMap<String, String>,
     spent: impl Fn(&str, Seconds, Seconds) -> f64,

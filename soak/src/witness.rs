@@ -1,5 +1,5 @@
-//! What is seen of the API server, past all proxies: the newest state of each object, and each
-//! transition in between.
+//! The observed state of the API server, without any proxy: the newest state of each object, and
+//! each transition in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::judge::{Decisions, RequestView, View};
 use crate::meter::Seconds;
 use crate::scene::KUEUE;
 
-/// The kinds of objects that are watched, in the order of [`KINDS`].
+/// The watched kinds of objects, in the order of [`KINDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Workload,
@@ -47,22 +47,22 @@ const KINDS: [(Kind, &str, &str); 7] = [
     (Kind::Budget, "budget.kueue-check.dev/v1alpha1", "Budget"),
 ];
 
-/// All that was seen.
+/// All observed objects.
 pub(crate) struct Seen {
     objects: BTreeMap<Kind, BTreeMap<String, Arc<Value>>>,
     views: BTreeMap<String, View>,
     requests: BTreeMap<String, RequestView>,
-    /// What was decided.
+    /// The decisions of the checks.
     pub(crate) decisions: Decisions,
     history: BufWriter<File>,
 }
 
-/// The witness. Clones are one.
+/// The observer of the API server. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Witness(Arc<Mutex<Seen>>);
 
 impl Witness {
-    /// Writes each change into the file `history`.
+    /// Creates a witness that writes each change to the file `history`.
     pub(crate) fn new(history: &Path) -> Result<Self, Failure> {
         Ok(Self(Arc::new(Mutex::new(Seen {
             objects: BTreeMap::new(),
@@ -73,12 +73,12 @@ impl Witness {
         }))))
     }
 
-    /// What was seen so far.
+    /// Returns the state observed so far.
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches all kinds, until what is returned is dropped.
+    /// Watches all kinds, until the result is dropped.
     pub(crate) fn watch(&self, writer: &Writer) -> JoinSet<()> {
         let mut watches = JoinSet::new();
         for (kind, api_version, name) in KINDS {
@@ -89,7 +89,7 @@ impl Witness {
         watches
     }
 
-    /// Writes a line into the history.
+    /// Writes a line to the history.
     pub(crate) fn note(&self, at: Seconds, what: &str) {
         let _ = writeln!(self.seen().history, "{at:.3} {what}");
     }
@@ -139,7 +139,7 @@ impl Seen {
     fn applied(&mut self, kind: Kind, object: &DynamicObject, at: Seconds) {
         let key = key(object);
         let mut object = json!(object);
-        // Items of a list have none.
+        // Items of a list have neither `apiVersion` nor `kind`.
         for (_, api_version, name) in KINDS.iter().filter(|(one, ..)| *one == kind) {
             object["apiVersion"] = json!(api_version);
             object["kind"] = json!(name);
@@ -196,34 +196,34 @@ impl Seen {
         }
     }
 
-    /// All objects of a kind, by namespace and name.
+    /// Returns all objects of a kind, by namespace and name.
     pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = (&str, &Arc<Value>)> {
         let of_kind = self.objects.get(&kind).into_iter().flatten();
         of_kind.map(|(key, object)| (&**key, object))
     }
 
-    /// One object.
+    /// Returns one object.
     pub(crate) fn get(&self, kind: Kind, key: &str) -> Option<&Arc<Value>> {
         self.objects.get(&kind)?.get(key)
     }
 
-    /// All Workloads.
+    /// Returns all Workloads.
     pub(crate) fn workloads(&self) -> impl Iterator<Item = &View> + Clone {
         self.views.values()
     }
 
-    /// One Workload, by namespace and name.
+    /// Returns one Workload, by namespace and name.
     pub(crate) fn workload(&self, key: &str) -> Option<&View> {
         self.views.get(key)
     }
 
-    /// The Workload of the Job `job`.
+    /// Returns the Workload of the Job `job`.
     pub(crate) fn workload_of(&self, namespace: &str, job: &str) -> Option<&View> {
         let mut views = self.views.values();
         views.find(|view| view.namespace == namespace && view.owner == job)
     }
 
-    /// All `ProvisioningRequests`.
+    /// Returns all `ProvisioningRequests`.
     pub(crate) fn requests(&self) -> Vec<RequestView> {
         self.requests.values().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! Who may read the admin endpoint, by Kubernetes' own authentication and authorization.
+//! Authentication and authorization of the admin endpoint, by Kubernetes.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -19,28 +19,28 @@ use ring::digest::{SHA256, digest};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-/// How long an answer of the API server holds. A right that is taken away ends after the first.
+/// How long a decision of the API server is cached. A revoked permission ends after the first.
 const ALLOWED: Duration = Duration::from_secs(60);
 const REFUSED: Duration = Duration::from_secs(10);
 
-/// How many answers are remembered.
+/// How many decisions are cached.
 const REMEMBERED: usize = 1_000;
 
-/// How many callers the API server is asked about at one time.
+/// How many callers are under review at one time.
 const REVIEWS: usize = 4;
 
 /// How long one review may take.
 const REVIEW: Duration = Duration::from_secs(3);
 
-/// Asks the API server whose token a request bears and whether that user may read the path, as
-/// controller-runtime's secure metrics endpoint does.
+/// Authorizes requests: the API server reviews the token of a request, and whether its user may
+/// read the path. controller-runtime's secure metrics endpoint does the same.
 pub(super) struct Access {
     client: Client,
     answers: Mutex<HashMap<Question, (Outcome, Instant)>>,
     reviews: Semaphore,
 }
 
-/// Who wants to do what. The token itself is not kept.
+/// The user and the action under review. The token itself is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Question {
     token: [u8; 32],
@@ -48,21 +48,20 @@ struct Question {
     path: String,
 }
 
-/// The name of the user whose request it is, as the API server reports it: an extension of requests
-/// that were let through.
+/// The user of a request, as the API server reports it: an extension of authorized requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User(pub(crate) Arc<str>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Allowed(User),
-    /// The user is known and has no right.
+    /// The user is authenticated and has no permission.
     Forbidden,
     /// The token belongs to no user.
     Unauthenticated,
 }
 
-/// Why the API server has not decided.
+/// Why the API server made no decision.
 #[derive(Debug, thiserror::Error)]
 enum ReviewError {
     #[error("cannot create {0}; the program needs the right to")]
@@ -86,7 +85,7 @@ impl Access {
         }
         // It is never closed.
         let _turn = self.reviews.acquire().await;
-        // Another request may have asked the same meanwhile.
+        // Another request may have cached the same decision meanwhile.
         if let Some(outcome) = self.remembered(question) {
             return Ok(outcome);
         }
@@ -111,7 +110,7 @@ impl Access {
         (Instant::now() < *until).then(|| outcome.clone())
     }
 
-    /// A flood of made-up tokens does not push out those that are allowed.
+    /// Caches a decision. Many made-up tokens do not displace decisions that allow.
     fn remember(&self, question: &Question, outcome: Outcome) {
         let now = Instant::now();
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +176,7 @@ async fn reviewed<T>(
     }
 }
 
-/// Lets through what the API server allows.
+/// Passes on requests that the API server allows.
 pub(super) async fn authorize(
     State(access): State<Arc<Access>>,
     mut request: Request,
@@ -206,9 +205,9 @@ pub(super) async fn authorize(
     }
 }
 
-/// The path that a user must have the right to. Kubernetes' own role `system:public-info-viewer`
-/// gives everybody `/livez` and `/readyz`, and here the latter has reasons, which `/diagnostics`
-/// has too.
+/// Returns the path for which a user needs permission. Kubernetes' own role
+/// `system:public-info-viewer` allows `/livez` and `/readyz` for everyone. Here `/readyz` has
+/// reasons, which `/diagnostics` has too.
 fn right(path: &str) -> &str {
     match path {
         "/livez" | "/readyz" => "/diagnostics",

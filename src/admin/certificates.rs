@@ -1,4 +1,4 @@
-//! The certificate of the admin endpoint: made at the start, or read from files and read again.
+//! The certificate of the admin endpoint: made at start, or read from files and reloaded.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ const KEY: &str = "tls.key";
 #[derive(Clone, Debug)]
 pub struct Certificates {
     current: Arc<Mutex<Current>>,
-    /// Where it is from; `None` if it was made here.
+    /// The folder of the files; `None` for a self-signed certificate.
     folder: Option<PathBuf>,
 }
 
 #[derive(Debug)]
 struct Current {
     config: Arc<ServerConfig>,
-    /// What the files held.
+    /// The content of the files.
     files: Files,
 }
 
@@ -41,7 +41,7 @@ struct Files {
     key: Vec<u8>,
 }
 
-/// Why there is no certificate to serve with.
+/// Why there is no usable certificate.
 ///
 /// ```
 /// # use kueue_check::admin::{CertificateError, Certificates};
@@ -51,33 +51,33 @@ struct Files {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
-    /// A file can't be read.
+    /// A file cannot be read.
     #[error("cannot read {}: {source}; mount a Secret of type kubernetes.io/tls", file.display())]
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file holds something else.
+    /// A file has other content.
     #[error("cannot use {}: {reason}; it must hold PEM", file.display())]
     Malformed {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// Certificate and key do not belong together, or none could be made.
+    /// Certificate and key do not match, or none could be made.
     #[error("cannot serve with this certificate and key: {0}")]
     Unusable(String),
 }
 
 impl Certificates {
-    /// A new key and a certificate for `names` that it signs itself. Clients cannot verify it, so
-    /// it protects against readers of the network and not against a server in between.
+    /// Makes a new key and a self-signed certificate for `names`. Clients cannot verify it, so it
+    /// protects against eavesdropping, and not against a server in between.
     ///
     /// # Errors
-    /// If a name is no DNS name, or the system has no random numbers.
+    /// If a name is not a DNS name, or the system has no random numbers.
     pub fn self_signed<I>(names: I) -> Result<Self, CertificateError>
     where
         I: IntoIterator<Item: Into<String>>,
@@ -90,8 +90,8 @@ impl Certificates {
         Ok(Self::new(config, Files::default(), None))
     }
 
-    /// `tls.crt` and `tls.key` in `folder`, as PEM. An endpoint reads them again every 10 s; if
-    /// they are unusable then, it logs that and keeps the last certificate.
+    /// Reads `tls.crt` and `tls.key` in `folder`, as PEM. An endpoint reads them again every 10 s.
+    /// If they are unusable then, it logs that and keeps the last certificate.
     ///
     /// # Errors
     /// If they are unusable now.
@@ -107,7 +107,7 @@ impl Certificates {
         Self { current, folder }
     }
 
-    /// What the next connection is served with.
+    /// Returns the configuration for the next connection.
     pub(super) fn config(&self) -> Arc<ServerConfig> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&current.config)
@@ -123,7 +123,7 @@ impl Certificates {
         }
     }
 
-    /// Whether it has changed.
+    /// Reads the files, and returns true if they have changed.
     fn try_reload(&self, folder: &Path) -> Result<bool, CertificateError> {
         let files = Files::read(folder)?;
         let unchanged = |current: &Current| current.files == files;

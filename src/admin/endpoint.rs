@@ -1,4 +1,4 @@
-//! A server that a neighbour on the network cannot exhaust.
+//! A server with limits, which clients on the network cannot exhaust.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -27,22 +27,23 @@ use tower::ServiceExt;
 use super::access::{Access, authorize};
 use super::certificates::Certificates;
 
-/// How many connections there are at one time. One more ends an idle one.
+/// The most connections at one time. A further one ends an idle one.
 const CONNECTIONS: usize = 64;
 
-/// How long the TLS handshake, and the head of a request with the silence before it, may take.
+/// How long the TLS handshake may take, and the head of a request including the idle time before
+/// it.
 const HEAD: Duration = Duration::from_secs(5);
 
 /// How long a request may take.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// How old a connection may get.
+/// How old a connection may be.
 const AGE: Duration = Duration::from_secs(120);
 
-/// How large the head of a request may be, in bytes.
+/// The largest head of a request, in bytes.
 const HEAD_SIZE: usize = 16 * 1024;
 
-/// How often files with certificates are read.
+/// How often files with certificates are read again.
 const RELOAD: Duration = Duration::from_secs(10);
 
 /// Serves routes over HTTP/1.1 within limits: 64 connections, of which a further one ends the
@@ -68,16 +69,19 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// For everybody who can connect, without encryption.
+    /// Serves everyone who can connect, without encryption.
     pub fn new(routes: Router) -> Self {
         Self { routes, tls: None }
     }
 
-    /// Over TLS, for who has the right: a request needs the bearer token of a user of the cluster
-    /// (`TokenReview`, else 401) who may use its method on its path (`SubjectAccessReview` for a
-    /// `nonResourceURL`, else 403; for `/livez` and `/readyz` that of `/diagnostics`, because Kubernetes
-    /// gives everybody those two). `client` needs the right to create both. Answers are cached, 60 s
-    /// if they allow and 10 s if they refuse. While the API server does not answer: 503.
+    /// Serves over TLS, to users with permission: a request needs the bearer token of a user of the
+    /// cluster (`TokenReview`, else 401).
+    ///
+    /// The user needs permission for the method on the path (`SubjectAccessReview` for a
+    /// `nonResourceURL`, else 403). For `/livez` and `/readyz` that of `/diagnostics` is required,
+    /// because Kubernetes allows everyone the two. `client` needs permission to create both
+    /// reviews. Decisions are cached, 60 s if they allow and 10 s if they refuse. While the API
+    /// server does not respond: 503.
     #[must_use]
     pub fn secure(self, client: Client, certificates: Certificates) -> Self {
         let access = Arc::new(Access::new(client));
@@ -124,7 +128,7 @@ impl Endpoint {
     }
 }
 
-/// Answers the requests of a connection, until one of both ends it.
+/// Serves the requests of a connection, until either side ends it.
 async fn answer<S>(stream: S, routes: Router, busy: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -164,7 +168,7 @@ struct Connections {
 #[derive(Debug)]
 struct Open {
     task: AbortHandle,
-    /// Whether a request of it is being answered.
+    /// Whether a request of it is in flight.
     busy: Arc<AtomicBool>,
 }
 

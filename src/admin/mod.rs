@@ -2,16 +2,18 @@
 //!
 //! | path | what |
 //! | --- | --- |
-//! | `/livez` | whether the runtime's loop turns |
+//! | `/livez` | whether the runtime's event loop runs |
 //! | `/readyz` | what keeps the process from being ready, a line each: which watch is not synced, since when, its last error; the lease; Kueue's API |
 //! | `/metrics` | OpenMetrics, labelled by AdmissionCheck and never by Workload; and those of the process and its tokio runtime |
-//! | `/diagnostics` | JSON: versions, AdmissionChecks and their parameters' generation, queue, lease, watches, what the checks answered lately |
+//! | `/diagnostics` | JSON: versions, AdmissionChecks, queue, Lease, watches, recent verdicts |
 //!
-//! `run` adds `/debug/flags/log-filter`, which shows the log's filter and sets it.
+//! `/diagnostics` also has the generation of each AdmissionCheck's parameters, and the recent
+//! verdicts of all checks. `run` adds `/debug/flags/log-filter`, which shows the log's filter and
+//! sets it.
 //!
-//! [`router`] has them all: they name Workloads of all namespaces, so an [`Endpoint`] serves them
-//! over TLS to users with the right. [`probes`] has the first two, without reasons, for a port of
-//! their own. Neither shows parameters or credentials.
+//! [`router`] has all routes of the table. They name Workloads of all namespaces, so an
+//! [`Endpoint`] serves them over TLS to users with permission. [`probes`] has the first two,
+//! without reasons, for a port of their own. Neither shows parameters or credentials.
 
 mod access;
 mod certificates;
@@ -33,7 +35,7 @@ pub use endpoint::Endpoint;
 
 use crate::runtime::{RuntimeHandle, followed_by};
 
-/// The endpoint's routes, to be served alone or with the author's own.
+/// Returns the routes of the admin endpoint, to be served alone or with the check author's own.
 ///
 /// ```
 /// # use axum::{Router, body::{Body, to_bytes}, http::Request, routing::get};
@@ -64,8 +66,8 @@ pub fn router(runtime: RuntimeHandle) -> Router {
         .with_state(runtime)
 }
 
-/// The routes of the kubelet's probes, which everybody on the network may ask: `/livez`, and
-/// `/readyz` without reasons.
+/// Returns the routes of the kubelet's probes: `/livez`, and `/readyz` without reasons. Everyone on
+/// the network may read them.
 ///
 /// ```
 /// # use axum::{body::{Body, to_bytes}, http::Request};
@@ -101,8 +103,8 @@ pub fn probes(runtime: RuntimeHandle) -> Router {
         .with_state(runtime)
 }
 
-/// Serves every route on `listener`, for ever, to everybody who can connect and without encryption:
-/// for tests and for a listener on loopback. In a pod use an [`Endpoint`] that is
+/// Serves every route on `listener`, for ever, without encryption and to everyone who can connect.
+/// Use it for tests and for a listener on loopback. In a pod use an [`Endpoint`] that is
 /// [secure](Endpoint::secure).
 ///
 /// ```
@@ -162,9 +164,9 @@ async fn metrics(State(runtime): State<RuntimeHandle>) -> Response {
     ([(header::CONTENT_TYPE, text)], all).into_response()
 }
 
-/// Every metric of `/metrics` that does not depend on the check, in the OpenMetrics text format,
-/// with one made-up sample each: to write documents from, and to compare the names in a dashboard
-/// or an alert with.
+/// Returns every metric of `/metrics` that does not depend on the check, in the OpenMetrics text
+/// format, with one made-up sample each. Use it to generate documents, and to verify the names in a
+/// dashboard or an alert.
 ///
 /// ```
 /// assert!(kueue_check::admin::every_metric().contains("kueue_check_verdicts_total{check="));

@@ -8,8 +8,8 @@ use tokio::runtime::Handle;
 
 use crate::check::MetricsText;
 
-/// The metrics of this process and of the current tokio runtime. Those of the process are empty
-/// where the system has no `/proc` (only Linux has).
+/// Returns the metrics of this process and of the current tokio runtime. Those of the process are
+/// empty where the system has no `/proc` (only Linux has).
 pub(super) fn text() -> String {
     let mut text = MetricsText::new();
     Process::read().add_to(&mut text);
@@ -17,7 +17,7 @@ pub(super) fn text() -> String {
     text.finish()
 }
 
-/// Every metric of [`text`] with a made-up sample.
+/// Returns every metric of [`text`] with a made-up sample.
 pub(super) fn sample() -> String {
     let mut text = MetricsText::new();
     Process {
@@ -34,7 +34,7 @@ pub(super) fn sample() -> String {
     text.finish()
 }
 
-/// What the kernel counts for this process.
+/// The kernel's figures of this process.
 #[derive(Debug, Default, PartialEq)]
 struct Process {
     cpu_seconds: Option<f64>,
@@ -113,7 +113,7 @@ impl Process {
     }
 }
 
-/// What tokio counts for the runtime that serves the endpoint, which is that of the checks.
+/// tokio's figures of the runtime that serves the endpoint, which is that of the checks.
 #[derive(Debug, Default)]
 struct Runtime {
     workers: u64,
@@ -165,13 +165,13 @@ fn busy_seconds(metrics: &tokio::runtime::RuntimeMetrics, workers: usize) -> f64
         .sum()
 }
 
-/// Tokio does not count it here.
+/// tokio does not count it on this platform.
 #[cfg(not(target_has_atomic = "64"))]
 fn busy_seconds(_: &tokio::runtime::RuntimeMetrics, _: usize) -> f64 {
     0.0
 }
 
-/// The field `name` of the text of `/proc/PID/status` (proc(5)).
+/// Returns the field `name` of the text of `/proc/PID/status` (proc(5)).
 fn line_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = status.lines().filter_map(|line| line.split_once(':'));
     lines
@@ -179,14 +179,14 @@ fn line_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-/// The same of a field in kB, which are 1024 bytes.
+/// Returns the same of a field in kB, which are 1,024 bytes.
 fn bytes_of(status: &str, name: &str) -> Option<u64> {
     let kilobytes = line_of(status, name)?.strip_suffix("kB")?;
     kilobytes.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The field of `/proc/PID/stat` with this number in proc(5). The second one is a name in
-/// parentheses, which may hold spaces and parentheses.
+/// Returns the field of `/proc/PID/stat` with this number in proc(5). The second one is a name in
+/// parentheses, which may contain spaces and parentheses.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name
@@ -200,7 +200,7 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     stat_field(stat, 14)?.checked_add(stat_field(stat, 15)?)
 }
 
-/// The start of the process: the boot of the machine, and the ticks since then. Read once.
+/// Returns the start of the process: the boot of the machine, and the ticks since then. Read once.
 fn start_seconds(stat: &str, ticks: u64) -> Option<f64> {
     static STARTED: OnceLock<Option<f64>> = OnceLock::new();
     *STARTED.get_or_init(|| {
@@ -214,7 +214,7 @@ fn boot_seconds(stat: &str) -> Option<u64> {
     boot.trim().parse().ok()
 }
 
-/// The soft limit, from the text of `/proc/PID/limits`; none if there is no limit.
+/// Returns the soft limit, from the text of `/proc/PID/limits`; `None` if there is no limit.
 fn max_fds(limits: &str) -> Option<u64> {
     let line = limits
         .lines()
@@ -227,8 +227,8 @@ fn seconds(ticks: u64, per_second: u64) -> f64 {
     ticks as f64 / per_second.max(1) as f64
 }
 
-/// How many clock ticks a second has: what the kernel tells the process at its start (`AT_CLKTCK`,
-/// getauxval(3)), else 100, as on each platform of Rust's Linux. Read once.
+/// Returns how many clock ticks a second has: the kernel passes it to the process at its start
+/// (`AT_CLKTCK`, getauxval(3)). Otherwise 100, as on each platform of Rust's Linux. Read once.
 fn ticks_per_second() -> u64 {
     static TICKS: OnceLock<u64> = OnceLock::new();
     *TICKS.get_or_init(|| {
@@ -237,7 +237,7 @@ fn ticks_per_second() -> u64 {
     })
 }
 
-/// `AT_CLKTCK` of an auxiliary vector: pairs of machine words.
+/// Returns `AT_CLKTCK` of an auxiliary vector: pairs of machine words.
 fn clock_ticks(vector: &[u8]) -> Option<u64> {
     const AT_CLKTCK: usize = 17;
     const WORD: usize = size_of::<usize>();

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{Lenient, Name, ResourceVersion, SlimMeta, Uid, slim_resource};
 
-/// The condition in which a leader records what the next one has to know of admitted jobs.
+/// The condition in which a leader records the state of admitted jobs for the next leader.
 pub(crate) const AFTER_ADMISSION: &str = "AfterAdmission";
 
 /// An AdmissionCheck object (cluster-scoped).
@@ -33,8 +33,8 @@ pub struct AdmissionCheck {
     pub(crate) deleting: bool,
 }
 
-/// `spec.parameters`: a cluster-scoped object with the check's configuration. It names no namespace
-/// and no version.
+/// A reference to a cluster-scoped object with the check's configuration (`spec.parameters`). It
+/// names no namespace and no version.
 ///
 /// ```
 /// use kueue_check::api::AdmissionCheck;
@@ -56,7 +56,7 @@ pub struct ParametersReference {
     pub name: String,
 }
 
-/// A condition of the status as it is.
+/// A condition of the status, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StatusCondition {
     pub(crate) status: String,
@@ -67,43 +67,43 @@ pub(crate) struct StatusCondition {
 }
 
 impl AdmissionCheck {
-    /// An AdmissionCheck from its JSON form, for tests of
+    /// Decodes an AdmissionCheck from JSON, for tests of
     /// [`activate`](crate::AdmissionCheckController::activate). A field of the wrong shape counts
     /// as absent.
     ///
     /// # Errors
-    /// If it is no object with metadata.
+    /// If it is not an object with metadata.
     pub fn from_json(object: serde_json::Value) -> Result<Self, serde_json::Error> {
         serde_json::from_value::<AdmissionCheckObject>(object).map(Self::from)
     }
 
-    /// The object's name, by which ClusterQueues and Workloads refer to it.
+    /// Returns the object's name, by which ClusterQueues and Workloads refer to it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// `metadata.uid`.
+    /// Returns `metadata.uid`.
     pub fn uid(&self) -> &Uid {
         &self.uid
     }
 
-    /// `metadata.generation`: which edit of the spec this is.
+    /// Returns `metadata.generation`: the number of the spec's revision.
     pub fn generation(&self) -> i64 {
         self.generation
     }
 
-    /// `spec.controllerName`: who answers it.
+    /// Returns `spec.controllerName`: the name of its controller.
     pub fn controller_name(&self) -> &str {
         &self.controller_name
     }
 
-    /// `spec.parameters`.
+    /// Returns `spec.parameters`.
     pub fn parameters(&self) -> Option<&ParametersReference> {
         self.parameters.as_ref()
     }
 
-    /// Whether it is being deleted. Kueue keeps it, and treats it as active, until no ClusterQueue
-    /// refers to it.
+    /// Returns true if it is being deleted. Kueue keeps it, and treats it as active, until no
+    /// ClusterQueue refers to it.
     pub fn is_being_deleted(&self) -> bool {
         self.deleting
     }

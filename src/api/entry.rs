@@ -22,18 +22,18 @@ pub enum CheckState {
     Pending,
     /// Passed.
     Ready,
-    /// Not now: Kueue takes the quota away and queues the Workload again.
+    /// Not now: Kueue evicts and requeues the Workload.
     Retry,
     /// Never: Kueue deactivates the Workload.
     Rejected,
-    /// Would pass with fewer Workloads around (KEP-993). No released Kueue accepts it; see
+    /// Would pass if other Workloads were preempted (KEP-993). No released Kueue accepts it; see
     /// [`ServedApi`](super::ServedApi).
     PreemptionRequired,
-    /// A state that this SDK does not know.
+    /// A state that this SDK does not support.
     Other(Other),
 }
 
-/// A word that names no known state.
+/// A state name that this SDK does not support.
 ///
 /// ```
 /// use kueue_check::api::CheckState;
@@ -47,7 +47,7 @@ pub enum CheckState {
 pub struct Other(Name);
 
 impl CheckState {
-    /// The word in the API.
+    /// Returns the name in the API.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Pending => "Pending",
@@ -59,7 +59,7 @@ impl CheckState {
         }
     }
 
-    /// The state that `word` names. An empty word is Pending: no check has decided.
+    /// Returns the state named `word`. An empty name is Pending: no check has decided.
     pub fn new(word: &str) -> Self {
         match word {
             "" | "Pending" => Self::Pending,
@@ -78,10 +78,10 @@ impl fmt::Display for CheckState {
     }
 }
 
-/// What one admission check has said about one Workload.
+/// The state of one admission check for one Workload.
 ///
-/// Message and pod set updates are kept as digests: enough to see whether they differ from what
-/// should stand there.
+/// The message and the pod set updates are kept as digests: enough to detect that they differ from
+/// what the runtime would write.
 ///
 /// ```
 /// use kueue_check::api::{CheckState, Workload};
@@ -112,23 +112,23 @@ pub struct AdmissionCheckState {
 }
 
 impl AdmissionCheckState {
-    /// The AdmissionCheck's name.
+    /// Returns the AdmissionCheck's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn state(&self) -> &CheckState {
         &self.state
     }
 
-    /// When the state was last changed (`lastTransitionTime`, to the second).
+    /// Returns when the state was last changed (`lastTransitionTime`, to the second).
     pub fn since(&self) -> Option<Timestamp> {
         self.since.get()
     }
 
-    /// How often Kueue has requeued the Workload because this check said Retry. Kueue ≥ 0.15 counts
-    /// it, and resets it when the Workload is evicted for another reason meanwhile.
+    /// Returns how often Kueue has requeued the Workload because this check returned Retry. Kueue ≥
+    /// 0.15 counts this, and resets it when the Workload is evicted for another reason meanwhile.
     pub fn retry_count(&self) -> Option<u32> {
         self.retries.checked_sub(1)
     }

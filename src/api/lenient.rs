@@ -22,7 +22,7 @@ thread_local! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lenient<T>(pub(crate) T);
 
-/// Decodes with `decode` and says how many fields were not of the expected shape.
+/// Decodes with `decode`, and returns how many fields were not of the expected shape.
 pub(crate) fn counting_malformed_fields<T>(decode: impl FnOnce() -> T) -> (T, u32) {
     let outer = MALFORMED_FIELDS.replace(0);
     let value = decode();
@@ -89,8 +89,8 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LenientVisitor<T> {
     }
 }
 
-/// A deserializer whose value is known to be there. Unlike serde's value deserializers it answers
-/// `Option` with `Some`, and does not take a list for a struct whose fields stand in order.
+/// A deserializer whose value is present. Unlike serde's value deserializers it decodes an `Option`
+/// as `Some`, and does not accept a list for a struct whose fields are in order.
 struct Present<D> {
     value: D,
     is_list: bool,

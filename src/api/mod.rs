@@ -10,7 +10,7 @@
 //! | [`AdmissionCheck`] | `admissionchecks.kueue.x-k8s.io` | all |
 //! | [`ResourceFlavor`] | `resourceflavors.kueue.x-k8s.io` | node labels only |
 //!
-//! [`ServedApi`] says which version and which fields of them the cluster serves.
+//! [`ServedApi`] contains the version and the fields of them that the cluster serves.
 
 mod admission_check;
 mod entry;
@@ -35,7 +35,7 @@ pub use workload::{
     WorkloadConditions,
 };
 
-// What the runtime, the simulator and errors name, and authors do not.
+// The runtime, the simulator and errors name these; check authors do not.
 #[doc(hidden)]
 pub use {
     entry::Other,

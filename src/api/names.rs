@@ -8,8 +8,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An object's `metadata.uid`: one object in the whole life of a cluster, also when a later one has
-/// the same name.
+/// An object's `metadata.uid`: it identifies one object in the whole life of a cluster, even if a
+/// later one has the same name.
 ///
 /// Kubernetes uses UUIDs but promises only a string, so another form is kept as it is.
 ///
@@ -31,7 +31,7 @@ enum UidForm {
 }
 
 impl Uid {
-    /// The UID written as `text`.
+    /// Makes the UID that is written as `text`.
     pub fn new(text: &str) -> Self {
         Self(match parse_uuid(text) {
             Some((high, low)) => UidForm::Uuid(high, low),
@@ -40,7 +40,8 @@ impl Uid {
     }
 }
 
-/// Reads the canonical form only (lower case, four hyphens): what is printed must be what was read.
+/// Parses the canonical form only (lower case, four hyphens): a parsed UID must print as it was
+/// read.
 fn parse_uuid(text: &str) -> Option<(u64, u64)> {
     let bytes = text.as_bytes();
     if bytes.len() != 36 {
@@ -96,10 +97,10 @@ impl<'de> Deserialize<'de> for Uid {
     }
 }
 
-/// An object's `metadata.resourceVersion`: which write produced it.
+/// An object's `metadata.resourceVersion`: the version that one write produced.
 ///
-/// Comparable since Kubernetes 1.35 (KEP-5504), and numeric long before. A version that is no
-/// number is kept and never called older.
+/// Comparable since Kubernetes 1.35 (KEP-5504), and numeric long before. A version that is not a
+/// number is kept and never counts as older.
 ///
 /// ```
 /// use kueue_check::api::ResourceVersion;
@@ -117,7 +118,7 @@ enum VersionForm {
 }
 
 impl ResourceVersion {
-    /// The version written as `text`.
+    /// Makes the version that is written as `text`.
     pub fn new(text: &str) -> Self {
         let canonical = !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
         Self(match text.parse() {
@@ -126,7 +127,7 @@ impl ResourceVersion {
         })
     }
 
-    /// Whether this version is certainly older than `other`; `false` where the two cannot be
+    /// Returns true if this version is certainly older than `other`; false where the two cannot be
     /// compared.
     pub fn is_older_than(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -202,7 +203,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The one stored copy of `name`.
+    /// Returns the one stored copy of `name`.
     pub(crate) fn intern(&mut self, name: &str) -> Name {
         if let Some(known) = self.known.get(name) {
             return known.clone();

@@ -1,4 +1,4 @@
-//! What all slim objects share: their metadata and their place in the API.
+//! The metadata that all slim objects share, and their place in the API.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::Lenient;
 
-/// The part of `metadata` that is read. `managedFields` is passed over without being built.
+/// The part of `metadata` that is decoded. `managedFields` is skipped without being built.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SlimMeta {
@@ -29,10 +29,10 @@ pub(crate) struct SlimMeta {
     owner_references: Lenient<Vec<Lenient<SlimOwner>>>,
 }
 
-/// Texts by key. One that is no text is left out.
+/// Texts by key. A value that is not a text is left out.
 type Texts = BTreeMap<String, Lenient<Option<String>>>;
 
-/// The texts among `all`.
+/// Returns the texts among `all`.
 pub(crate) fn texts(all: Texts) -> BTreeMap<String, String> {
     let texts = all.into_iter();
     texts
@@ -65,7 +65,7 @@ impl From<SlimOwner> for OwnerReference {
 }
 
 impl SlimMeta {
-    /// For `#[serde(deserialize_with)]` on a `metadata` field, which kube needs as an
+    /// Decodes a `metadata` field (`#[serde(deserialize_with)]`), which kube needs as an
     /// [`ObjectMeta`].
     pub(crate) fn object_meta<'de, D: Deserializer<'de>>(
         deserializer: D,
@@ -96,8 +96,8 @@ impl SlimMeta {
     }
 }
 
-/// Implements `kube::Resource` for a slim object of Kueue, whose version is known only when the
-/// cluster has been asked.
+/// Implements `kube::Resource` for a slim object of Kueue, whose version is found only by
+/// discovery.
 macro_rules! slim_resource {
     ($object:ty, $kind:literal, $plural:literal, $scope:ty) => {
         impl kube::Resource for $object {

@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use k8s_openapi::api::core::v1::Toleration;
 use serde::{Deserialize, Serialize};
 
-/// What a check adds to the pods of one pod set when the job starts.
+/// An update of the pods of one pod set, which a check adds when the job starts.
 ///
-/// This is the stored form, which may be anything; [`PodSetUpdates`](crate::PodSetUpdates) is the
-/// form that is known to be acceptable.
+/// This is the stored form, which is not validated; [`PodSetUpdates`](crate::PodSetUpdates) is the
+/// validated form.
 ///
 /// ```
 /// use kueue_check::api::PodSetUpdate;
@@ -49,7 +49,7 @@ pub(crate) enum FingerprintKind {
 }
 
 impl FingerprintKind {
-    /// The word for it in a message.
+    /// Returns the name of the place, for messages.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -62,15 +62,15 @@ impl FingerprintKind {
 /// A key and its value in the pods of one pod set, in eight bytes.
 ///
 /// Kueue finishes a job as FailedToStart when two sources set one key to different values. Two
-/// fingerprints with equal keys and different values say that this is about to happen, without
-/// keeping pod templates in memory; it is then confirmed on the whole object.
+/// fingerprints with equal keys and different values indicate this without pod templates in memory;
+/// the whole object then confirms it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint {
     pub(crate) key: u32,
     pub(crate) value: u32,
 }
 
-/// The fingerprint of `key: value` as `kind` in `pod_set`.
+/// Returns the fingerprint of `key: value` as `kind` in `pod_set`.
 pub(crate) fn fingerprint(
     pod_set: &str,
     kind: FingerprintKind,
@@ -88,19 +88,19 @@ fn fold(hash: u64) -> u32 {
     (hash >> 32) as u32 ^ hash as u32
 }
 
-/// A hash that is the same in each run of one build; it is never stored or sent.
+/// Returns a hash that is the same in each run of one build; it is never stored or sent.
 pub(crate) fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// The same in four bytes: enough to see that something differs.
+/// Returns the same in four bytes: enough to detect that something differs.
 pub(crate) fn short_digest<T: Hash + ?Sized>(value: &T) -> u32 {
     fold(digest(value))
 }
 
-/// The digest of a whole list; no list and an empty list are the same to the API.
+/// Returns the digest of a whole list. For the API, no list and an empty list are the same.
 pub(crate) fn updates_digest(updates: &[PodSetUpdate]) -> u32 {
     let mut hasher = DefaultHasher::new();
     for update in updates {
@@ -125,8 +125,8 @@ pub(crate) fn updates_digest(updates: &[PodSetUpdate]) -> u32 {
     fold(hasher.finish())
 }
 
-/// The keys that a whole list sets, as a slim entry keeps them: boxed twice, because most have
-/// none.
+/// Returns the keys that a whole list sets, as a slim entry stores them: boxed twice, because most
+/// have none.
 pub(crate) fn fingerprints(updates: &[PodSetUpdate]) -> Option<Box<Box<[Fingerprint]>>> {
     let keys: Box<[Fingerprint]> = updates
         .iter()
@@ -136,7 +136,7 @@ pub(crate) fn fingerprints(updates: &[PodSetUpdate]) -> Option<Box<Box<[Fingerpr
 }
 
 impl PodSetUpdate {
-    /// Every key that the update sets.
+    /// Returns every key that the update sets.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (FingerprintKind, &str, &str)> {
         let maps = [
             (FingerprintKind::Label, &self.labels),
@@ -149,7 +149,7 @@ impl PodSetUpdate {
         })
     }
 
-    /// The fingerprint of every key that the update sets.
+    /// Returns the fingerprint of every key that the update sets.
     pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> {
         self.keys()
             .map(|(kind, key, value)| fingerprint(&self.name, kind, key, value))

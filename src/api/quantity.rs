@@ -1,11 +1,11 @@
-//! Amounts of a resource, as Kubernetes writes them.
+//! Quantities: amounts of a resource, as Kubernetes writes them.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, Mul};
 use std::str::FromStr;
 
-/// An amount of a resource: `500m` CPU, `64Gi` memory, `8` GPUs.
+/// A quantity: `500m` CPU, `64Gi` memory, `8` GPUs.
 ///
 /// Exact to a billionth of the unit, which is finer than Kubernetes itself keeps; a sum that no
 /// longer fits stays at the largest value. Reads every form of Kubernetes' `resource.Quantity`:
@@ -27,7 +27,7 @@ pub struct Quantity {
     low: u64,
 }
 
-/// Text that is no Kubernetes quantity.
+/// A text that is not a Kubernetes quantity.
 ///
 /// ```
 /// let error = "64 GB".parse::<kueue_check::api::Quantity>().unwrap_err();
@@ -45,15 +45,15 @@ pub struct QuantityError(String);
 const NANOS: i128 = 1_000_000_000;
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { high: 0, low: 0 };
 
-    /// `units` whole units: cores, bytes, devices.
+    /// Makes a quantity of `units` whole units: cores, bytes, devices.
     pub fn from_units(units: i64) -> Self {
         Self::from_nanos(i128::from(units) * NANOS)
     }
 
-    /// The amount in units, with fractions.
+    /// Returns the amount in units, with fractions.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a float is what the caller asks for"
@@ -62,17 +62,17 @@ impl Quantity {
         self.nanos() as f64 / NANOS as f64
     }
 
-    /// The amount in thousandths, rounded up, as Kueue accounts CPU.
+    /// Returns the amount in thousandths, rounded up, as Kueue accounts CPU.
     pub fn millis(self) -> i64 {
         self.rounded_up(NANOS / 1000)
     }
 
-    /// The amount in whole units, rounded up, as Kueue accounts everything but CPU.
+    /// Returns the amount in whole units, rounded up, as Kueue accounts everything but CPU.
     pub fn units(self) -> i64 {
         self.rounded_up(NANOS)
     }
 
-    /// Whether there is nothing of it.
+    /// Returns true if the amount is zero.
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }
@@ -85,8 +85,8 @@ impl Quantity {
         }
         let (share, whole) = (i128::from(share), i128::from(whole));
         let nanos = self.nanos();
-        // Divided first where the product would not fit; what is lost then is less than `whole`
-        // billionths of a huge amount.
+        // Divided first where the product would not fit. The error is then less than `whole`
+        // billionths of a very large amount.
         let product = nanos.checked_mul(share);
         let part = product.map_or_else(
             || (nanos / whole).saturating_mul(share),
@@ -128,7 +128,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// `text` in billionths of a unit, rounded up, at most `i128::MAX`.
+/// Returns `text` in billionths of a unit, rounded up, at most `i128::MAX`.
 fn parse(text: &str) -> Option<i128> {
     let number_end = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
@@ -154,7 +154,7 @@ fn parse(text: &str) -> Option<i128> {
     Some(if negative { -nanos } else { nanos })
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 #[derive(Clone, Copy)]
 struct Scale {
     /// A power of 1024,
@@ -163,7 +163,7 @@ struct Scale {
     decimal: i32,
 }
 
-/// The billionths, unless one of the steps does not fit.
+/// Returns the billionths, unless one of the steps does not fit.
 fn in_one_word(whole: &str, fraction: &str, scale: Scale) -> Option<i128> {
     let mantissa = match (whole, fraction) {
         (whole, "") => whole.parse::<i128>(),
@@ -180,7 +180,7 @@ fn in_one_word(whole: &str, fraction: &str, scale: Scale) -> Option<i128> {
     }
 }
 
-/// The same for any number of digits, which the API does not bound. Slow.
+/// Returns the same for any number of digits, which the API does not bound. Slow.
 fn digit_by_digit(whole: &str, fraction: &str, scale: Scale) -> i128 {
     let digits = whole
         .bytes()
@@ -214,7 +214,7 @@ fn digit_by_digit(whole: &str, fraction: &str, scale: Scale) -> i128 {
     nanos.saturating_add(lost.into())
 }
 
-/// Decimal digits, the first of which is not zero.
+/// Multiplies decimal digits, the first of which is not zero, by 1024.
 fn times_1024(digits: &[u8]) -> Vec<u8> {
     let mut product = Vec::with_capacity(digits.len() + 4);
     let mut carry = 0_u32;
@@ -256,7 +256,7 @@ fn scale(suffix: &str) -> Option<Scale> {
     suffix.strip_prefix(['e', 'E'])?.parse().ok().map(decimal)
 }
 
-/// As a plain decimal number of units: the form that has one spelling.
+/// Prints a plain decimal number of units: the form that has one spelling.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.nanos();
@@ -301,14 +301,14 @@ impl Sum for Quantity {
     }
 }
 
-/// A quantity in one word, as it is kept: in thousandths while they fit, else in whole units,
+/// A quantity in one word, as it is stored: in thousandths while they fit, else in whole units,
 /// rounded up either way, as Kueue accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Compact(i64);
 
 impl From<Quantity> for Compact {
     fn from(quantity: Quantity) -> Self {
-        // The lowest bit says which it is.
+        // The lowest bit selects the unit.
         let in_units = |units: i64| units.clamp(i64::MIN >> 1, i64::MAX >> 1) << 1 | 1;
         Self(
             quantity

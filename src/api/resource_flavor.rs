@@ -28,25 +28,25 @@ pub struct ResourceFlavor {
 }
 
 impl ResourceFlavor {
-    /// A flavor from its JSON form, for tests. A field of the wrong shape counts as absent.
+    /// Decodes a flavor from JSON, for tests. A field of the wrong shape counts as absent.
     ///
     /// # Errors
-    /// If it is no object with metadata.
+    /// If it is not an object with metadata.
     pub fn from_json(object: serde_json::Value) -> Result<Self, serde_json::Error> {
         serde_json::from_value::<ResourceFlavorObject>(object).map(Self::from)
     }
 
-    /// The flavor's name, as in a pod set's assignment.
+    /// Returns the flavor's name, as in a pod set's assignment.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// `spec.nodeLabels`: the labels of its nodes, such as their zone.
+    /// Returns `spec.nodeLabels`: the labels of its nodes, such as their zone.
     pub fn node_labels(&self) -> &BTreeMap<String, String> {
         &self.node_labels
     }
 
-    /// `spec.tolerations`: what Kueue adds to the tolerations of the pods.
+    /// Returns `spec.tolerations`, which Kueue adds to the tolerations of the pods.
     pub fn tolerations(&self) -> &[Toleration] {
         &self.tolerations
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{GROUP, Lenient};
 
-/// A version of Kueue's API that this SDK speaks.
+/// A version of Kueue's API that this SDK supports.
 ///
 /// ```
 /// use kueue_check::api::ApiVersion;
@@ -28,7 +28,7 @@ pub enum ApiVersion {
 }
 
 impl ApiVersion {
-    /// The word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V1beta1 => "v1beta1",
@@ -36,7 +36,7 @@ impl ApiVersion {
         }
     }
 
-    /// Group and version, as in `apiVersion`.
+    /// Returns group and version, as in `apiVersion`.
     pub fn group_version(self) -> String {
         format!("{GROUP}/{}", self.as_str())
     }
@@ -48,7 +48,7 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// What the cluster serves, read from its schema at start. Shown in `/diagnostics`.
+/// The served API: what the cluster serves, read from its schema at start. Shown in `/diagnostics`.
 ///
 /// ```
 /// use kueue_check::api::{ApiVersion, ServedApi};
@@ -63,20 +63,20 @@ impl fmt::Display for ApiVersion {
 pub struct ServedApi {
     /// The version used.
     pub version: ApiVersion,
-    /// Whether the state PreemptionRequired is accepted (KEP-993; no released Kueue does).
-    /// Otherwise it is shown as Pending with the reason.
+    /// Whether the state PreemptionRequired is accepted (KEP-993; no released Kueue accepts it).
+    /// Otherwise the runtime writes Pending with the reason.
     pub preemption_required: bool,
     /// Whether Workloads can be selected by `status.admission.clusterQueue` (Kueue ≥ 0.18), so that
-    /// those without quota are never sent to us.
+    /// the API server never sends those without quota.
     pub selects_reserved: bool,
-    /// Whether entries have `requeueAfterSeconds` (Kueue ≥ 0.15). Otherwise a Retry evicts at once
-    /// and its delay is held on our side.
+    /// Whether entries have `requeueAfterSeconds` (Kueue ≥ 0.15). Otherwise a Retry evicts at once,
+    /// and the runtime waits for its delay.
     pub requeue_after: bool,
 }
 
 impl ServedApi {
-    /// What a version serves when its schema can't be read: every field that the version always
-    /// had. The selector is tried and given up when refused.
+    /// Returns what a version serves if its schema cannot be read: every field that the version
+    /// always had. The runtime tries the selector, and stops using it if the API server rejects it.
     pub fn fallback(version: ApiVersion) -> Self {
         let current = version == ApiVersion::V1beta2;
         Self {
@@ -88,7 +88,7 @@ impl ServedApi {
     }
 }
 
-/// Why it could not be found out.
+/// Why discovery failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiscoveryError {
     #[error("Kueue is not installed: the API server does not serve the group {GROUP}")]
@@ -101,20 +101,20 @@ pub(crate) enum DiscoveryError {
     Client(#[source] Box<kube::Error>),
 }
 
-/// How often, and after which pause, a schema that is not published yet is asked for: a new CRD is
-/// served a moment before its schema is.
+/// The number of requests for a schema that is not published yet, and the delay between them: a new
+/// CRD is served a moment before its schema is.
 const SCHEMA_TRIES: u32 = 10;
 const SCHEMA_PAUSE: Duration = Duration::from_millis(500);
 
-/// What the cluster serves.
+/// The result of discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probed {
     pub(crate) served: ServedApi,
-    /// Whether the schema was read; else it is what the version always had.
+    /// Whether the schema was read; otherwise it is what the version always had.
     pub(crate) certain: bool,
 }
 
-/// Asks the cluster. Two requests, once the schema is published.
+/// Discovers what the cluster serves. Two requests, once the schema is published.
 pub(crate) async fn discover(client: &Client) -> Result<Probed, DiscoveryError> {
     let assumed = |version| Probed {
         served: ServedApi::fallback(version),
@@ -195,8 +195,8 @@ async fn get<T: serde::de::DeserializeOwned>(
         .await
 }
 
-/// The few places of an OpenAPI document that matter; the rest, over a megabyte, is passed over
-/// without being built.
+/// The few needed parts of an OpenAPI document; the rest, over a megabyte, is skipped without being
+/// built.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Document {

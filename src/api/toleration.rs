@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::Lenient;
 
-/// A toleration in which each field of another shape is absent. `Toleration` itself gives up within
-/// a field, from where no decoder finds the next one.
+/// A toleration in which each field of another shape is absent. The decoder of `Toleration` itself
+/// fails within a field, and from there no decoder finds the next field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlimToleration(pub(crate) Toleration);
 

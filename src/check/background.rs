@@ -17,7 +17,7 @@ use super::{CheckEvent, Family};
 use crate::Clock;
 use crate::api::Workload;
 
-/// What the runtime sees of Workloads: see [`observe`](crate::Check::observe).
+/// A Workload event, as [`observe`](crate::Check::observe) receives it.
 ///
 /// ```
 /// use std::collections::BTreeSet;
@@ -46,25 +46,25 @@ use crate::api::Workload;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum WorkloadEvent<'a> {
-    /// A list of all that hold quota is about to be shown, up to [`Listed`](Self::ListCompleted):
-    /// what it does not show is gone.
+    /// The start of a list of all Workloads that hold quota, up to
+    /// [`ListCompleted`](Self::ListCompleted). Workloads missing from it are removed.
     ListStarted,
-    /// A Workload as it is now, and what it is to the others of its job. It holds quota, or has
-    /// just lost it, or has just finished. It is shown again when the others have changed that.
+    /// A Workload in its current state, and its family. It holds quota, or has just lost it, or has
+    /// just finished. It is sent again when another Workload of the job changes the family.
     Applied(&'a Workload, &'a Family),
-    /// A Workload that is no longer among those that hold quota, as it was last seen: it lost the
-    /// quota, or was deleted. From here they look alike;
-    /// [`release`](crate::AdmissionCheckController::release) tells them apart, on the leader.
+    /// A Workload that no longer holds quota, in its last observed state: it lost the quota, or was
+    /// deleted. This event does not distinguish the two;
+    /// [`release`](crate::AdmissionCheckController::release) does, on the leader.
     Removed(&'a Workload),
     /// The list is complete.
     ListCompleted {
-        /// Whether everything between the list before and this one was shown too. If not, a
-        /// Workload may have come and gone unseen.
+        /// Whether every event between the previous list and this one was sent too. If not, a
+        /// Workload may have appeared and disappeared unobserved.
         continuous: bool,
     },
 }
 
-/// What [`background`](crate::Check::background) work is given.
+/// The context of [`background`](crate::Check::background) work.
 ///
 /// ```
 /// use std::time::Duration;
@@ -92,26 +92,26 @@ pub struct BackgroundContext {
     host: Arc<dyn BackgroundHost>,
 }
 
-/// What a runtime does for background work.
+/// What the runtime provides for background work.
 pub(crate) trait BackgroundHost: Send + Sync {
-    /// Begins the watch `name`: the client that it uses, and where its progress is reported.
+    /// Begins the watch `name`. Returns the client that it uses, and a receiver of its progress.
     fn watch(&self, name: &str) -> (Client, Box<dyn WatchProgress>);
 
     /// Records an event about an object.
     fn record_event(&self, regarding: ObjectReference, event: CheckEvent);
 }
 
-/// Where the progress of a watch is reported. The watch ends when it is dropped.
+/// A receiver of the progress of a watch. The watch ends when it is dropped.
 pub(crate) trait WatchProgress: Send {
-    /// Something came.
+    /// Records that the watch received something.
     fn progressed(&mut self, step: WatchStep);
 
-    /// The watch failed. Returns the pause before it is retried, and whether it must begin
-    /// with a list.
+    /// Records that the watch failed. Returns the delay before it is retried, and whether it must
+    /// begin with a list.
     fn failed(&mut self, error: &watcher::Error) -> (Duration, bool);
 }
 
-/// What came of a watch.
+/// What a watch received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchStep {
     ListStarted,
@@ -130,14 +130,14 @@ impl<K> From<&Event<K>> for WatchStep {
 }
 
 impl BackgroundContext {
-    /// For a test, or a program with a runtime of its own; `leading` says whether it leads. Events
-    /// are logged only, and no health shows its watches.
+    /// Makes a context for a test, or for a program with a runtime of its own; `leading` is true
+    /// while it leads. Events are only logged, and no health report lists its watches.
     pub fn new(client: Client, clock: Clock, leading: watch::Receiver<bool>) -> Self {
         let host = Arc::new(WithoutRuntime(client.clone()));
         Self::hosted(client, clock, leading, host)
     }
 
-    /// Background work of a check that a runtime runs.
+    /// Makes the context of a check that a runtime runs.
     pub(crate) fn hosted(
         client: Client,
         clock: Clock,
@@ -153,22 +153,22 @@ impl BackgroundContext {
         }
     }
 
-    /// A client for the cluster; no request of it hangs. Its rights are the check's
+    /// Returns a client for the cluster; no request of it hangs. Its permissions are the check's
     /// [`permissions`](crate::Check::permissions).
     ///
-    /// It reads at any time, and writes only while this replica leads and its Lease is valid: a
-    /// write that comes later is an error and is not sent, because another replica may lead by
-    /// then. Reviews, such as a `SelfSubjectAccessReview`, are reads.
+    /// It reads at any time, and writes only while this replica leads and its Lease is valid. A
+    /// later write is an error and is not sent, because another replica may lead by then. Reviews,
+    /// such as a `SelfSubjectAccessReview`, are reads.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Where the time comes from.
+    /// Returns the clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Whether this replica leads. Only then can anything be written.
+    /// Returns true if this replica leads. Only then can anything be written.
     pub fn is_leader(&self) -> bool {
         *self.leading.borrow()
     }
@@ -184,10 +184,10 @@ impl BackgroundContext {
     /// Watches objects for ever, on standbys too. A failure is an item; the watch is retried
     /// after an exponential backoff of at most 30 s.
     ///
-    /// The watch is one of the program's: `kueue_check_watch_synced`, `/diagnostics` and, while its
-    /// list has not been read or it has failed for two minutes, `/readyz` name it as
-    /// `CONTROLLER/NAME`. A program that is not ready goes on deciding. `open` is called each time
-    /// that the watch begins with a list; its error is a failure of the watch.
+    /// The watch is one of the program's: `kueue_check_watch_synced` and `/diagnostics` name it as
+    /// `CONTROLLER/NAME`. `/readyz` does too, while its list has not been read or it has failed for
+    /// 2 min. A program that is not ready continues to evaluate. `open` is called each time that
+    /// the watch begins with a list; its error is a failure of the watch.
     ///
     /// ```
     /// use futures::StreamExt;
@@ -231,8 +231,8 @@ impl BackgroundContext {
         unfold(begun, Watching::next).boxed()
     }
 
-    /// Records an event about `regarding`, while this replica leads: bounded and paced, and repeated
-    /// events as one, as the runtime's own. Never waits.
+    /// Records an event about `regarding`, while this replica leads. The number and the rate of
+    /// events are limited, and repeats become one event, as for the runtime's own. Never waits.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Namespace;
@@ -265,7 +265,7 @@ struct Watching<K, O> {
     /// `None` if the watch has to begin with a list.
     events: Option<BoxStream<'static, watcher::Result<Event<K>>>>,
     progress: Box<dyn WatchProgress>,
-    /// Before the next request.
+    /// The delay before the next request.
     pause: Duration,
 }
 
@@ -275,7 +275,7 @@ where
     O: Fn(Client) -> F,
     F: Future<Output = kube::Result<Api<K>>>,
 {
-    /// The next item; the watch never ends.
+    /// Returns the next item; the watch never ends.
     async fn next(mut self) -> Option<(watcher::Result<Event<K>>, Self)> {
         sleep(std::mem::take(&mut self.pause)).await;
         let item = loop {
@@ -308,7 +308,7 @@ where
     }
 }
 
-/// Background work of a program without a runtime of this crate.
+/// The host of background work in a program without a runtime of this crate.
 struct WithoutRuntime(Client);
 
 impl BackgroundHost for WithoutRuntime {
@@ -322,7 +322,7 @@ impl BackgroundHost for WithoutRuntime {
     }
 }
 
-/// The progress of a watch that is not reported.
+/// A receiver that discards the progress of a watch.
 struct Unreported;
 
 impl WatchProgress for Unreported {

@@ -1,4 +1,4 @@
-//! The builder of a check: what it does, and how it is configured.
+//! The builder of a check: its functions and its configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -66,11 +66,11 @@ pub struct Check<P = NoParameters> {
     pub(crate) settings: Arc<Settings>,
 }
 
-/// A function of the author, without its type.
+/// A function of the check author, type-erased.
 pub(crate) type Call<A, T, E = CheckError> =
     Arc<dyn Fn(A) -> BoxFuture<'static, Result<T, E>> + Send + Sync>;
 
-/// What a check does.
+/// The functions of a check.
 pub(crate) struct Calls<P> {
     pub(crate) evaluate: Call<CheckRequest<P>, Verdict>,
     pub(crate) preview: Call<CheckRequest<P>, Preview>,
@@ -80,7 +80,7 @@ pub(crate) struct Calls<P> {
 }
 
 impl<P: Parameters> Calls<P> {
-    /// Those of the trait.
+    /// Returns the methods of `controller`.
     fn of<C: AdmissionCheckController<Parameters = P>>(controller: &Arc<C>) -> Self {
         Self {
             evaluate: bind(controller, |controller, request| async move {
@@ -101,7 +101,7 @@ impl<P: Parameters> Calls<P> {
         }
     }
 
-    /// The defaults of the trait around `evaluate`.
+    /// Returns the trait's defaults around `evaluate`.
     fn evaluating(evaluate: Call<CheckRequest<P>, Verdict>) -> Self {
         Self {
             evaluate,
@@ -133,7 +133,7 @@ where
 }
 
 impl<P: Parameters> Check<P> {
-    /// The check that `controller` implements, with its
+    /// Makes the check that `controller` implements, with its
     /// [`configure`](AdmissionCheckController::configure) applied.
     pub fn new(controller: impl AdmissionCheckController<Parameters = P>) -> Self {
         let controller = Arc::new(controller);
@@ -141,7 +141,7 @@ impl<P: Parameters> Check<P> {
         controller.configure(check)
     }
 
-    /// A check that only evaluates.
+    /// Makes a check that only evaluates.
     pub(crate) fn evaluating(
         name: ControllerName,
         evaluate: Call<CheckRequest<P>, Verdict>,
@@ -198,8 +198,8 @@ impl<P: Send + Sync + 'static> Check<P> {
         self
     }
 
-    /// Sets the policy where the parameters choose none. In it, [`u32::MAX`] evictions in an hour
-    /// are no limit.
+    /// Sets the policy for choices that the parameters leave out. [`u32::MAX`] evictions per hour
+    /// mean no limit.
     pub fn policy(self, policy: Policy) -> Self {
         self.set(|settings| settings.policy = policy)
     }
@@ -209,24 +209,25 @@ impl<P: Send + Sync + 'static> Check<P> {
         self.set(|settings| settings.timeout = Some(timeout))
     }
 
-    /// Adds annotations of Workloads that an evaluation reads: whole keys, or domains with their
-    /// slash (`example.com/`) for all keys in them. Others are not kept. Default: none.
+    /// Adds annotations of Workloads that the check reads: whole keys, or domains with their slash
+    /// (`example.com/`) for all their keys. Other annotations are not kept. Default: none.
     pub fn annotations(self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let keys = keys.into_iter().map(Into::into);
         self.set(|settings| settings.annotations.extend(keys))
     }
 
-    /// Adds rules to the generated ClusterRole: what the check itself does with the Kubernetes API
-    /// in the whole cluster. What the runtime does is added. Default: none.
+    /// Adds rules to the generated ClusterRole, for requests of the check itself in the whole
+    /// cluster. The runtime's own rules are always included. Default: none.
     ///
-    /// Rights to write what is not the check's own, such as every `ConfigMap`, make its token as
-    /// good as the administrator's: prefer [`namespace_permissions`](Self::namespace_permissions).
+    /// Permission to write objects of others, such as every `ConfigMap`, makes the check's token as
+    /// powerful as the administrator's: prefer
+    /// [`namespace_permissions`](Self::namespace_permissions).
     pub fn permissions(self, rules: impl IntoIterator<Item = PolicyRule>) -> Self {
         self.set(|settings| settings.permissions.extend(rules))
     }
 
-    /// Adds rules to the generated Role: what the check itself does in the namespace that its
-    /// program runs in. Default: none. In a pod, that namespace is the client's default
+    /// Adds rules to the generated Role, for requests of the check itself in the namespace of its
+    /// program. Default: none. In a pod, that namespace is the client's default
     /// ([`kube::Api::default_namespaced`]).
     pub fn namespace_permissions(self, rules: impl IntoIterator<Item = PolicyRule>) -> Self {
         self.set(|settings| settings.namespace_permissions.extend(rules))
@@ -249,7 +250,7 @@ impl<P: Send + Sync + 'static> Check<P> {
 
     /// Watches the objects of kind `K` in the whole cluster. `trigger` returns which Workloads are
     /// evaluated again when one is changed or deleted. The generated ClusterRole lets the check
-    /// list and watch them. A panic in `trigger` ends the process, which is then started again.
+    /// list and watch them. A panic in `trigger` ends the process, which is then restarted.
     pub fn watches<K>(
         self,
         config: watcher::Config,
@@ -263,11 +264,11 @@ impl<P: Send + Sync + 'static> Check<P> {
         })
     }
 
-    /// Watches the objects of kind `K` for a check that keeps them, such as an index.
+    /// Watches the objects of kind `K` for a check that stores them, for example in an index.
     ///
-    /// As [`watches`](Self::watches), but `handle` receives every event of the watch: the beginning
-    /// of a list (`Init`: objects missing at `InitDone` are gone) and its end, too. It returns
-    /// which Workloads are evaluated again, except for `Init`.
+    /// As [`watches`](Self::watches), but `handle` receives every event of the watch, also the
+    /// start (`Init`) and the end (`InitDone`) of a list. Objects missing at `InitDone` are
+    /// removed. `handle` returns which Workloads are evaluated again, except for `Init`.
     pub fn watches_events<K>(
         self,
         config: watcher::Config,
@@ -279,10 +280,10 @@ impl<P: Send + Sync + 'static> Check<P> {
         self.set(|settings| settings.watches.push(WatchSource::events(config, handle)))
     }
 
-    /// Watches the objects of a resource that is known only when the program runs, such as one that
-    /// a flag names. As [`watches_events`](Self::watches_events) for the rest.
+    /// Watches the objects of a resource that is chosen at run time, for example by a flag.
+    /// Otherwise as [`watches_events`](Self::watches_events).
     ///
-    /// Only the group, the version and the plural of `resource` count.
+    /// Only the group, the version and the plural of `resource` are used.
     ///
     /// ```
     /// # use kueue_check::{Check, ControllerName, NoParameters, Trigger};
@@ -308,9 +309,9 @@ impl<P: Send + Sync + 'static> Check<P> {
 
     /// Evaluates Workloads again when a stream yields their [`Trigger`].
     ///
-    /// `open` is called once for each session with the cluster; `name` is for diagnostics. When a
-    /// stream ends, nothing more comes of it. A panic in it ends the process, which is then started
-    /// again.
+    /// `open` is called once for each session with the cluster; `name` is for diagnostics. A stream
+    /// that ends is not reopened in that session. A panic in it ends the process, which is then
+    /// restarted.
     pub fn watches_stream<S>(
         self,
         name: impl Into<String>,
@@ -322,24 +323,24 @@ impl<P: Send + Sync + 'static> Check<P> {
         self.set(|settings| settings.watches.push(WatchSource::stream(name, open)))
     }
 
-    /// Calls `observe` with everything that the runtime sees of Workloads, for a check that
+    /// Calls `observe` with each Workload event that the runtime receives, for a check that
     /// accounts for what it has approved. Default: nothing is called.
     ///
-    /// It receives each Workload that holds quota, also those that this check is not evaluated for,
-    /// on standbys too, and always before the evaluation of what it shows. The runtime's loop
-    /// calls it, so it must return at once. An evaluation takes longer: meanwhile something newer
-    /// may have been observed, even the end of the job. What was observed last counts. See
-    /// [`WorkloadEvent`].
+    /// `observe` receives each Workload that holds quota, also those for which this check is not
+    /// evaluated, on standbys too. It always receives a state before the evaluation that is based
+    /// on it. The runtime's loop calls it, so it must return at once. An evaluation takes longer:
+    /// meanwhile `observe` may have received a newer state, even the end of the job. The last
+    /// observation counts. See [`WorkloadEvent`].
     pub fn observe(self, observe: impl Fn(WorkloadEvent<'_>) + Send + Sync + 'static) -> Self {
         self.set(|settings| settings.observe.push(Arc::new(observe)))
     }
 
-    /// Runs `work` apart from the evaluations: to poll another system at its own pace, to write the
+    /// Runs `work` in the background: to poll another system at its own pace, or to write the
     /// status of the parameters. Default: none.
     ///
-    /// It is started once for each session with the cluster, on standbys too, and dropped with it;
-    /// [`BackgroundContext::is_leader`] tells the leader apart. When it returns, it is not started
-    /// again. A panic ends the process, which is then started again.
+    /// It is started once for each session with the cluster, on standbys too, and dropped with the
+    /// session. [`BackgroundContext::is_leader`] returns true on the leader. When it returns, it is
+    /// not started again. A panic ends the process, which is then restarted.
     pub fn background<F>(
         self,
         work: impl Fn(BackgroundContext) -> F + Send + Sync + 'static,
@@ -354,9 +355,9 @@ impl<P: Send + Sync + 'static> Check<P> {
         })
     }
 
-    /// Adds metrics to `/metrics`: `write` is called each time it is read. Default: none.
+    /// Adds metrics to `/metrics`: `write` is called at each scrape. Default: none.
     ///
-    /// Every replica is asked: write what only the leader has only while
+    /// Every replica is scraped: write figures that only the leader has only while
     /// [`BackgroundContext::is_leader`].
     ///
     /// ```
@@ -371,8 +372,8 @@ impl<P: Send + Sync + 'static> Check<P> {
         self.set(|settings| settings.metrics.push(Arc::new(write)))
     }
 
-    /// Makes the event of a changed state. Default: a reason such as `AdmissionCheckReady`, and a
-    /// note with both states and the message.
+    /// Sets how the event of a changed state is made. Default: a reason such as
+    /// `AdmissionCheckReady`, and a note with both states and the message.
     pub fn state_change_event(
         self,
         event: impl Fn(&StateChange<'_>) -> CheckEvent + Send + Sync + 'static,
@@ -380,10 +381,10 @@ impl<P: Send + Sync + 'static> Check<P> {
         self.set(|settings| settings.state_change_event = Some(Arc::new(event)))
     }
 
-    /// Adds to the message of the condition `Active`, while it is True, what an operator should know
-    /// of an AdmissionCheck that works: what it leaves out, for example. Default: nothing is added.
+    /// Adds a text for administrators to the message of the condition `Active`, while it is True:
+    /// what the check leaves out, for example. Default: nothing is added.
     ///
-    /// `message` is called when the AdmissionCheck was activated, and again when a
+    /// `message` is called when the AdmissionCheck is activated, and again when a
     /// [watch](Self::watches) of this check yields [`Trigger::AdmissionCheck`] or
     /// [`Trigger::AllWorkloads`]. The runtime's loop calls it, so it must return at once.
     ///
@@ -401,13 +402,13 @@ impl<P: Send + Sync + 'static> Check<P> {
         self.set(|settings| settings.active_message.push(Arc::new(message)))
     }
 
-    /// Chooses the message of a Workload in flight while the AdmissionCheck's parameters are
-    /// missing or invalid. Default: none, it is evaluated with the last valid parameters.
+    /// Sets the message of a Workload that waits while the AdmissionCheck's parameters are missing
+    /// or invalid. Default: none, it is evaluated with the last valid parameters.
     ///
-    /// With a message, a verdict that Kueue has not acted on yet becomes Pending with it, and what
-    /// is held is [released](AdmissionCheckController::release) with
-    /// [`ReleaseReason::CheckInactive`], until there are valid parameters again. A job that runs
-    /// keeps what it has.
+    /// With a message, a verdict that Kueue has not acted on becomes Pending with that message. The
+    /// resources that the check holds are [released](AdmissionCheckController::release) with
+    /// [`ReleaseReason::CheckInactive`]. Evaluations resume when the parameters are valid. An
+    /// admitted job keeps its resources.
     pub fn on_parameters_unavailable(
         self,
         message: impl Fn(&Inactive) -> Option<String> + Send + Sync + 'static,
@@ -427,18 +428,18 @@ impl<P: Send + Sync + 'static> Check<P> {
     /// Calls [`release`](AdmissionCheckController::release) as soon as Kueue begins to stop a job.
     /// Default: when the quota is released.
     ///
-    /// Kueue stops a job that is evicted, deactivated or deleted, and keeps its quota until its
-    /// pods are not active any more. A check that counts what pods use must wait for that. Set this
-    /// for what no pod uses any more, such as capacity that was requested.
+    /// Kueue stops the pods of a job that is evicted, deactivated or deleted, and keeps its quota
+    /// until no pod is active. A check that counts what pods use must wait for that. Set this for
+    /// resources that no pod uses any more, such as capacity that was requested.
     pub fn release_at_eviction(self) -> Self {
         self.set(|settings| settings.release_at_eviction = true)
     }
 
     /// Sets whether the command `explain` may evaluate this check: whether an evaluation has no
-    /// effect, and depends on nothing that the running process remembers.
+    /// effect, and depends on no state of the running process.
     ///
-    /// Default: functions without state yes, functions with state and services no, types as their
-    /// [`preview`](AdmissionCheckController::preview) does.
+    /// Default: true for functions without state, false for functions with state and for services.
+    /// For types, their [`preview`](AdmissionCheckController::preview) decides.
     pub fn previewable(mut self, previewable: bool) -> Self {
         self.calls.preview = if previewable {
             let evaluate = Arc::clone(&self.calls.evaluate);
@@ -452,7 +453,7 @@ impl<P: Send + Sync + 'static> Check<P> {
         self
     }
 
-    /// Adds to the activation: `activate` is called after the check's own has succeeded. See
+    /// Adds a step to the activation: `activate` is called after the check's own has succeeded. See
     /// [`AdmissionCheckController::activate`].
     pub fn on_activate<F>(
         mut self,
@@ -473,8 +474,8 @@ impl<P: Send + Sync + 'static> Check<P> {
         self
     }
 
-    /// Adds to the release: `release` is called with the check's own. Both are called until both
-    /// are done. See [`AdmissionCheckController::release`].
+    /// Adds a step to the release: `release` is called with the check's own, until both are done.
+    /// See [`AdmissionCheckController::release`].
     pub fn on_release<F>(
         mut self,
         release: impl Fn(Reservation, ReleaseReason) -> F + Send + Sync + 'static,
@@ -494,7 +495,7 @@ impl<P: Send + Sync + 'static> Check<P> {
         self
     }
 
-    /// Adds reservations for which this check holds something and has not yet released it. See
+    /// Adds reservations for which this check still holds resources. See
     /// [`AdmissionCheckController::unreleased_reservations`].
     pub fn unreleased<F>(mut self, find: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
@@ -546,7 +547,7 @@ impl<P: Parameters> AdmissionCheckController for Check<P> {
         (self.calls.unreleased)(()).await
     }
 
-    /// It is configured already.
+    /// Returns the check as it is: it is configured already.
     fn configure(self: &Arc<Self>, _: Self) -> Self {
         Self::clone(self)
     }

@@ -1,4 +1,4 @@
-//! The trait `AdmissionCheckController`.
+//! The trait of an admission check controller.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,21 +12,21 @@ use super::{
 };
 use crate::api::AdmissionCheck;
 
-/// A controller of AdmissionChecks: what a check is.
+/// An admission check controller: the trait that a check implements.
 ///
-/// [`evaluate`](Self::evaluate) and the name are required. How the check is configured (watches,
+/// [`evaluate`](Self::evaluate) and the name are required. The configuration of the check (watches,
 /// permissions, policy, metrics) is set on a [`Check`], by the caller or in
 /// [`configure`](Self::configure). A check that is one function need not implement this trait: see
 /// [`handler`](crate::handler).
 ///
-/// What the runtime does, so that the author need not:
+/// The runtime does the rest:
 /// - it watches the AdmissionChecks with this name, their parameters, and the Workloads that hold
 ///   quota;
 /// - it calls [`evaluate`](Self::evaluate) for each such Workload: at once for a new reservation;
 ///   again when the Workload, the parameters or a [watched](Check::watches) object changes, when
-///   the verdict asked for it, and once after a restart;
+///   the verdict set a recheck, and once after a restart;
 /// - it never runs two evaluations of one Workload and AdmissionCheck at once, and drops a verdict
-///   that comes too late;
+///   that arrives too late;
 /// - it writes this check's state and no other; an error, a panic or a timeout writes none.
 ///
 /// ```
@@ -62,22 +62,22 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     /// A cluster-scoped custom resource, or [`NoParameters`](super::NoParameters).
     ///
     /// A change of their spec, labels or annotations activates the check and evaluates again. Their
-    /// status belongs to controllers, this one perhaps: a change of it alone evaluates nothing, and
-    /// requests carry the status of the last change.
+    /// status belongs to controllers, possibly this one: a change of the status alone triggers no
+    /// evaluation. Requests carry the status as it was at the last other change.
     type Parameters: Parameters;
 
-    /// The `spec.controllerName` of the AdmissionChecks that it answers.
+    /// Returns the `spec.controllerName` of the AdmissionChecks of this controller.
     ///
-    /// Several checks of one program may have the same if each takes
-    /// [`Parameters`](Self::Parameters) of another kind: an AdmissionCheck is answered by the one
-    /// that takes the kind of its `spec.parameters`. When that is changed to another kind, what was
-    /// held here is [released](Self::release), and the other check decides.
+    /// Several checks of one program may have the same name if each takes
+    /// [`Parameters`](Self::Parameters) of another kind. The kind of an AdmissionCheck's
+    /// `spec.parameters` selects the check. When that kind changes, resources that this check holds
+    /// are [released](Self::release), and the other check evaluates.
     fn controller_name(&self) -> ControllerName;
 
-    /// Decides about one Workload.
+    /// Evaluates one Workload.
     ///
     /// It may be called any number of times for one reservation, and must then return the same
-    /// verdict for the same facts. It is dropped when its [timeout](Check::timeout) passes.
+    /// verdict for the same inputs. It is dropped when its [timeout](Check::timeout) passes.
     ///
     /// # Errors
     /// An error is not a verdict: it changes no state, and the evaluation is repeated. See
@@ -87,21 +87,22 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         request: CheckRequest<Self::Parameters>,
     ) -> impl Future<Output = Result<Verdict, CheckError>> + Send;
 
-    /// What [`evaluate`](Self::evaluate) would return now, for the command `explain`. It must have
-    /// no effect at all. Default: [`Preview::skipped`].
+    /// Returns what [`evaluate`](Self::evaluate) would return now, for the command `explain`. It
+    /// must have no effect at all. Default: [`Preview::skipped`].
     ///
-    /// An evaluation that only reads, and decides by the request and what it reads, is its own
-    /// preview: say so with [`Check::previewable`], in [`configure`](Self::configure) for example.
-    /// A check that allocates returns what it would allocate. A check whose verdict depends on what
-    /// the running process remembers returns [`Preview::skipped`]: `explain` is another process, in
-    /// which nothing was observed, activated or begun.
+    /// An evaluation that only reads, and depends only on the request and what it reads, is its own
+    /// preview: set [`Check::previewable`], in [`configure`](Self::configure) for example. A check
+    /// that allocates returns what it would allocate. A check whose verdict depends on state of the
+    /// running process returns [`Preview::skipped`]: `explain` is another process, in which nothing
+    /// was observed, activated or started.
     ///
-    /// The check's [watches](Check::watches) of objects run meanwhile, so an index that they fill
-    /// fills here too. A client from [`App::check_on`](crate::App::check_on), and the request,
-    /// refuse every request that is not a read. Other systems are up to the author.
+    /// The check's [watches](Check::watches) of objects run during the preview, so an index that
+    /// they fill is filled here too. A client from [`App::check_on`](crate::App::check_on), and the
+    /// request, refuse every request that is not a read. The check author must prevent effects on
+    /// other systems.
     ///
     /// # Errors
-    /// As [`evaluate`](Self::evaluate); it is shown, and nothing else.
+    /// As [`evaluate`](Self::evaluate); `explain` shows the error and does nothing else.
     fn preview(
         &self,
         request: CheckRequest<Self::Parameters>,
@@ -110,14 +111,14 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         async { Ok(Preview::has_side_effects()) }
     }
 
-    /// Activates an AdmissionCheck with its parameters, which are decoded and valid. Default:
-    /// nothing to do.
+    /// Activates an AdmissionCheck with its parameters, which are decoded and valid. Default: does
+    /// nothing.
     ///
-    /// Called when either changes. The result is the AdmissionCheck's condition `Active`; a
-    /// ClusterQueue with an inactive check starts no new jobs.
+    /// Called when either changes. The result becomes the AdmissionCheck's condition `Active`; a
+    /// ClusterQueue with an inactive check admits no new jobs.
     ///
     /// # Errors
-    /// [`Inactive`] has the reason, and when to retry.
+    /// [`Inactive`] contains the reason, and the delay of the retry.
     fn activate(
         &self,
         check: &AdmissionCheck,
@@ -127,22 +128,23 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Releases what is held for `reservation`, which is over. Default: nothing is held.
+    /// Releases the resources held for `reservation`, which has ended. Default: nothing is held.
     ///
     /// Called until it returns [`ReleaseOutcome::Done`], before the evaluation of a later
-    /// reservation of the same Workload. It must be idempotent, and may come without an earlier
-    /// [`evaluate`](Self::evaluate) in this process.
+    /// reservation of the same Workload. It must be idempotent, and may be called without an
+    /// earlier [`evaluate`](Self::evaluate) in this process.
     ///
     /// It is called when Kueue releases the quota (or [earlier](Check::release_at_eviction)). The
     /// pods of an evicted Workload may then take up to their [grace
-    /// period](crate::api::PodSet::termination_grace) to end; a check whose resource must not be
-    /// used by two jobs keeps it for that time, as the example `licences` does. When a slice of an
-    /// elastic job is [replaced](ReleaseReason::Replaced), it is called once the new one is
-    /// admitted, and what is held for the job passes to that. Hold by the [family's
-    /// key](Reservation::family_key) what a job has once.
+    /// period](crate::api::PodSet::termination_grace) to end. A check whose resource must not be
+    /// used by two jobs holds it for that time, as the example `licences` does.
+    ///
+    /// When a slice of an elastic job is [replaced](ReleaseReason::Replaced), it is called once the
+    /// new slice is admitted, and resources held for the job pass to that slice. Identify a
+    /// resource that a job holds only once by the [family's key](Reservation::family_key).
     ///
     /// # Errors
-    /// It is called again after a growing delay.
+    /// It is called again with exponential backoff.
     fn release(
         &self,
         reservation: &Reservation,
@@ -152,18 +154,18 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
         async { Ok(ReleaseOutcome::nothing()) }
     }
 
-    /// The reservations for which something is held, as far as this controller can find out: from
-    /// labels of the objects that it created, from the licence server. Default: none.
+    /// Returns the reservations for which resources are held, as far as this controller can find
+    /// out: from labels of the objects that it created, or from the licence server. Default: none.
     ///
-    /// It lists what it holds itself, and nothing of another check's: of an AdmissionCheck that
-    /// another check answers by now, everything that is listed here is released.
+    /// It must not return resources of another check: if another check now serves the
+    /// AdmissionCheck, everything that is returned here is released.
     ///
-    /// Called once by each new leader: those that are over are [released](Self::release). It closes
-    /// the gap in which a reservation ended, or an AdmissionCheck was given to another check, while
-    /// no process ran.
+    /// Each new leader calls it once, and [releases](Self::release) the reservations that have
+    /// ended. This covers reservations that ended, and AdmissionChecks that were given to another
+    /// check, while no process ran.
     ///
     /// # Errors
-    /// It is called again after a growing delay.
+    /// It is called again with exponential backoff.
     fn unreleased_reservations(
         &self,
     ) -> impl Future<Output = Result<Vec<Reservation>, CheckError>> + Send {
@@ -171,7 +173,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     }
 
     /// Configures the check wherever this controller becomes one, in [`Check::new`]. Default:
-    /// leaves it as it is.
+    /// changes nothing.
     ///
     /// Closures of the configuration share the controller by a clone of the [`Arc`]:
     ///
@@ -210,7 +212,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ControllerName(Cow<'static, str>);
 
-/// A controller name that Kueue would refuse.
+/// An invalid controller name, which Kueue would reject.
 ///
 /// ```
 /// let error = "my licences".parse::<kueue_check::ControllerName>().unwrap_err();
@@ -223,7 +225,7 @@ pub struct ControllerName(Cow<'static, str>);
 pub struct ControllerNameError(String);
 
 impl ControllerName {
-    /// The name `name`; in a `const`, a wrong one does not compile.
+    /// Returns the name `name`. In a `const`, an invalid name does not compile.
     ///
     /// # Panics
     /// If the name is empty, longer than 253 bytes or not printable ASCII.
@@ -235,7 +237,7 @@ impl ControllerName {
         Self(Cow::Borrowed(name))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -284,10 +286,10 @@ impl fmt::Debug for ControllerName {
     }
 }
 
-/// Why an AdmissionCheck is inactive: the reason and message of its condition `Active`.
+/// The reason and message of an inactive AdmissionCheck: its condition `Active`.
 ///
 /// [`activate`](AdmissionCheckController::activate) returns it, and
-/// [`Check::on_parameters_unavailable`] is given it. There is one place for each kind of problem:
+/// [`Check::on_parameters_unavailable`] receives it. Each kind of problem has one place:
 ///
 /// | the problem shows | returned by |
 /// | --- | --- |
@@ -295,7 +297,7 @@ impl fmt::Debug for ControllerName {
 /// | only in another system, or in the AdmissionCheck | [`activate`](AdmissionCheckController::activate), as `Inactive` |
 /// | only with a Workload | [`evaluate`](AdmissionCheckController::evaluate), as [`CheckError::parameters`] |
 ///
-/// All end in the condition `Active=False`, so that a ClusterQueue starts no new jobs meanwhile.
+/// All set the condition `Active=False`, so a ClusterQueue admits no new jobs meanwhile.
 ///
 /// ```
 /// use std::time::Duration;
@@ -322,10 +324,10 @@ pub struct Inactive {
 const RECHECK_INACTIVE: Duration = Duration::from_mins(1);
 
 impl Inactive {
-    /// Inactive because of `reason` (one word in CamelCase, for machines) and `message` (for
+    /// Makes an `Inactive` of `reason` (one word in CamelCase, for machines) and `message` (for
     /// people: what is wrong and what to do).
     ///
-    /// A reason that is no such word becomes `Inactive`, because the API server would refuse it.
+    /// A reason that is not such a word becomes `Inactive`, because the API server would reject it.
     pub fn new(reason: &str, message: impl Into<Message>) -> Self {
         let legal = reason.starts_with(|c: char| c.is_ascii_alphabetic())
             && reason
@@ -343,19 +345,19 @@ impl Inactive {
         }
     }
 
-    /// The reason: that of the check, or `ParametersNotFound`, `ParametersKindMismatch`,
+    /// Returns the reason: that of the check, or `ParametersNotFound`, `ParametersKindMismatch`,
     /// `ParametersMissing`, `ParametersInvalid`.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         self.message.as_str()
     }
 
-    /// Activates again after `delay`, even if nothing changes. Default: one minute; at least one
-    /// second, at most an hour.
+    /// Sets the delay after which the check is activated again, even if nothing changes.
+    /// Default: 1 min; at least 1 s, at most 1 h.
     #[must_use]
     pub fn recheck_in(mut self, delay: Duration) -> Self {
         self.recheck_in = delay;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration written as in Kubernetes, with days: `90s`, `1h30m`, `0.5h`, `2d`.
+/// A duration, written as in Kubernetes, with days: `90s`, `1h30m`, `0.5h`, `2d`.
 ///
 /// ```
 /// use kueue_check::HumanDuration;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HumanDuration(Duration);
 
-/// Text that is no duration.
+/// A text that is not a duration.
 ///
 /// ```
 /// let error = "90".parse::<kueue_check::HumanDuration>().unwrap_err();
@@ -85,10 +85,10 @@ fn parse(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
-/// `number` units of so many milliseconds.
+/// Returns `number` units of `millis` milliseconds.
 fn times(number: &str, millis: u64) -> Option<Duration> {
     let Some((whole, fraction)) = number.split_once('.') else {
-        // A float does not have all digits of a whole number.
+        // A float cannot represent all digits of a whole number.
         let number: u64 = number.parse().ok()?;
         let millis = u128::from(number) * u128::from(millis);
         let seconds = u64::try_from(millis / 1000).ok()?;
@@ -102,7 +102,7 @@ fn times(number: &str, millis: u64) -> Option<Duration> {
     Duration::try_from_secs_f64(Duration::from_millis(millis).as_secs_f64() * number).ok()
 }
 
-/// The shortest form that reads the same.
+/// Prints the shortest form that parses to the same duration.
 impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_zero() {

@@ -38,7 +38,7 @@ struct Erased {
     settings: Arc<Settings>,
 }
 
-/// When what a check answered and allocated for a reservation ends.
+/// When the verdict and the resources of a reservation end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lifetime {
     /// Its Ready stays valid when quota is lost.
@@ -50,7 +50,7 @@ pub(crate) struct Lifetime {
 const WRONG_TYPE: &str =
     "the parameters are of another type than the check's: a fault in kueue-check";
 
-/// `call` with a request of any parameters.
+/// Wraps `call` for requests with parameters of any type.
 fn erase<P: Parameters, T: Send + 'static>(
     call: Call<super::CheckRequest<P>, T>,
 ) -> Call<Request, T> {
@@ -61,7 +61,7 @@ fn erase<P: Parameters, T: Send + 'static>(
 }
 
 impl DynCheck {
-    /// The check that `controller` implements.
+    /// Makes the check that `controller` implements, type-erased.
     pub fn new<P: Parameters>(controller: impl AdmissionCheckController<Parameters = P>) -> Self {
         let Check {
             name,
@@ -90,8 +90,9 @@ impl DynCheck {
         }))
     }
 
-    /// Which of `checks` answers `object`: the one of its `spec.controllerName` that takes the kind
-    /// of its `spec.parameters`. If none of them does, it is the first, which says so.
+    /// Returns which of `checks` serves `object`: the one of its `spec.controllerName` that takes
+    /// the kind of its `spec.parameters`. If none of them does, it is the first, which reports the
+    /// mismatch.
     pub(crate) fn answering<'c>(
         checks: impl IntoIterator<Item = &'c Self>,
         object: &AdmissionCheck,
@@ -114,7 +115,7 @@ impl DynCheck {
         first
     }
 
-    /// The kinds of parameters that others of `checks` with its controller name take.
+    /// Returns the kinds of parameters that others of `checks` with its controller name take.
     pub(crate) fn other_kinds<'c>(
         &self,
         checks: impl IntoIterator<Item = &'c Self>,
@@ -127,7 +128,7 @@ impl DynCheck {
         kinds.filter(|kind| Some(kind) != own.as_ref()).collect()
     }
 
-    /// Its controller name.
+    /// Returns its controller name.
     pub fn controller_name(&self) -> ControllerName {
         self.0.name.clone()
     }
@@ -174,7 +175,7 @@ impl DynCheck {
         self.0.settings.watches.clone()
     }
 
-    /// Shows it what is seen. A panic of the author's is the author's, not the loop's.
+    /// Passes it a Workload event. A panic of the check does not reach the runtime's loop.
     pub fn observe(&self, seen: WorkloadEvent<'_>) {
         for observe in &self.0.settings.observe {
             self.caught("observe", || observe(seen));
@@ -187,7 +188,7 @@ impl DynCheck {
         join_all(all.map(|work| work(context.clone()))).await;
     }
 
-    /// Its metrics, in the OpenMetrics text format without the final `# EOF`.
+    /// Returns its metrics, in the OpenMetrics text format without the final `# EOF`.
     pub fn metrics(&self) -> String {
         let all = self.0.settings.metrics.iter();
         all.filter_map(|write| {
@@ -200,7 +201,7 @@ impl DynCheck {
         .collect()
     }
 
-    /// Everything that it needs defined: its parameters, if they are its own, and its further
+    /// Returns every definition that it needs: its parameters, if they are its own, and its further
     /// [`definitions`](Check::definitions).
     pub fn definitions(&self) -> Vec<CustomResourceDefinition> {
         self.definition()
@@ -209,12 +210,12 @@ impl DynCheck {
             .collect()
     }
 
-    /// The [objects](Check::objects) of the cluster that it relies on.
+    /// Returns the [objects](Check::objects) of the cluster that it relies on.
     pub fn objects(&self) -> &[serde_json::Value] {
         &self.0.settings.objects
     }
 
-    /// Its [policy](Check::policy).
+    /// Returns its [policy](Check::policy).
     pub fn policy(&self) -> Policy {
         self.0.settings.policy.clone()
     }
@@ -234,13 +235,13 @@ impl DynCheck {
         }
     }
 
-    /// Whether its Ready [holds](Check::outlives_reservation) for later reservations.
+    /// Returns true if its Ready [holds](Check::outlives_reservation) for later reservations.
     pub fn outlives_reservation(&self) -> bool {
         self.0.settings.outlives_reservation
     }
 
-    /// What the condition `Active` of `check` says besides that it is active. A panic of the
-    /// author's code counts as nothing.
+    /// Returns what the check adds to the message of the condition `Active` of `check`. A panic of
+    /// the check adds nothing.
     pub(crate) fn active_message(&self, check: &AdmissionCheck) -> Option<Message> {
         let said = self.0.settings.active_message.iter();
         let said = said.filter_map(|message| {
@@ -252,21 +253,22 @@ impl DynCheck {
         (!said.is_empty()).then(|| Message::new(said.join("; ")))
     }
 
-    /// A panic of the author's code counts as the default.
+    /// Returns the message while parameters are unavailable. A panic of the check counts as the
+    /// default.
     pub(crate) fn without_parameters(&self, problem: &Inactive) -> Option<String> {
         let message = self.0.settings.on_parameters_unavailable.as_ref()?;
         self.caught("on_parameters_unavailable", || message(problem))
             .flatten()
     }
 
-    /// A panic of the author's code counts as the default.
+    /// Returns the event of a changed state. A panic of the check counts as the default.
     pub(crate) fn state_event(&self, change: &StateChange<'_>) -> CheckEvent {
         let make = self.0.settings.state_change_event.as_ref();
         make.and_then(|make| self.caught("state_change_event", || make(change)))
             .unwrap_or_else(|| change.event())
     }
 
-    /// Runs the author's code in the loop. Its panic is logged, and takes nothing else down.
+    /// Runs code of the check in the loop. Its panic is logged, and affects nothing else.
     fn caught<T>(&self, called: &str, code: impl FnOnce() -> T) -> Option<T> {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code));
         if result.is_err() {
@@ -275,7 +277,7 @@ impl DynCheck {
         result.ok()
     }
 
-    /// The definition of its parameters, if they are its own.
+    /// Returns the definition of its parameters, if they are its own.
     pub fn definition(&self) -> Option<CustomResourceDefinition> {
         let mut definition = (self.0.parameters.definition)()?;
         // A type without a field leaves the scope empty, and parameters have none.
@@ -285,8 +287,8 @@ impl DynCheck {
         Some(definition)
     }
 
-    /// What it may do in the whole cluster besides what the runtime does for every check: to list
-    /// and watch its parameters and what its [`watches`](Check::watches) name, and its own
+    /// Returns its permissions in the whole cluster, besides those that every check has: to list
+    /// and watch its parameters and the objects of its [`watches`](Check::watches), and its own
     /// [`permissions`](Check::permissions).
     pub fn permissions(&self) -> Vec<PolicyRule> {
         let kind = self.0.parameters.kind.clone().map(|kind| PolicyRule {
@@ -309,7 +311,7 @@ impl DynCheck {
             .collect()
     }
 
-    /// What it may do in the namespace that its program runs in, besides the Lease:
+    /// Returns its permissions in the namespace of its program, besides the Lease:
     /// [`namespace_permissions`](Check::namespace_permissions).
     pub fn namespace_permissions(&self) -> Vec<PolicyRule> {
         self.0.settings.namespace_permissions.clone()
@@ -405,7 +407,7 @@ mod tests {
             ("example.com/shared", reference(ours, "Quota"), Some(2)),
             ("example.com/shared", json!(null), Some(3)),
             ("example.com/other", reference(ours, "Quota"), Some(0)),
-            // None takes these: the first of the name says so.
+            // None takes these: the first of the name reports it.
             ("example.com/shared", reference(ours, "Door"), Some(1)),
             ("example.com/shared", reference("x.com", "Quota"), Some(1)),
             ("example.com/last", json!(null), Some(4)),

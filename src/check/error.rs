@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::PodSetUpdatesError;
 
-/// Why a check could not decide. **It never changes the check's state**, so an outage never evicts
-/// a job.
+/// The error of an evaluation. **It never changes the check's state**, so an outage never evicts a
+/// job.
 ///
-/// Every error converts to a transient one, so `?` does what is meant:
+/// Every error converts to a transient one, so `?` is enough:
 ///
 /// ```
 /// # use kueue_check::{CheckError, Verdict};
@@ -21,14 +21,14 @@ use super::PodSetUpdatesError;
 /// }
 /// ```
 ///
-/// What happens when errors last is the operator's choice:
+/// The administrator chooses what happens when errors last:
 /// [`Policy::on_error`](super::Policy::on_error).
 pub struct CheckError {
     kind: ErrorKind,
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// What is done about an error.
+/// The kind of an error: it determines what happens next.
 ///
 /// ```
 /// use kueue_check::{CheckError, ErrorKind};
@@ -43,24 +43,24 @@ pub struct CheckError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// It may go away by itself: rechecked after a delay that doubles with each failure, up to
-    /// five minutes.
+    /// It may go away by itself: evaluated again after a delay that doubles with each failure, up
+    /// to 5 min.
     Transient,
-    /// The other side asked for a pause: rechecked after it.
+    /// The other side requires a pause: evaluated again after it.
     Throttled {
         /// The pause.
         after: Duration,
     },
-    /// The AdmissionCheck's parameters are invalid: said in its condition `Active` while they
-    /// stay as they are, and in the check's message.
+    /// The AdmissionCheck's parameters are invalid. Its condition `Active` reports it while they
+    /// stay as they are, and so does the check's message.
     Parameters,
-    /// This Workload cannot be judged: the check stays Pending and says why, until the Workload or
-    /// the parameters change.
+    /// This Workload cannot be evaluated: the check stays Pending and reports why, until the
+    /// Workload or the parameters change.
     Permanent,
 }
 
 impl ErrorKind {
-    /// The word for metrics.
+    /// Returns the name for metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Transient => "transient",
@@ -72,7 +72,7 @@ impl ErrorKind {
 }
 
 impl CheckError {
-    /// An error that may go away by itself. `?` makes the same.
+    /// Makes an error that may go away by itself. `?` makes the same.
     pub fn transient(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind: ErrorKind::Transient,
@@ -80,7 +80,7 @@ impl CheckError {
         }
     }
 
-    /// The other side asked to be left alone for `after`, of one second to an hour.
+    /// Makes an error for a system that requires a pause of `after`, from 1 s to 1 h.
     pub fn throttled(after: Duration, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind: ErrorKind::Throttled { after },
@@ -88,7 +88,7 @@ impl CheckError {
         }
     }
 
-    /// The AdmissionCheck's parameters are invalid.
+    /// Makes an error for invalid parameters of the AdmissionCheck.
     pub fn parameters(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind: ErrorKind::Parameters,
@@ -96,7 +96,7 @@ impl CheckError {
         }
     }
 
-    /// This Workload cannot be judged as it is.
+    /// Makes an error for a Workload that cannot be evaluated as it is.
     pub fn permanent(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind: ErrorKind::Permanent,
@@ -104,7 +104,7 @@ impl CheckError {
         }
     }
 
-    /// What is done about it.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -117,8 +117,8 @@ impl CheckError {
     }
 }
 
-/// An error in pod set updates stays until the code or the Workload changes; any other is taken for
-/// transient.
+/// An error in pod set updates is permanent: it stays until the code or the Workload changes. Any
+/// other counts as transient.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CheckError {
     fn from(source: E) -> Self {
         let source = source.into();
@@ -134,7 +134,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CheckError {
     }
 }
 
-/// The error and the chain of its causes, each once.
+/// Prints the error and the chain of its causes, each once.
 impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said = self.source.to_string();

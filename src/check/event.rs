@@ -3,8 +3,8 @@
 use super::Message;
 use crate::api::CheckState;
 
-/// An event about a Workload, for `kubectl describe`. Sent off the write path, bounded and paced as
-/// the runtime's own events are.
+/// An event about a Workload, for `kubectl describe`. It is sent apart from state writes. The
+/// number and the rate of events are limited, as for the runtime's own.
 ///
 /// ```
 /// use kueue_check::{CheckEvent, NoParameters, RequestBuilder, api::Workload};
@@ -28,8 +28,8 @@ pub struct CheckEvent {
 }
 
 impl CheckEvent {
-    /// Something that is as it should be. `reason` is one word in CamelCase; the note is cut at
-    /// 1,024 characters.
+    /// Makes an event for something that is as it should be. `reason` is one word in CamelCase; the
+    /// note is cut at 1,024 characters.
     pub fn normal(reason: &'static str, note: impl Into<Message>) -> Self {
         Self {
             warning: false,
@@ -39,7 +39,7 @@ impl CheckEvent {
         }
     }
 
-    /// A problem that the administrator should examine.
+    /// Makes an event for a problem that the administrator should examine.
     pub fn warning(reason: &'static str, note: impl Into<Message>) -> Self {
         Self {
             warning: true,
@@ -47,29 +47,29 @@ impl CheckEvent {
         }
     }
 
-    /// What the controller was doing, in one word in CamelCase. Default: `Check`.
+    /// Sets what the controller was doing, in one word in CamelCase. Default: `Check`.
     pub fn action(mut self, action: &'static str) -> Self {
         self.action = action;
         self
     }
 
-    /// Whether it is a warning.
+    /// Returns true if it is a warning.
     pub fn is_warning(&self) -> bool {
         self.warning
     }
 
-    /// The reason.
+    /// Returns the reason.
     pub fn reason(&self) -> &str {
         self.reason
     }
 
-    /// The note.
+    /// Returns the note.
     pub fn note(&self) -> &str {
         self.note.as_str()
     }
 }
 
-/// A state that was written.
+/// A change of an admission check state.
 ///
 /// ```
 /// use kueue_check::{CheckEvent, StateChange, api::CheckState};
@@ -99,7 +99,7 @@ pub struct StateChange<'a> {
 }
 
 impl<'a> StateChange<'a> {
-    /// The change, as [`state_change_event`](super::Check::state_change_event) receives it.
+    /// Makes the change, as [`state_change_event`](super::Check::state_change_event) receives it.
     pub fn new(
         admission_check: &'a str,
         from: &'a CheckState,
@@ -114,7 +114,7 @@ impl<'a> StateChange<'a> {
         }
     }
 
-    /// The event of a change unless the check says otherwise.
+    /// Returns the default event of a change.
     pub(crate) fn event(&self) -> CheckEvent {
         let reason = match self.to {
             CheckState::Ready => "AdmissionCheckReady",

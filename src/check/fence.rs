@@ -14,8 +14,8 @@ struct NotLeading {
     path: String,
 }
 
-/// Returns `client` with a fence: it sends reads, and a write only while `may_write` is true.
-/// Whether it is, is asked when the request is about to be sent.
+/// Returns `client` with a fence: it sends reads, and a write only while `may_write` returns true.
+/// It is called when the request is about to be sent.
 pub(crate) fn fenced(
     client: &Client,
     may_write: impl Fn() -> bool + Clone + Send + 'static,
@@ -41,7 +41,7 @@ async fn send(
     Ok(client.send(request).await?)
 }
 
-/// The groups of reviews. They are sent by POST, and the API server stores none of them.
+/// The groups of reviews, which are sent by POST. The API server stores none of them.
 const REVIEWS: [&str; 2] = [
     "/apis/authentication.k8s.io/",
     "/apis/authorization.k8s.io/",

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// The most characters a message has.
+/// The most characters of a message.
 pub const MESSAGE_LIMIT: usize = 1024;
 
 /// A message for a status, an event or a log: at most 1,024 characters, on one line, without
@@ -23,12 +23,12 @@ pub const MESSAGE_LIMIT: usize = 1024;
 pub struct Message(Arc<str>);
 
 impl Message {
-    /// The message that says `text`. Longer text is cut at a character and ends with `…`; control
-    /// characters become spaces; what looks like a credential (a URL's user, a bearer token,
+    /// Makes a message of `text`. Longer text is cut at a character and ends with `…`; control
+    /// characters become spaces. Anything like a credential (a URL's user, a bearer token,
     /// `password=…` and its like) becomes `***`.
     pub fn new(text: impl AsRef<str>) -> Self {
-        // Cutting first bounds the work; a credential may not survive for being cut, so what
-        // redacts it runs on the longer text.
+        // Cutting first bounds the work. A credential that is cut must not remain, so redaction
+        // runs on the longer text.
         let text = cut(text.as_ref(), MESSAGE_LIMIT * 4);
         let text: String = text
             .chars()
@@ -38,7 +38,7 @@ impl Message {
         Self(cut(&redacted, MESSAGE_LIMIT).as_ref().into())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -80,8 +80,8 @@ impl fmt::Debug for Message {
 
 const HIDDEN: &str = "***";
 
-/// Words after which a credential follows, as `word=…`, `word: …` or `"word":"…"`. Compared without
-/// case, with `-` and `_` alike.
+/// Words that a credential follows, as `word=…`, `word: …` or `"word":"…"`. Compared without case,
+/// and `-` equals `_`.
 const SECRET_WORDS: [&str; 14] = [
     "password",
     "passwd",
@@ -99,10 +99,10 @@ const SECRET_WORDS: [&str; 14] = [
     "private_key",
 ];
 
-/// The same, if no part of a word is before them.
+/// The same, but only at the start of a word.
 const SHORT_SECRET_WORDS: [&str; 3] = ["pwd", "pass", "sig"];
 
-/// `text` with what looks like credentials replaced.
+/// Returns `text` with everything like a credential replaced.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     let mut spans: Vec<(usize, usize)> = Vec::new();
     spans.extend(url_users(text));
@@ -130,7 +130,7 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// `user:password` in `scheme://user:password@host`.
+/// Returns the places of `user:password` in `scheme://user:password@host`.
 fn url_users(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     text.match_indices("://").filter_map(|(at, separator)| {
         let start = at + separator.len();
@@ -142,7 +142,7 @@ fn url_users(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     })
 }
 
-/// What follows `Bearer ` or `Basic `.
+/// Returns the places of the text after `Bearer ` or `Basic `.
 fn schemes(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     let lower = text.to_ascii_lowercase();
     ["bearer ", "basic "]
@@ -157,7 +157,7 @@ fn schemes(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
         .filter(|(start, end)| end - start >= 8)
 }
 
-/// The values of [`SECRET_WORDS`].
+/// Returns the places of the values of [`SECRET_WORDS`].
 fn assignments(text: &str) -> Vec<(usize, usize)> {
     let plain = text.to_ascii_lowercase().replace('-', "_");
     let mut spans = Vec::new();
@@ -186,7 +186,7 @@ fn assignments(text: &str) -> Vec<(usize, usize)> {
     spans
 }
 
-/// Keys and certificates, which may have been cut at the end.
+/// Returns the places of keys and certificates, which may have been cut at the end.
 fn pem_blocks(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     text.match_indices("-----BEGIN ").map(|(start, _)| {
         let end = text[start..].find("-----END ").map(|end| start + end);
@@ -194,7 +194,8 @@ fn pem_blocks(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     })
 }
 
-/// JSON Web Tokens: the header, which is an object in base64, and what follows after a dot.
+/// Returns the places of JSON Web Tokens: the header, which is an object in base64, and what
+/// follows after a dot.
 fn web_tokens(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     text.match_indices("eyJ").filter_map(|(start, _)| {
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

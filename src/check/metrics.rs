@@ -1,4 +1,4 @@
-//! Metrics of a check's own.
+//! Metrics of a check.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ use std::fmt::Write;
 #[derive(Clone, Debug, Default)]
 pub struct MetricsText(String);
 
-/// One metric of a [`MetricsText`], to which samples are added. It may have none.
+/// A metric of a [`MetricsText`], to which samples are added. It may have none.
 ///
 /// ```
 /// let mut text = kueue_check::MetricsText::new();
@@ -43,12 +43,12 @@ pub struct MetricsText(String);
 #[derive(Debug)]
 pub struct MetricFamily<'a> {
     text: &'a mut String,
-    /// Of its series.
+    /// The name of its series.
     name: String,
 }
 
 impl MetricsText {
-    /// No metrics.
+    /// Makes a text without metrics.
     pub fn new() -> Self {
         Self::default()
     }
@@ -69,7 +69,7 @@ impl MetricsText {
         )
     }
 
-    /// The text, without the final `# EOF`.
+    /// Returns the text, without the final `# EOF`.
     pub fn finish(self) -> String {
         self.0
     }
@@ -100,7 +100,7 @@ impl MetricFamily<'_> {
         self.line(labels, &value)
     }
 
-    /// As [`sample`](Self::sample), for a whole number.
+    /// Adds a sample as [`sample`](Self::sample) does, for a whole number.
     pub fn count(&mut self, labels: &[(&str, &str)], value: u64) -> &mut Self {
         self.line(labels, &value.to_string())
     }
@@ -119,7 +119,7 @@ impl MetricFamily<'_> {
     }
 }
 
-/// `text` as it may stand between quotes.
+/// Returns `text`, escaped for a quoted label value.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

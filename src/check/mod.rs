@@ -1,8 +1,8 @@
-//! The API of a check author.
+//! The API for check authors.
 //!
 //! A check is an [`AdmissionCheckController`], or a plain function ([`handler`](crate::handler)).
-//! It is given a [`CheckRequest`] and returns a [`Verdict`] or a [`CheckError`]; it writes nothing.
-//! Its [`Parameters`] are a custom resource, in which a [`Policy`] can be flattened.
+//! It receives a [`CheckRequest`] and returns a [`Verdict`] or a [`CheckError`]; it writes nothing.
+//! Its [`Parameters`] are a custom resource, into which a [`Policy`] can be flattened.
 
 mod background;
 pub(crate) mod builder;
@@ -44,7 +44,7 @@ pub use updates::{PodSetUpdateBuilder, PodSetUpdates, PodSetUpdatesBuilder, PodS
 pub use verdict::Verdict;
 pub use watches::Trigger;
 
-// What errors, bounds and the simulator name, and authors do not.
+// Errors, bounds and the simulator name these; check authors do not.
 #[doc(hidden)]
 pub use {
     controller::ControllerNameError,

@@ -11,10 +11,12 @@ use serde::de::DeserializeOwned;
 
 use super::Policy;
 
-/// The parameters of a check. `#[derive(Parameters)]` implements it, in addition to kube's `CustomResource`.
+/// The parameters of a check. `#[derive(Parameters)]` implements it, in addition to kube's
+/// `CustomResource`.
 ///
-/// The runtime watches the objects, decodes and validates each, and says what is wrong in the AdmissionCheck's condition `Active`. While an object is
-/// missing or wrong, Workloads in flight are judged by the last good one.
+/// The runtime watches the objects, and decodes and validates each. It reports errors in the
+/// AdmissionCheck's condition `Active`. While an object is missing or invalid, Workloads are
+/// evaluated with the last valid one.
 ///
 /// ```
 /// # #[cfg(feature = "macros")] {
@@ -48,35 +50,37 @@ use super::Policy;
 /// # }
 /// ```
 pub trait Parameters: Sized + Send + Sync + 'static {
-    /// Which objects they are; `None` for a check that takes no parameters.
+    /// Returns the kind of the objects; `None` for a check that takes no parameters.
     fn kind() -> Option<ParametersKind>;
 
-    /// The parameters in `object`.
+    /// Decodes the parameters in `object`.
     ///
     /// # Errors
-    /// Says what is wrong in a form that can stand in a condition.
+    /// The text for a condition: what is wrong.
     fn decode(object: serde_json::Value) -> Result<Self, String>;
 
     /// Validates what a schema can't express. Default: everything is valid.
     ///
     /// # Errors
-    /// Says what is wrong and what to do.
+    /// The text for a condition: what is wrong and what to do.
     fn validate(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// The operator's choices, if the parameters offer them.
+    /// Returns the administrator's choices, if the parameters offer them.
     fn policy(&self) -> Option<&Policy> {
         None
     }
 
-    /// The definition to install. Default: none, for a resource that another project defines.
+    /// Returns the definition to install. Default: none, for a resource that another project
+    /// defines.
     fn custom_resource_definition() -> Option<CustomResourceDefinition> {
         None
     }
 
-    /// The definition of a resource that another project defines and installs. `validate` compares files with it; nothing prints or applies it. Default: none, and
-    /// `validate` says that it did not look for unknown fields.
+    /// Returns the definition of a resource that another project defines and installs. `validate`
+    /// compares files with it; no command prints or applies it. Default: none, and `validate`
+    /// reports that unknown fields were not checked.
     fn defined_elsewhere() -> Option<CustomResourceDefinition> {
         None
     }
@@ -84,7 +88,7 @@ pub trait Parameters: Sized + Send + Sync + 'static {
 
 /// Returns the name of a kind with its article, for messages: `a Window`, `an AdmissionCheck`.
 pub(crate) fn with_article(kind: &str) -> String {
-    // A name with `U` is more often said as in `User` than as in `Update`.
+    // More names with `U` are pronounced as `User` than as `Update`.
     let article = if kind.starts_with(['A', 'E', 'I', 'O']) {
         "an"
     } else {
@@ -93,17 +97,17 @@ pub(crate) fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// What a validation may return: a `Result` with any error that can be printed.
+/// The result of a validation: a `Result` with any error that can be printed.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a validation returns a `Result` whose error says what is wrong, not `{Self}`",
     label = "not a `Result<(), E>` whose `E` can be printed"
 )]
 pub trait Validation {
-    /// What is wrong, if anything is.
+    /// Returns the result, with the error as text.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The error of the validation.
     fn into_result(self) -> Result<(), String>;
 }
 
@@ -113,7 +117,7 @@ impl<E: fmt::Display> Validation for Result<(), E> {
     }
 }
 
-/// Which objects are a check's parameters.
+/// The kind of a check's parameters.
 ///
 /// ```
 /// use kueue_check::{Parameters, ParametersKind};
@@ -144,12 +148,13 @@ pub struct ParametersKind {
     pub kind: String,
     /// The resource's plural name.
     pub plural: String,
-    /// The versions that [`Parameters::decode`] understands, best first; the first that the cluster serves is used.
+    /// The versions that [`Parameters::decode`] supports, best first; the first that the cluster
+    /// serves is used.
     pub versions: Vec<String>,
 }
 
 impl ParametersKind {
-    /// The objects of the type `K`, in its one version.
+    /// Returns the kind of the type `K`, in its one version.
     pub fn of<K: Resource<DynamicType = ()>>() -> Self {
         Self {
             group: K::group(&()).into_owned(),
@@ -162,20 +167,21 @@ impl ParametersKind {
     /// Decodes `object`, for an implementation of [`Parameters::decode`].
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// What is wrong with it.
     pub fn decode<K: DeserializeOwned>(object: serde_json::Value) -> Result<K, String> {
         serde_json::from_value(object).map_err(|error| error.to_string())
     }
 }
 
-/// `Window.example.com`.
+/// Prints `Window.example.com`.
 impl fmt::Display for ParametersKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.kind, self.group)
     }
 }
 
-/// For a check that takes no parameters. An AdmissionCheck that gives it some is not activated.
+/// The parameters of a check that takes none. An AdmissionCheck that has parameters is then not
+/// activated.
 ///
 /// ```
 /// use kueue_check::{NoParameters, Parameters, RequestBuilder, api::Workload};
@@ -198,7 +204,7 @@ impl Parameters for NoParameters {
     }
 }
 
-/// Parameters whose type only the check defines.
+/// Parameters of any type; only the check has the type.
 pub(crate) type AnyParameters = Arc<dyn Any + Send + Sync>;
 
 /// A [`Parameters`] type as a value.
@@ -211,7 +217,7 @@ pub(crate) struct ParametersType {
     pub(crate) definition_of_others: fn() -> Option<CustomResourceDefinition>,
 }
 
-/// Parameters that were decoded and found valid.
+/// Parameters that were decoded and validated.
 #[derive(Clone)]
 pub(crate) struct DecodedParameters {
     pub(crate) value: AnyParameters,

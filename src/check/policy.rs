@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::HumanDuration;
 
-// Schemas quote the docs of these types for operators, so their examples, which are for authors, are shown by rustdoc only.
+// Schemas quote the docs of these types for administrators. rustdoc alone shows their examples,
+// which are for check authors.
 
-/// The fields that every check's parameters should offer. Flatten them in:
+/// The policy fields that every check's parameters should offer. Flatten them in:
 ///
 /// ```
 /// # use kueue_check::Policy;
@@ -21,8 +22,9 @@ use super::HumanDuration;
 /// }
 /// ```
 ///
-/// and `#[derive(Parameters)]` finds the field named `policy`. A field that is absent leaves the choice to
-/// [`Check::policy`](super::Check::policy), and to the defaults named here where that has none either.
+/// and `#[derive(Parameters)]` finds the field named `policy`. An absent field leaves the choice to
+/// [`Check::policy`](super::Check::policy). If that does not set it either, the default named here
+/// holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
@@ -49,7 +51,7 @@ pub enum OnError {
     Hold,
     /// Let the job start without a verdict.
     Admit,
-    /// Give the quota back and queue the Workload again.
+    /// Release the quota and requeue the Workload.
     Retry,
 }
 
@@ -69,20 +71,22 @@ pub struct PendingTimeout {
 pub enum OnTimeout {
     /// The job may start.
     Admit,
-    /// The quota is given back and the Workload is queued again, at once.
+    /// The quota is released and the Workload is requeued, at once.
     Retry,
-    /// The Workload is deactivated, and a person must bring it back.
+    /// The Workload is deactivated, and a person must restore it.
     Reject,
 }
 
-/// Fences around the power to stop a running job (KEP-993: a check keeps an eye on what it approved). A flapping data source must not evict a cluster.
+/// Limits on evictions of running jobs by a check (KEP-993: a check monitors the jobs that it
+/// approved). A flapping data source must not evict the jobs of a whole cluster.
 ///
-/// A check has that power over a job when its Ready verdict carried a recheck, or when `onFailure: Evict` is set here.
+/// A check can evict a job when its Ready verdict carried a recheck, or when `onFailure: Evict` is
+/// set here.
 ///
-/// Over a job that runs and asks for more pods (an elastic job, of which Kueue makes another
-/// Workload that waits for the check) a check has it only when the operator wrote
-/// `onFailure: Evict`. Without that, Retry and Rejected about the growth are written as Pending, because Kueue
-/// would stop the whole job: also those of `onError` and `pendingTimeout`.
+/// A job that runs and requests more pods (an elastic job, for which Kueue makes another Workload
+/// that waits for the check) is evicted only if the administrator wrote `onFailure: Evict`.
+/// Otherwise Retry and Rejected about the growth are written as Pending, because Kueue would stop
+/// the whole job: also those of `onError` and `pendingTimeout`.
 #[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/after_admission.md"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -104,8 +108,8 @@ pub struct AfterAdmission {
 #[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/on_failure.md"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnFailure {
-    /// It is stopped: the verdict is written. Written by the operator, this is also for the growth
-    /// of an elastic job.
+    /// It is evicted: the verdict is written. Set by the administrator, this also holds for the
+    /// growth of an elastic job.
     Evict,
     /// It runs on: the failure is an event and a metric.
     Ignore,
@@ -118,7 +122,7 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) on_error_after: Duration,
     pub(crate) pending_timeout: Option<(Duration, OnTimeout)>,
     pub(crate) on_failure: Option<OnFailure>,
-    /// Whether it is the operator who wrote `onFailure: Evict`, not the check's author.
+    /// Whether the administrator wrote `onFailure: Evict`, and not the check author.
     pub(crate) operator_evicts: bool,
     pub(crate) consecutive: u32,
     pub(crate) max_evictions_per_hour: u32,
@@ -129,7 +133,7 @@ const CONSECUTIVE: u32 = 3;
 const MAX_EVICTIONS_PER_HOUR: u32 = 10;
 
 impl Policy {
-    /// The operator's choices, then the author's, then the defaults.
+    /// Returns the administrator's choices, then the check author's, then the defaults.
     pub(crate) fn resolve(operator: Option<&Self>, author: &Self) -> ResolvedPolicy {
         let none = Self::default();
         let operator = operator.unwrap_or(&none);

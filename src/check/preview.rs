@@ -2,7 +2,7 @@
 
 use super::{Message, Verdict};
 
-/// What a check says to a person who asks with the command `explain`: see
+/// A preview of a check for the command `explain`: see
 /// [`AdmissionCheckController::preview`](super::AdmissionCheckController::preview).
 ///
 /// ```
@@ -27,23 +27,23 @@ pub(crate) enum PreviewOutcome {
 }
 
 impl Preview {
-    /// It would return this.
+    /// Makes a preview: the check would return `verdict`.
     pub fn of(verdict: Verdict) -> Self {
         Self(PreviewOutcome::Verdict(verdict))
     }
 
-    /// It cannot be asked without effects, or not by this process; `why`, and what to read
-    /// instead.
+    /// Makes a preview without a verdict: the check cannot be evaluated without effects, or not by
+    /// this process. `why` has the reason, and what to read instead.
     pub fn skipped(why: impl Into<Message>) -> Self {
         Self(PreviewOutcome::Skipped(why.into()))
     }
 
-    /// It was not declared to be free of effects.
+    /// Makes the preview of a check that was not declared free of effects.
     pub(crate) fn has_side_effects() -> Self {
         Self::skipped("this check is not declared free of effects (`previewable`)")
     }
 
-    /// What it would return; `None` if it was not evaluated.
+    /// Returns what the check would return; `None` if it was not evaluated.
     pub fn verdict(&self) -> Option<&Verdict> {
         match &self.0 {
             PreviewOutcome::Verdict(verdict) => Some(verdict),

@@ -13,8 +13,7 @@ use super::parameters::AnyParameters;
 use super::{CheckError, CheckEvent, Family, Reservation};
 use crate::api::{AdmissionCheckState, Quantity, ResourceFlavor, Workload};
 
-/// The question: may this Workload start? With everything that is known, and no way to change
-/// anything.
+/// The request of one evaluation: the Workload, its reservation and the other inputs. Read-only.
 ///
 /// Cheap to clone. Dereferences to [`Request`], which is the same without the parameters' type.
 ///
@@ -42,7 +41,7 @@ pub struct CheckRequest<P> {
     parameters: Arc<P>,
 }
 
-/// A [`CheckRequest`] whatever its parameters are.
+/// A [`CheckRequest`] without the type of its parameters.
 ///
 /// ```
 /// use kueue_check::{Request, Verdict, admission_check};
@@ -79,7 +78,7 @@ struct Data {
     events: Mutex<Vec<CheckEvent>>,
 }
 
-/// Fetches whole Workloads; the only access to the cluster that a request gives.
+/// Reads whole Workloads: the only access to the cluster that a request gives.
 pub(crate) trait ReadWorkload: Send + Sync {
     fn read<'a>(
         &'a self,
@@ -87,7 +86,7 @@ pub(crate) trait ReadWorkload: Send + Sync {
     ) -> BoxFuture<'a, Result<serde_json::Value, CheckError>>;
 }
 
-/// For a request that was put together in a test.
+/// The reader of a request that was built in a test.
 struct NoReader;
 
 impl ReadWorkload for NoReader {
@@ -104,17 +103,17 @@ impl ReadWorkload for NoReader {
 }
 
 impl Request {
-    /// The Workload.
+    /// Returns the Workload.
     pub fn workload(&self) -> &Workload {
         &self.0.workload
     }
 
-    /// The quota reservation that the answer is for.
+    /// Returns the quota reservation that is evaluated.
     pub fn reservation(&self) -> &Reservation {
         &self.0.reservation
     }
 
-    /// Returns the Workloads of the same job: what this one is to them, and what runs already.
+    /// Returns the Workloads of the same job: this one's role among them, and what runs already.
     ///
     /// ```
     /// use kueue_check::{Request, Verdict};
@@ -132,18 +131,20 @@ impl Request {
         &self.0.family
     }
 
-    /// The AdmissionCheck that asks. One controller may answer several, with different parameters.
+    /// Returns the AdmissionCheck's name. One controller may serve several, with different
+    /// parameters.
     pub fn admission_check(&self) -> &str {
         self.0.reservation.admission_check()
     }
 
-    /// The time of the question. Use it instead of the machine's clock, and tests can set it.
+    /// Returns the time of the evaluation. Use it instead of the machine's clock, so that tests can
+    /// set it.
     pub fn now(&self) -> Timestamp {
         self.0.now
     }
 
-    /// Which attempt of this check for this Workload it is: 1, and one more for each time that the
-    /// check said Retry and Kueue queued the Workload again.
+    /// Returns the number of the attempt: 1, and one more for each requeue after a Retry of this
+    /// check.
     ///
     /// Kueue counts (≥ 0.15; 1 before), and starts again from 1 when the Workload is evicted for
     /// another reason.
@@ -155,22 +156,22 @@ impl Request {
             .saturating_add(1)
     }
 
-    /// How many times the check has been asked about this reservation, this time included. Starts
-    /// again from 1 in a new process.
+    /// Returns the number of evaluations of this reservation, this one included. Starts again from
+    /// 1 in a new process.
     pub fn evaluation_count(&self) -> u32 {
         self.0.evaluation
     }
 
-    /// How long the Workload has held quota.
+    /// Returns how long the Workload has held quota.
     pub fn waited(&self) -> Duration {
         self.reservation().held_for(self.now())
     }
 
-    /// What the job itself uses of `resource` right now: its accounted usage once it may run, else
-    /// zero.
+    /// Returns what the job itself uses of `resource` now: its accounted usage once it may run,
+    /// else zero.
     ///
-    /// A check that reads running jobs sees the job that it judges in its own figures. Leave
-    /// this out before comparing, or the job is judged by its own weight.
+    /// Figures of running jobs include the job that is evaluated. Subtract this before comparing,
+    /// or the job is counted against itself.
     pub fn own_usage(&self, resource: &str) -> Quantity {
         if self.workload().is_admitted() {
             self.workload().usage(resource)
@@ -179,42 +180,43 @@ impl Request {
         }
     }
 
-    /// The ResourceFlavor `name`, if the cluster has it: what kind of nodes the assignment means.
+    /// Returns the ResourceFlavor `name`, if the cluster has it: the kind of nodes of an
+    /// assignment.
     pub fn flavor(&self, name: &str) -> Option<&ResourceFlavor> {
         self.0.flavors.get(name)
     }
 
-    /// All ResourceFlavors, by name.
+    /// Returns all ResourceFlavors, by name.
     pub fn flavors(&self) -> &BTreeMap<String, ResourceFlavor> {
         &self.0.flavors
     }
 
-    /// `metadata.generation` of the parameters; 0 without parameters.
+    /// Returns `metadata.generation` of the parameters; 0 without parameters.
     pub fn parameters_generation(&self) -> i64 {
         self.0.parameters_generation
     }
 
-    /// The whole Workload as the API server has it now, for a check that needs pod templates. One
+    /// Reads the whole Workload from the API server, for a check that needs pod templates. One
     /// request.
     ///
     /// # Errors
-    /// As any request: transient, or permanent when the Workload is gone.
+    /// As any request: transient, or permanent if the Workload was deleted.
     pub async fn full_workload(&self) -> Result<serde_json::Value, CheckError> {
         self.0.reader.read(self.workload()).await
     }
 
-    /// Tells people something about the Workload, as an event. It is sent when the check has
-    /// answered, whatever it answers.
+    /// Records an event about the Workload. It is published after the evaluation, whatever that
+    /// returns.
     pub fn record_event(&self, note: CheckEvent) {
         self.events().push(note);
     }
 
-    /// The events recorded so far, for tests.
+    /// Returns the events recorded so far, for tests.
     pub fn recorded_events(&self) -> Vec<CheckEvent> {
         self.events().clone()
     }
 
-    /// Takes the recorded events, to send them.
+    /// Takes the recorded events, to publish them.
     pub(crate) fn take_events(&self) -> Vec<CheckEvent> {
         std::mem::take(&mut *self.events())
     }
@@ -223,12 +225,12 @@ impl Request {
         self.0.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The parameters as `P`; `None` if they are of another type.
+    /// Returns the parameters as `P`; `None` if they are of another type.
     pub(crate) fn parameters_as<P: Send + Sync + 'static>(&self) -> Option<Arc<P>> {
         Arc::clone(&self.0.parameters).downcast().ok()
     }
 
-    /// The same question with parameters of the known type `P`.
+    /// Returns the same request with parameters of the type `P`.
     pub(crate) fn typed<P: Send + Sync + 'static>(self) -> Option<CheckRequest<P>> {
         let parameters = self.parameters_as()?;
         Some(CheckRequest {
@@ -239,12 +241,12 @@ impl Request {
 }
 
 impl<P> CheckRequest<P> {
-    /// The AdmissionCheck's parameters.
+    /// Returns the AdmissionCheck's parameters.
     pub fn parameters(&self) -> &Arc<P> {
         &self.parameters
     }
 
-    /// The question without the parameters' type.
+    /// Returns the request without the parameters' type.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -292,7 +294,7 @@ impl<P: fmt::Debug> fmt::Debug for CheckRequest<P> {
     }
 }
 
-/// Puts a question together: the runtime does it from the cluster, a test by hand.
+/// A builder of requests: the runtime fills it from the cluster, a test by hand.
 ///
 /// ```
 /// use kueue_check::{NoParameters, RequestBuilder, api::Workload};
@@ -321,8 +323,8 @@ pub struct RequestBuilder {
 }
 
 impl RequestBuilder {
-    /// A question of the AdmissionCheck `check` about `workload`. A Workload without quota counts
-    /// as having got it in 1970.
+    /// Starts a request of the AdmissionCheck `check` about `workload`. A Workload without quota
+    /// counts as reserved in 1970.
     pub fn new(workload: Workload, check: &str) -> Self {
         let reservation = Reservation::last_of(&workload, check);
         Self {
@@ -337,19 +339,19 @@ impl RequestBuilder {
         }
     }
 
-    /// The time of the question. Default: the moment of the reservation.
+    /// Sets the time of the evaluation. Default: the time of the reservation.
     pub fn now(mut self, now: Timestamp) -> Self {
         self.now = Some(now);
         self
     }
 
-    /// How many times the check has been asked about this reservation. Default: 1.
+    /// Sets the number of evaluations of this reservation, this one included. Default: 1.
     pub fn evaluation(mut self, evaluation: u32) -> Self {
         self.evaluation = evaluation;
         self
     }
 
-    /// The Workloads of the same job. Default: there are no others.
+    /// Sets the Workloads of the same job. Default: there are no others.
     pub fn family(mut self, family: Family) -> Self {
         self.family = Some(family);
         self
@@ -360,7 +362,7 @@ impl RequestBuilder {
         self
     }
 
-    /// The ResourceFlavors of the cluster. Default: none.
+    /// Sets the ResourceFlavors of the cluster. Default: none.
     pub fn flavors(mut self, flavors: Arc<BTreeMap<String, ResourceFlavor>>) -> Self {
         self.flavors = flavors;
         self
@@ -371,7 +373,7 @@ impl RequestBuilder {
         self
     }
 
-    /// The question, with `parameters`.
+    /// Builds the request, with `parameters`.
     pub fn build<P: Send + Sync + 'static>(self, parameters: P) -> CheckRequest<P> {
         let parameters = Arc::new(parameters);
         CheckRequest {

@@ -1,4 +1,4 @@
-//! A quota reservation, to which every decision is bound.
+//! Quota reservations, to which every verdict is bound.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,14 +12,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::api::{Uid, Workload};
 
-/// One quota reservation of one Workload, as one admission check sees it. Cheap to clone.
+/// A quota reservation of one Workload, for one admission check. Cheap to clone.
 ///
-/// What a check starts for a Workload belongs to a reservation: when quota is lost and regained,
-/// the new reservation is another one, and [`release`](super::AdmissionCheckController::release) is
-/// called for the old one. Its text form is made to be kept with what was started, such as in a
-/// label or an idempotency key, and can be read back. It ends with the [key of the
-/// family](Self::family_key) where that is not the Workload's UID. Two reservations that differ
-/// only in that are equal.
+/// Resources that a check allocates for a Workload belong to a reservation. When quota is lost and
+/// regained, the new reservation is another one, and
+/// [`release`](super::AdmissionCheckController::release) is called for the old one.
+///
+/// Its text form can be stored with the resources, such as in a label or an idempotency key, and
+/// can be parsed. It ends with the [key of the family](Self::family_key) if that is not the
+/// Workload's UID. Two reservations that differ only in that are equal.
 ///
 /// ```
 /// use kueue_check::Reservation;
@@ -40,7 +41,7 @@ struct Parts {
     family: Option<Uid>,
 }
 
-/// By what reservations differ. The family follows from the UID, and a text may lack it.
+/// The identity of a reservation. The family follows from the UID, and a text may lack it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Identity {
     namespace: Arc<str>,
@@ -50,7 +51,7 @@ struct Identity {
     since: Timestamp,
 }
 
-/// Text that is no reservation.
+/// A text that is not a reservation.
 ///
 /// ```
 /// let error = "team-a/train".parse::<kueue_check::Reservation>().unwrap_err();
@@ -63,14 +64,15 @@ struct Identity {
 pub struct ReservationError(String);
 
 impl Reservation {
-    /// The current reservation of `workload` for the AdmissionCheck `check`; `None` without quota.
+    /// Returns the current reservation of `workload` for the AdmissionCheck `check`; `None` without
+    /// quota.
     pub fn of(workload: &Workload, check: &str) -> Option<Self> {
         workload
             .holds_quota()
             .then(|| Self::last_of(workload, check))
     }
 
-    /// The same, also if it has ended: QuotaReserved has the time of its last change.
+    /// Returns the same, also if it has ended: `QuotaReserved` has the time of its last change.
     pub(crate) fn last_of(workload: &Workload, check: &str) -> Self {
         let since = workload
             .conditions()
@@ -82,8 +84,8 @@ impl Reservation {
             .in_family(workload.family_key())
     }
 
-    /// The reservation of the Workload `namespace/name` with `uid` that began at `since`, as the
-    /// AdmissionCheck `check` sees it.
+    /// Makes the reservation of the Workload `namespace/name` with `uid` that began at `since`, for
+    /// the AdmissionCheck `check`.
     pub fn new(namespace: &str, name: &str, uid: Uid, check: &str, since: Timestamp) -> Self {
         Self(Arc::new(Parts {
             identity: Identity {
@@ -97,8 +99,8 @@ impl Reservation {
         }))
     }
 
-    /// The same, of a Workload of the [`Family`](super::Family) with the key `key`, for who keeps the
-    /// key with what was started.
+    /// Returns the same reservation, of a Workload of the [`Family`](super::Family) with the key
+    /// `key`. For checks that store the key with the resources.
     #[must_use]
     pub fn in_family(mut self, key: &Uid) -> Self {
         let family = (key != self.uid()).then(|| key.clone());
@@ -108,39 +110,39 @@ impl Reservation {
         self
     }
 
-    /// The Workload's namespace.
+    /// Returns the Workload's namespace.
     pub fn namespace(&self) -> &str {
         &self.0.identity.namespace
     }
 
-    /// The Workload's name.
+    /// Returns the Workload's name.
     pub fn name(&self) -> &str {
         &self.0.identity.name
     }
 
-    /// The Workload's UID.
+    /// Returns the Workload's UID.
     pub fn uid(&self) -> &Uid {
         &self.0.identity.uid
     }
 
-    /// The AdmissionCheck's name.
+    /// Returns the AdmissionCheck's name.
     pub fn admission_check(&self) -> &str {
         &self.0.identity.check
     }
 
-    /// When quota was reserved, to the second (the transition time of QuotaReserved).
+    /// Returns when quota was reserved, to the second (the transition time of `QuotaReserved`).
     pub fn since(&self) -> Timestamp {
         self.0.identity.since
     }
 
     /// Returns the key of the Workload's [`Family`](super::Family): the same for all Workloads of
-    /// one job. What is held for the job is held by this key.
+    /// one job. Use it for resources that are held for the job.
     pub fn family_key(&self) -> &Uid {
         let Parts { identity, family } = &*self.0;
         family.as_ref().unwrap_or(&identity.uid)
     }
 
-    /// How long the reservation had been held at `now`.
+    /// Returns how long the reservation had been held at `now`.
     pub fn held_for(&self, now: Timestamp) -> Duration {
         Duration::try_from(now.duration_since(self.since())).unwrap_or_default()
     }
@@ -229,7 +231,7 @@ impl<'de> Deserialize<'de> for Reservation {
     }
 }
 
-/// Why a reservation is over.
+/// The reason of a release: why a reservation has ended.
 ///
 /// ```
 /// use kueue_check::ReleaseReason;
@@ -247,41 +249,41 @@ impl<'de> Deserialize<'de> for Reservation {
 pub enum ReleaseReason {
     /// Quota was lost without an eviction: the queue was stopped, for example.
     QuotaLost,
-    /// Kueue evicted the Workload: preempted, a check said Retry, pods were not ready in time. Its
-    /// pods have ended or are ending: Kueue keeps the quota until no pod is active. Those of a
-    /// batch/v1 Job are not active any more when they have been asked to end, which takes them up
-    /// to [`termination_grace`](crate::api::PodSet::termination_grace) (measured on 0.19.2 with
-    /// Kubernetes 1.36).
+    /// Kueue evicted the Workload: it was preempted, a check returned Retry, or pods were not ready
+    /// in time. Its pods have ended or are ending: Kueue keeps the quota until no pod is active.
+    /// Pods of a batch/v1 Job are not active any more once they are asked to terminate, and then
+    /// take up to [`termination_grace`](crate::api::PodSet::termination_grace) to end (measured on
+    /// 0.19.2 with Kubernetes 1.36).
     Evicted,
     /// The job has finished.
     Finished,
-    /// Another slice of the elastic job has replaced the Workload and is admitted: the pods run by
-    /// that one from here on, so what is held for them passes to it.
+    /// Another slice of the elastic job has replaced the Workload and is admitted. The pods now
+    /// belong to that slice, so resources held for them pass to it.
     Replaced {
         /// The reservation of the slice that has replaced it.
         by: Reservation,
     },
-    /// The job runs by another one of its variants.
+    /// Another variant of the job was admitted and runs it.
     SiblingWon {
         /// The reservation of that variant.
         by: Reservation,
     },
-    /// The Workload was deactivated, by a person or a Rejected check.
+    /// The Workload was deactivated, by a user or a Rejected verdict.
     Deactivated,
-    /// The Workload is gone.
+    /// The Workload was deleted.
     Deleted,
     /// The check no longer applies: the AdmissionCheck was deleted or given to another check
     /// (another controller, or another [kind of
     /// parameters](super::AdmissionCheckController::controller_name)), or Kueue assigned flavors
     /// for which it is not required.
     CheckRemoved,
-    /// The AdmissionCheck's parameters are missing or wrong, and the check does not go on with the
-    /// last good ones ([`on_parameters_unavailable`](super::Check::on_parameters_unavailable)).
+    /// The AdmissionCheck's parameters are missing or invalid, and the check does not use the last
+    /// valid ones ([`on_parameters_unavailable`](super::Check::on_parameters_unavailable)).
     CheckInactive,
 }
 
 impl ReleaseReason {
-    /// The word for messages and metrics.
+    /// Returns the name of the reason, for messages and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::QuotaLost => "QuotaLost",
@@ -297,7 +299,7 @@ impl ReleaseReason {
     }
 }
 
-/// What [`release`](super::AdmissionCheckController::release) has achieved.
+/// The outcome of a [`release`](super::AdmissionCheckController::release).
 ///
 /// ```
 /// use std::time::Duration;
@@ -318,29 +320,29 @@ impl ReleaseReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReleaseOutcome {
-    /// Everything that was started for the reservation has been stopped.
+    /// All resources of the reservation are released.
     Done,
-    /// Stopping takes time: call again after the delay, of one second to an hour.
+    /// The release takes time: call it again after the delay, of 1 s to 1 h.
     RetryAfter(Duration),
-    /// What the default of [`release`](super::AdmissionCheckController::release) returns: this
-    /// check never holds anything, so the runtime need not ask it again, nor find out why a
-    /// reservation is over. Only the SDK makes it.
+    /// Returned by the default of [`release`](super::AdmissionCheckController::release): this check
+    /// never holds anything. The runtime need not call it again, nor find out why a reservation
+    /// ended. Only the SDK constructs it.
     #[doc(hidden)]
     NeverAllocates(Unimplemented),
 }
 
-/// Made by the SDK alone.
+/// A marker that only the SDK can construct.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unimplemented(());
 
 impl ReleaseOutcome {
-    /// Of a check that holds nothing.
+    /// Returns the outcome of a check that holds nothing.
     pub(crate) fn nothing() -> Self {
         Self::NeverAllocates(Unimplemented(()))
     }
 
-    /// Both of two releases: done when both are.
+    /// Combines two releases: done when both are.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::RetryAfter(a), Self::RetryAfter(b)) => Self::RetryAfter(a.max(b)),

@@ -1,11 +1,11 @@
-//! Which scheduling directives of a Pod may change while it is gated (KEP-3838).
+//! Scheduling directives of a Pod that may change while it is gated (KEP-3838).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, NodeSelectorTerm, PodSpec, Toleration};
 
-/// A change that the API server refuses, with the words it uses.
+/// A change that the API server refuses, with its message.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::PodSpec;
@@ -18,9 +18,9 @@ use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, NodeSelectorTerm, PodSp
 pub struct ForbiddenChange {
     /// The field's path, such as `spec.nodeSelector`.
     pub field: String,
-    /// Whether the API server calls it `Invalid` (else `Forbidden`).
+    /// Whether the API server reports it as `Invalid` (else `Forbidden`).
     pub invalid: bool,
-    /// What it says.
+    /// The API server's message.
     pub message: &'static str,
 }
 
@@ -71,8 +71,8 @@ const OTHER_FIELDS: &str = "pod updates may not change fields other than";
 const TERMS: &str =
     "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
 
-/// Whether a Pod's scheduling directives may change from `old` to `new` in one update: what is
-/// refused, empty when it may.
+/// Compares the scheduling directives of a Pod before and after one update. Returns the forbidden
+/// changes: none if the update is allowed.
 ///
 /// While the old Pod has a scheduling gate:
 /// - node selectors may be added, never changed or removed;
@@ -83,7 +83,7 @@ const TERMS: &str =
 ///
 /// Without a gate node selector and affinity stay as they are. Tolerations may be added in any
 /// state, and pod affinity never changes. Other fields of the spec are not compared. The rules and
-/// words are those of kube-apiserver 1.36.3, with which the tests compare this function.
+/// messages are those of kube-apiserver 1.36.3, with which the tests compare this function.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{PodSchedulingGate, PodSpec};
@@ -187,7 +187,8 @@ fn required_terms(affinity: Option<&NodeAffinity>) -> Option<&[NodeSelectorTerm]
     )
 }
 
-/// A term without any expression matches no node, so adding to it would widen the choice.
+/// Returns true if `new` only adds expressions. A term without any expression matches no node, so
+/// adding to it would widen the choice.
 fn only_adds(old: &NodeSelectorTerm, new: &NodeSelectorTerm) -> bool {
     let lists = |term: &NodeSelectorTerm| {
         (
@@ -206,8 +207,8 @@ fn node_affinity_of(spec: &PodSpec) -> Option<&NodeAffinity> {
     spec.affinity.as_ref()?.node_affinity.as_ref()
 }
 
-/// `new`'s affinity with `old`'s node affinity, which has been compared already: what is left must
-/// be the same.
+/// Returns `new`'s affinity with `old`'s node affinity, which has been compared already: the rest
+/// must be the same.
 fn with_node_affinity_of(old: &PodSpec, new: &PodSpec) -> Option<Affinity> {
     let node_affinity = node_affinity_of(old).cloned();
     if node_affinity.as_ref() == node_affinity_of(new) {

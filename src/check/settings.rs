@@ -1,4 +1,4 @@
-//! The configuration of a check, apart from what it does.
+//! The configuration of a check, apart from its functions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) type OnParametersUnavailable = Arc<dyn Fn(&Inactive) -> Option<String
 
 /// The settings of a check: each is set by the method of [`Check`](super::Check) of its name.
 ///
-/// Whatever wraps a check keeps this struct whole. Only [`merge`](Self::merge) takes it apart, and
+/// Wrappers of a check keep this struct whole. Only [`merge`](Self::merge) takes it apart, and
 /// names every field.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
@@ -58,7 +58,7 @@ pub(crate) enum Rule {
 pub(crate) const EVALUATION_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Settings {
-    /// The settings of several checks as one, by the table at
+    /// Merges the settings of several checks, by the table at
     /// [`Check::all_of`](super::Check::all_of).
     pub(crate) fn merge(rule: Rule, members: &[Arc<Self>]) -> Self {
         let mut whole = Self {
@@ -114,7 +114,7 @@ impl Settings {
     }
 }
 
-/// Each choice of `first`, else that of `then`.
+/// Returns each choice of `first`, else that of `then`.
 fn first_choices(first: Policy, then: Policy) -> Policy {
     let Policy {
         on_error,
@@ -138,14 +138,15 @@ fn first_choices(first: Policy, then: Policy) -> Policy {
     }
 }
 
-/// The longest, where a member without a timeout of its own counts with the default.
+/// Returns the longest timeout. A member without a timeout of its own counts with the default.
 fn longest(timeouts: &[Option<Duration>]) -> Option<Duration> {
     let longest = timeouts.iter().copied().flatten().max()?;
     let all = timeouts.iter().all(Option::is_some);
     (all || longest > EVALUATION_TIMEOUT).then_some(longest)
 }
 
-/// All of them go on without parameters only if each does; of any, one is enough.
+/// Merges messages: all members continue without parameters only if each does; of any, one is
+/// enough.
 fn together(rule: Rule, members: Vec<Option<OnParametersUnavailable>>) -> OnParametersUnavailable {
     Arc::new(move |problem| {
         let mut messages = members

@@ -17,7 +17,7 @@ const NAME: ControllerName = ControllerName::from_static("example.com/c");
 type Wrap = fn(Check) -> Check;
 type Combine = fn(ControllerName, Vec<Check>) -> Check;
 
-/// What the closures of checks did.
+/// The actions of checks' closures.
 type Log = Arc<Mutex<Vec<String>>>;
 
 fn rule(resource: &str) -> PolicyRule {
@@ -43,7 +43,7 @@ fn admission_check() -> AdmissionCheck {
     AdmissionCheck::from_json(object).unwrap()
 }
 
-/// A check with every setting made; what names things is made of `tag`.
+/// Makes a check with every setting; its names contain `tag`.
 fn configured(tag: &'static str, log: &Log) -> Check {
     let (background, observe) = (Arc::clone(log), Arc::clone(log));
     bare()
@@ -73,7 +73,7 @@ fn configured(tag: &'static str, log: &Log) -> Check {
         .release_at_eviction()
 }
 
-/// Each setting, in words. Without `..`: a new setting needs a line here.
+/// Returns each setting, in words. Without `..`: a new setting needs a line here.
 async fn words(settings: &Settings, log: &Log) -> Vec<(&'static str, String)> {
     let Settings {
         policy,
@@ -172,7 +172,7 @@ async fn words(settings: &Settings, log: &Log) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A controller that wraps another, as an author would write it.
+/// A controller that wraps another, as a check author would write it.
 struct Wrapper(Check);
 
 impl AdmissionCheckController for Wrapper {

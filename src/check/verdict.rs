@@ -6,13 +6,13 @@ use jiff::Timestamp;
 
 use super::{Message, PodSetUpdates};
 
-/// What a check decides about one Workload.
+/// A verdict: the decision of a check about one Workload.
 ///
 /// | constructor | state written | what Kueue does | what it costs |
 /// | --- | --- | --- | --- |
 /// | [`ready`](Self::ready) | Ready | admits when all checks are Ready | |
 /// | [`pending`](Self::pending) | Pending | waits | **holds the quota**, for ever: bound it with the policy's `pendingTimeout` |
-/// | [`retry_now`](Self::retry_now) | Retry | takes the quota away and queues the Workload again at once | answered at once again, it is a loop |
+/// | [`retry_now`](Self::retry_now) | Retry | evicts and requeues at once | a loop if repeated |
 /// | [`retry_after`](Self::retry_after) | Retry | Kueue ≥ 0.15: evicts **after** the delay | holds the quota for the delay, and a running job runs on meanwhile |
 /// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must bring it back: only for "never" |
 /// | [`preemption_required`](Self::preemption_required) | PreemptionRequired, or Pending where the cluster has no such state | KEP-993; no released Kueue | as Pending |
@@ -50,7 +50,7 @@ pub struct Verdict {
     pub(crate) updates: PodSetUpdates,
 }
 
-/// The decision itself.
+/// The kind of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum VerdictKind {
     Ready,
@@ -63,7 +63,7 @@ pub(crate) enum VerdictKind {
 }
 
 impl VerdictKind {
-    /// The word for metrics and diagnostics.
+    /// Returns the name for metrics and diagnostics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
@@ -81,7 +81,7 @@ impl VerdictKind {
 const SHORTEST_RECHECK: Duration = Duration::from_secs(1);
 
 impl Verdict {
-    /// The job may start, as far as this check is concerned. Add what its pods need with
+    /// Returns a Ready verdict: for this check, the job may start. Add what its pods need with
     /// [`with_updates`](Self::with_updates).
     ///
     /// With [`recheck_in`](Self::recheck_in), the check is evaluated again, also while the job
@@ -90,15 +90,15 @@ impl Verdict {
         Self::new(VerdictKind::Ready, message)
     }
 
-    /// Not yet. The Workload waits and holds its quota; the check is evaluated again when something
-    /// that it can see changes, when one of its [`watches`](super::Check::watches) wakes it, and
-    /// after [`recheck_in`](Self::recheck_in).
+    /// Returns a Pending verdict: the Workload waits and holds its quota. The check is evaluated
+    /// again when its inputs change, when one of its [`watches`](super::Check::watches) triggers
+    /// it, and after [`recheck_in`](Self::recheck_in).
     pub fn pending(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Pending, message)
     }
 
-    /// Not now, and let others have the quota: Kueue evicts the Workload and queues it again at
-    /// once, behind its peers.
+    /// Returns a Retry verdict without a delay: others get the quota. Kueue evicts the Workload and
+    /// requeues it at once, behind its peers.
     pub fn retry_now(message: impl Into<Message>) -> Self {
         Self::new(
             VerdictKind::Retry {
@@ -108,48 +108,50 @@ impl Verdict {
         )
     }
 
-    /// Not for `delay` (whole seconds, rounded up). Kueue 0.15 and later hold the quota for the
-    /// delay and then evict, so this suits a short delay; on Kueue 0.14, which has no delay, the
-    /// SDK waits and then asks for the eviction.
+    /// Returns a Retry verdict with `delay` (whole seconds, rounded up). Kueue 0.15 and later hold
+    /// the quota for the delay and then evict, so this suits a short delay. Kueue 0.14 has no
+    /// delay: the SDK waits, and then requests the eviction.
     pub fn retry_after(delay: Duration, message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Retry { delay }, message)
     }
 
-    /// Never. Kueue deactivates the Workload, and a person must bring it back: up to Kueue 0.19 by
-    /// deleting the Workload, which is then made anew from its job, because one that is only
-    /// activated again (`spec.active: true`) is not queued (measured on 0.19.2).
+    /// Returns a Rejected verdict: Kueue deactivates the Workload, and a person must restore it. Up
+    /// to Kueue 0.19 that takes a deletion of the Workload, which is then created anew from its
+    /// job. A Workload that is only activated again (`spec.active: true`) is not queued (measured
+    /// on 0.19.2).
     ///
-    /// About the growth of an elastic job, this and both kinds of Retry are written as Pending: see
+    /// For the growth of an elastic job, this and both kinds of Retry are written as Pending: see
     /// [`AfterAdmission`](super::AfterAdmission).
     pub fn rejected(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Rejected, message)
     }
 
-    /// It would pass if other Workloads were preempted (KEP-993).
+    /// Returns a verdict for a Workload that would pass if others were preempted (KEP-993).
     pub fn preemption_required(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::PreemptionRequired, message)
     }
 
-    /// The check has nothing to say about this Workload, which only shares the queue.
+    /// Returns a Ready verdict for a Workload that the check does not cover and that only shares
+    /// the queue.
     pub fn not_applicable(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::NotApplicable, message)
     }
 
-    /// Nothing new: state, message and updates stay as they stand there.
+    /// Returns a verdict that changes nothing: state, message and updates stay as they are.
     ///
-    /// For a check that has decided and no longer has, or does not need, its verdict: whose
-    /// answer was given by an earlier process, or whose source has gone silent. A Workload that
-    /// has no decision stays Pending.
+    /// For a check that has decided and no longer has, or does not need, its verdict: an earlier
+    /// process returned it, or its source does not respond. A Workload without a decision stays
+    /// Pending.
     pub fn unchanged() -> Self {
         Self::new(VerdictKind::Unchanged, "")
     }
 
-    /// Rechecks after `delay`, at the latest. Retry and Rejected end the reservation, so there is
-    /// nothing to recheck, and it is ignored, unless they are about the growth of an elastic
-    /// job: see [`AfterAdmission`](super::AfterAdmission).
+    /// Sets a recheck after `delay`, at the latest. Retry and Rejected end the reservation, so for
+    /// them the delay is ignored, unless they are about the growth of an elastic job: see
+    /// [`AfterAdmission`](super::AfterAdmission).
     ///
-    /// A delay below one second is one second: the difference between two times can be zero, and
-    /// must not make a busy loop.
+    /// A delay below 1 s is 1 s: the difference between two times can be zero, and must not cause a
+    /// busy loop.
     ///
     /// ```
     /// # use kueue_check::Verdict;
@@ -162,32 +164,32 @@ impl Verdict {
         self
     }
 
-    /// Says when the answer is expected: ` (expected by …)` is added to the message.
+    /// Adds the time at which a decision is expected: ` (expected by …)` at the end of the message.
     pub fn expected_by(mut self, at: Timestamp) -> Self {
         let at = at.round(jiff::Unit::Second).unwrap_or(at);
         self.message = Message::new(format!("{} (expected by {at})", self.message));
         self
     }
 
-    /// What to add to the job's pods. Only a Ready verdict changes pods; with any other the updates
+    /// Sets the updates of the job's pods. Only a Ready verdict changes pods; updates of any other
     /// are not sent.
     pub fn with_updates(mut self, updates: PodSetUpdates) -> Self {
         self.updates = updates;
         self
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         self.message.as_str()
     }
 
-    /// Whether the job may start: [`ready`](Self::ready) or
+    /// Returns true if the job may start: [`ready`](Self::ready) or
     /// [`not_applicable`](Self::not_applicable).
     pub fn is_ready(&self) -> bool {
         matches!(self.answer, VerdictKind::Ready | VerdictKind::NotApplicable)
     }
 
-    /// Whether the check is undecided: [`pending`](Self::pending) or
+    /// Returns true if the check is undecided: [`pending`](Self::pending) or
     /// [`preemption_required`](Self::preemption_required).
     pub fn is_pending(&self) -> bool {
         matches!(
@@ -196,28 +198,28 @@ impl Verdict {
         )
     }
 
-    /// Whether it takes the quota away for now: [`retry_now`](Self::retry_now) or
+    /// Returns true if it releases the quota for now: [`retry_now`](Self::retry_now) or
     /// [`retry_after`](Self::retry_after).
     pub fn is_retry(&self) -> bool {
         matches!(self.answer, VerdictKind::Retry { .. })
     }
 
-    /// Whether it is [`rejected`](Self::rejected).
+    /// Returns true if it is [`rejected`](Self::rejected).
     pub fn is_rejected(&self) -> bool {
         self.answer == VerdictKind::Rejected
     }
 
-    /// Whether it is [`unchanged`](Self::unchanged).
+    /// Returns true if it is [`unchanged`](Self::unchanged).
     pub fn is_unchanged(&self) -> bool {
         self.answer == VerdictKind::Unchanged
     }
 
-    /// Returns when to recheck.
+    /// Returns the delay of the recheck.
     pub fn recheck(&self) -> Option<Duration> {
         self.recheck_in
     }
 
-    /// What to add to the job's pods.
+    /// Returns the updates of the job's pods.
     pub fn updates(&self) -> &PodSetUpdates {
         &self.updates
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::Uid;
 
-/// Which Workloads to evaluate again.
+/// A trigger: which Workloads to evaluate again.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -39,12 +39,13 @@ pub enum Trigger {
     Uid(Uid),
     /// All of one job, by the key of their [`Family`](super::Family).
     Family(Uid),
-    /// All that wait for this AdmissionCheck, or are watched by it while they run. The
-    /// [message](super::Check::active_message) of its condition `Active` is asked for, too.
+    /// All that wait for this AdmissionCheck, or are admitted and monitored by it. The
+    /// [message](super::Check::active_message) of its condition `Active` is made again, too.
     AdmissionCheck(String),
     /// All, and the messages of the conditions `Active` as above.
     AllWorkloads,
-    /// None, but [`outstanding`](super::AdmissionCheckController::unreleased_reservations) is
+    /// None, but
+    /// [`unreleased_reservations`](super::AdmissionCheckController::unreleased_reservations) is
     /// called again: resources may remain.
     UnreleasedReservations,
     /// None.
@@ -52,7 +53,8 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// The Workload that owns `object` (by an owner reference of kind Workload); else nothing.
+    /// Returns a trigger of the Workload that owns `object` (by an owner reference of kind
+    /// Workload); else [`Ignore`](Self::Ignore).
     pub fn owner_of<K: Resource>(object: &K) -> Self {
         let owners = object
             .meta()
@@ -74,24 +76,24 @@ pub(crate) struct WatchSource {
     pub(crate) start: Start,
 }
 
-/// Begins a watch.
+/// Starts a watch.
 type StartWatch = Arc<
     dyn Fn(Client) -> BoxStream<'static, watcher::Result<watcher::Event<Trigger>>> + Send + Sync,
 >;
 
 #[derive(Clone)]
 pub(crate) enum Start {
-    /// Objects in the cluster, as often as the watch has to be begun again.
+    /// Objects in the cluster. `begin` is called each time that the watch has to begin again.
     Objects {
         permission: Box<PolicyRule>,
         begin: StartWatch,
     },
-    /// A stream of the author's, opened for each session.
+    /// A stream of the check author's, opened for each session.
     Stream(Arc<dyn Fn() -> BoxStream<'static, Trigger> + Send + Sync>),
 }
 
 impl WatchSource {
-    /// Objects, each of which is mapped to a trigger when it changes.
+    /// Watches objects, each of which is mapped to a trigger when it changes.
     pub(crate) fn objects<K>(
         config: watcher::Config,
         trigger: impl Fn(&K) -> Trigger + Send + Sync + 'static,
@@ -111,7 +113,7 @@ impl WatchSource {
         )
     }
 
-    /// All events of a watch of objects.
+    /// Watches objects, with all events.
     pub(crate) fn events<K>(
         config: watcher::Config,
         handle: impl Fn(watcher::Event<K>) -> Trigger + Send + Sync + 'static,
@@ -123,7 +125,7 @@ impl WatchSource {
         Self::all_events(&ApiResource::erase::<K>(&()), open, config, handle)
     }
 
-    /// All events of a watch of a resource that is known only when the program runs.
+    /// Watches a resource that is chosen at run time, with all events.
     pub(crate) fn resource(
         resource: ApiResource,
         config: watcher::Config,
@@ -193,8 +195,8 @@ fn triggers<K>(
     }
 }
 
-/// Events whose objects are what `take` made of them, and whose kinds are the same, for the watch's
-/// health. What vanished is known when a list ends.
+/// Maps the objects of events with `take`, and keeps the kinds of events for the watch's health.
+/// Removed objects are determined when a list ends.
 fn taken<K>(
     event: watcher::Result<watcher::Event<K>>,
     take: &(dyn Fn(watcher::Event<K>) -> Trigger + Send + Sync),

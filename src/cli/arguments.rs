@@ -1,4 +1,4 @@
-//! The flags. Each can also be set in the environment.
+//! The command line arguments. A flag with `env` can also be set in the environment.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub(super) struct Cli {
     pub(super) command: Command,
 }
 
-/// What a check binary can do.
+/// The commands of a check binary.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum Command {
@@ -39,7 +39,7 @@ pub enum Command {
     Completions(CompletionsArguments),
 }
 
-/// Which cluster.
+/// The flags that choose the cluster.
 #[derive(Debug, Default, Args)]
 pub(super) struct ClusterArguments {
     /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount.
@@ -51,7 +51,7 @@ pub(super) struct ClusterArguments {
     pub(super) context: Option<String>,
 }
 
-/// What to explain.
+/// The arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
     /// The Workload, or its job as KIND/NAME: `job/train`, `pod/train-0`.
@@ -78,7 +78,7 @@ pub(super) enum OutputFormat {
     Json,
 }
 
-/// What to validate.
+/// The arguments of `validate`.
 #[derive(Debug, Args)]
 pub struct ValidateArguments {
     /// Files in YAML or JSON, with one or more documents each; `-` for the standard input.
@@ -86,7 +86,7 @@ pub struct ValidateArguments {
     pub(super) files: Vec<PathBuf>,
 }
 
-/// For which shell.
+/// The arguments of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArguments {
     /// The shell.
@@ -94,7 +94,7 @@ pub struct CompletionsArguments {
     pub(super) shell: clap_complete::Shell,
 }
 
-/// How to run.
+/// The flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
     #[command(flatten)]
@@ -194,7 +194,7 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// What to put into the manifests.
+/// The flags of `manifests`.
 #[derive(Debug, Args)]
 pub struct ManifestArguments {
     /// The container image of this program.
@@ -236,7 +236,7 @@ pub struct ManifestArguments {
     pub(super) mount_secret: Vec<(String, String)>,
 }
 
-/// A user name that needs no escapes in a policy.
+/// Parses a user name that needs no escapes in a policy.
 fn user(text: &str) -> std::result::Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || ":.-_@".contains(c);
     if text.is_empty() || !text.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! Which cluster, and a client for it.
+//! The cluster of the command line, and a client for it.
 
 use kube::Client;
 use kube::client::ClientBuilder;
@@ -8,7 +8,7 @@ use super::arguments::ClusterArguments;
 use super::{Error, Result};
 use crate::check::redact;
 
-/// The cluster that the command line names.
+/// Returns the configuration of the cluster that the command line names.
 pub(super) async fn config(arguments: &ClusterArguments) -> Result<Config> {
     let options = KubeConfigOptions {
         context: arguments.context.clone(),
@@ -28,12 +28,12 @@ pub(super) async fn config(arguments: &ClusterArguments) -> Result<Config> {
             .map_err(|error| none(&error))?,
         (None, None) => Config::infer().await.map_err(|error| none(&error))?,
     };
-    // Retries are the queue's, where they are seen, can be given up, and know of the lease.
+    // The work queue retries: it counts retries, can stop them, and depends on the Lease.
     config.default_retry = false;
     Ok(config)
 }
 
-/// A client for it.
+/// Makes a client for the cluster.
 pub(super) fn client(config: &Config) -> Result<Client> {
     let builder =
         ClientBuilder::try_from(config.clone()).map_err(|error| Error::Client(Box::new(error)))?;

@@ -1,4 +1,4 @@
-//! `helm-values`: what the Helm chart `charts/kueue-check` has to know of a program.
+//! `helm-values`: the values of the Helm chart `charts/kueue-check` for a program.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::manifests::{cluster_rules, definitions, namespace_rules, objects, val
 use super::{Error, Result};
 use crate::check::DynCheck;
 
-/// The value `check` of the chart, as YAML. Everything else is the operator's to choose.
+/// Returns the value `check` of the chart, as YAML. The administrator chooses all others.
 pub(super) fn values(program: &str, checks: &[DynCheck]) -> Result<String> {
     let cluster_rules: Result<Vec<Value>> = cluster_rules(checks).iter().map(value).collect();
     let rules: Result<Vec<Value>> = namespace_rules(checks).iter().map(value).collect();
@@ -28,7 +28,7 @@ pub(super) fn values(program: &str, checks: &[DynCheck]) -> Result<String> {
     Ok(text.trim_end().to_owned() + "\n")
 }
 
-/// Which AdmissionChecks a check answers, and what they refer to.
+/// Returns which AdmissionChecks a check serves, and their parameters' kind.
 fn controller(check: &DynCheck) -> Value {
     let name = check.controller_name().to_string();
     match check.parameters().kind {

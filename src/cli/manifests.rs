@@ -22,7 +22,7 @@ use crate::check::{DynCheck, ParametersKind};
 const ADMIN_PORT: u16 = 8443;
 const PROBE_PORT: u16 = 8081;
 
-/// All documents, each with the `---` that begins it.
+/// Returns all documents, each with the `---` that begins it.
 pub(super) fn manifests(
     program: &str,
     checks: &[DynCheck],
@@ -44,12 +44,12 @@ pub(super) fn manifests(
     Ok(text)
 }
 
-/// The documents of the definitions.
+/// Returns the documents of the definitions.
 pub(super) fn crds(checks: &[DynCheck]) -> Result<String> {
     definitions(checks).iter().map(yaml).collect()
 }
 
-/// The definitions of all parameters, each once.
+/// Returns the definitions of all parameters, each once.
 pub(super) fn definitions(checks: &[DynCheck]) -> Vec<CustomResourceDefinition> {
     let mut seen = BTreeSet::new();
     let all = checks.iter().flat_map(DynCheck::definitions);
@@ -57,7 +57,7 @@ pub(super) fn definitions(checks: &[DynCheck]) -> Vec<CustomResourceDefinition> 
         .collect()
 }
 
-/// The objects that checks rely on, each once, with these labels.
+/// Returns the objects that checks rely on, each once, with these labels.
 pub(super) fn objects(checks: &[DynCheck], labels: &BTreeMap<String, String>) -> Vec<Value> {
     let all = checks.iter().flat_map(DynCheck::objects).cloned();
     let mut all = distinct(all.collect());
@@ -70,7 +70,7 @@ pub(super) fn objects(checks: &[DynCheck], labels: &BTreeMap<String, String>) ->
 }
 
 fn yaml(document: &impl Serialize) -> Result<String> {
-    // Through JSON, so that what is absent is absent.
+    // Through JSON, which leaves out absent fields.
     let value = serde_json::to_value(document).map_err(|error| Error::Yaml(error.to_string()))?;
     let text = serde_saphyr::to_string(&value).map_err(|error| Error::Yaml(error.to_string()))?;
     Ok(format!("---\n{}\n", text.trim_end()))
@@ -81,7 +81,7 @@ struct Set<'a> {
     program: &'a str,
     checks: &'a [DynCheck],
     arguments: &'a ManifestArguments,
-    /// The program's own, for `run`.
+    /// The program's own arguments for `run`.
     run_arguments: &'a [String],
 }
 
@@ -126,7 +126,7 @@ impl Set<'_> {
             subjects: subjects.clone(),
             role_ref: reference("ClusterRole"),
         };
-        // The admin endpoint asks whose token it is given, and what that user may.
+        // The admin endpoint reviews the token of a request, and what its user may do.
         let reviews = ClusterRoleBinding {
             metadata: self.named("auth-delegator"),
             subjects: subjects.clone(),
@@ -179,7 +179,7 @@ impl Set<'_> {
         }
     }
 
-    /// Of a further object of the cluster.
+    /// Returns the metadata of a further object of the cluster.
     fn named(&self, suffix: &str) -> ObjectMeta {
         ObjectMeta {
             name: Some(format!("{}-{suffix}", self.name)),
@@ -196,7 +196,7 @@ impl Set<'_> {
         .into()
     }
 
-    /// A create cannot be limited to a name.
+    /// Returns the rules for the Lease. A create cannot be limited to a name.
     fn lease_rules(&self) -> Vec<PolicyRule> {
         let group = "coordination.k8s.io";
         let own = PolicyRule {
@@ -289,7 +289,7 @@ impl Set<'_> {
         })
     }
 
-    /// How a queue comes to use the check, as comments: names are the operator's.
+    /// Returns how a queue uses the check, as comments: the administrator chooses the names.
     fn next_steps(&self) -> String {
         let mut text = String::from(
             "# To use it, refer to it from a ClusterQueue (Kueue 0.15 and later: v1beta2; before: v1beta1):\n",
@@ -323,8 +323,8 @@ impl Set<'_> {
     }
 }
 
-/// Exactly what is used. Discovery and the schema are open to every authenticated user (ClusterRole
-/// `system:discovery`).
+/// Returns exactly the rules that are used. Discovery and the schema are open to every
+/// authenticated user (ClusterRole `system:discovery`).
 pub(super) fn cluster_rules(checks: &[DynCheck]) -> Vec<PolicyRule> {
     let mut rules = vec![
         rule(GROUP, "workloads", &["get", "list", "watch"]),
@@ -338,7 +338,7 @@ pub(super) fn cluster_rules(checks: &[DynCheck]) -> Vec<PolicyRule> {
     distinct(rules)
 }
 
-/// What checks use in the namespace of their program, besides the Lease.
+/// Returns the rules for the namespace of the program, besides the Lease.
 pub(super) fn namespace_rules(checks: &[DynCheck]) -> Vec<PolicyRule> {
     let all = checks.iter().flat_map(DynCheck::namespace_permissions);
     distinct(all.collect())

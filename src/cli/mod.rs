@@ -1,4 +1,4 @@
-//! The command line that each check binary gets.
+//! The command line of each check binary.
 //!
 //! ```no_run
 //! # use kueue_check::{Verdict, admission_check};
@@ -15,12 +15,12 @@
 //!
 //! | command | what it does |
 //! | --- | --- |
-//! | `run` | answers AdmissionChecks on a cluster |
+//! | `run` | runs the admission check controller on a cluster |
 //! | `explain` | explains why a Workload waits, and what the check would return for it now; writes nothing |
 //! | `validate` | checks files with parameters, without a cluster |
 //! | `manifests` | prints what to apply: definitions, ServiceAccount, least-privilege roles, Deployment, PodDisruptionBudget |
 //! | `crds` | prints the definitions of the parameters |
-//! | `helm-values` | prints the values that the Helm chart `charts/kueue-check` has to know of this program: its controller names, rights and definitions |
+//! | `helm-values` | prints values of `charts/kueue-check`: controllers, permissions, definitions |
 //! | `completions` | prints a script for a shell |
 //!
 //! # Exit codes
@@ -28,26 +28,27 @@
 //! | code | meaning |
 //! | --- | --- |
 //! | 0 | done |
-//! | 1 | failed: no cluster, no such Workload, no rights, parameters that are wrong. The error says what to do |
+//! | 1 | failed: no cluster, Workload or permission; invalid parameters. The error names the fix |
 //! | 2 | the command line is invalid |
 //!
 //! # `explain`
 //!
 //! It reads what the generated ClusterRole lets the program read, so it also works in the program's
-//! own pod. Nothing is written, by whomever: the client that it uses, and that it gives to checks
-//! made with [`App::check_on`], refuses every request that is not a read. A check is asked only
-//! through [`preview`](crate::AdmissionCheckController::preview), which by default says that it
-//! does not want to be.
+//! own pod. Nothing is written: the client that it uses, and that it passes to checks made with
+//! [`App::check_on`], refuses every request that is not a read. A check is evaluated only through
+//! [`preview`](crate::AdmissionCheckController::preview), which by default returns that it is
+//! skipped.
 //!
-//! What only the running program has in memory is left out: how often it has asked and failed, and when
-//! exactly its next look is due. `recheck` is what would follow from the answer that is shown.
+//! State in the memory of the running program is left out: the counts of evaluations and failures,
+//! and the exact time of the next evaluation. `recheck` is what would follow from the verdict that
+//! is shown.
 //!
 //! # `validate`
 //!
-//! Each document of a kind that the checks take is held against its definition, as kube-apiserver
-//! does it (unknown fields are errors, defaults are filled in), and then decoded and validated by
-//! the check itself. Rules in CEL (`x-kubernetes-validations`) run with the feature `cel`; without
-//! it, how many were passed over is said.
+//! Each document of a kind that the checks take is validated against its definition, as
+//! kube-apiserver does it (unknown fields are errors, defaults are filled in). The check then
+//! decodes and validates it. Rules in CEL (`x-kubernetes-validations`) run with the feature `cel`;
+//! without it, a note reports that they were not run.
 
 mod arguments;
 mod cluster;
@@ -75,7 +76,7 @@ use arguments::{Cli, ExplainArguments, OutputFormat};
 pub use explain::TargetError;
 pub use explain::{Explanation, Target};
 
-/// What a command can fail with. Printed as it is, it says what to do.
+/// The error of a command. Its text names what to do.
 ///
 /// ```
 /// # use kueue_check::{App, Verdict, admission_check};
@@ -97,44 +98,44 @@ pub use explain::{Explanation, Target};
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no cluster to speak to.
+    /// There is no cluster to connect to.
     #[error(
         "no cluster: {0}. Set KUBECONFIG or --kubeconfig, or run in a pod with a ServiceAccount"
     )]
     NoCluster(String),
-    /// The client can't be made.
+    /// The client cannot be made.
     #[error("the client for the API server cannot be made: {0}")]
     Client(#[source] Box<kube::Error>),
-    /// A port can't be had.
+    /// A port cannot be used.
     #[error(
         "the {name} endpoint cannot listen on {address}: {source}. Choose another with --{name}-address"
     )]
     Listen {
-        /// Which: `admin` or `probe`.
+        /// The endpoint: `admin` or `probe`.
         name: &'static str,
         /// The address.
         address: std::net::SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The admin endpoint has no certificate.
     #[error("the admin endpoint has no certificate: {0}")]
     Certificate(#[from] crate::admin::CertificateError),
-    /// The checks don't go together.
+    /// The checks cannot run in one program.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The runtime stopped by itself.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Kueue can't be spoken to.
+    /// Kueue cannot be used.
     #[error("{0}")]
     Kueue(String),
-    /// The Workload is not there.
+    /// The Workload does not exist.
     #[error("there is no Workload for `{target}` in namespace {namespace}: {hint}")]
     NoSuchWorkload {
-        /// What was looked for.
+        /// The Workload or job of the command line.
         target: String,
-        /// Where.
+        /// The namespace that was searched.
         namespace: String,
         /// What to do.
         hint: String,
@@ -142,12 +143,12 @@ pub enum Error {
     /// The job has more than one Workload.
     #[error("`{target}` has several Workloads: name one of {names}")]
     SeveralWorkloads {
-        /// What was looked for.
+        /// The job of the command line.
         target: String,
         /// Their names.
         names: String,
     },
-    /// Something may not be read.
+    /// Permission to read something is missing.
     #[error(
         "you may not {verb} {resource}{place}: ask for a role with the verb `{verb}` on it, or run this in the check's own pod"
     )]
@@ -156,27 +157,27 @@ pub enum Error {
         verb: &'static str,
         /// The resource, with its group.
         resource: String,
-        /// In which namespace.
+        /// The namespace.
         place: String,
     },
-    /// The API server does not know who asks.
+    /// The API server did not authenticate the client.
     #[error("the API server does not accept the kubeconfig's credentials (401): log in again")]
     Unauthorized,
-    /// Something can't be read.
+    /// Something cannot be read.
     #[error("{what} cannot be read: {why}")]
     Read {
         /// What.
         what: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// Parameters are wrong, as has been printed.
+    /// Parameters are invalid; the errors have been printed.
     #[error("{0}")]
     Invalid(String),
-    /// Something can't be printed.
+    /// The output cannot be written.
     #[error("the output cannot be written: {0}")]
     Output(#[source] io::Error),
-    /// Something can't be written as YAML.
+    /// Something cannot be written as YAML.
     #[error("the manifests cannot be written: {0}")]
     Yaml(String),
     /// A command of the program's own failed: see [`own`](Self::own).
@@ -185,22 +186,22 @@ pub enum Error {
 }
 
 impl Error {
-    /// The failure of a command of the program's own, for a `main` that also runs [`App`]'s. Its
-    /// text is printed as it is.
+    /// Makes the error of a command of the program's own, for a `main` that also runs [`App`]'s.
+    /// Its text is printed as it is.
     pub fn own(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Own(error.into())
     }
 }
 
-/// `main` returns it, and Rust prints its `Debug` form: that is for people too.
+/// `main` returns the error, and Rust prints its `Debug` form: that is for people too.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The result of a command. As a program's `main` returns it, so can a command of the program's
-/// own:
+/// The result of a command, and of a program's `main`. Commands of the program's own can return it
+/// too:
 ///
 /// ```
 /// use kueue_check::Error;
@@ -216,7 +217,7 @@ impl fmt::Debug for Error {
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The command line of a binary with one check.
+/// Runs the command line of a binary with one check.
 ///
 /// ```no_run
 /// use kueue_check::{Verdict, admission_check};
@@ -258,7 +259,7 @@ pub struct App {
     command_line: Option<clap::Command>,
 }
 
-/// Makes a check, for a cluster.
+/// A function that makes a check, for a cluster.
 struct MakeCheck(Box<dyn Fn(Client) -> DynCheck + Send + Sync>);
 
 impl fmt::Debug for MakeCheck {
@@ -267,8 +268,8 @@ impl fmt::Debug for MakeCheck {
     }
 }
 
-/// One of the commands, for a program with commands of its own: flatten it into them, and hand it
-/// to [`App::execute`].
+/// The commands, for a program with commands of its own: flatten them into those, and pass one to
+/// [`App::execute`].
 ///
 /// ```
 /// #[derive(clap::Parser)]
@@ -291,34 +292,34 @@ impl fmt::Debug for MakeCheck {
 pub use arguments::Command;
 
 impl App {
-    /// Without checks yet.
+    /// Makes an app without checks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the program is called: in its help, its Lease, its manifests and its events. Default:
-    /// the name of the executable.
+    /// Sets the name of the program, for its help, its Lease, its manifests and its events.
+    /// Default: the name of the executable.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The program's version: `env!("CARGO_PKG_VERSION")` in its own crate. Default: that of this
-    /// SDK.
+    /// Sets the program's version: `env!("CARGO_PKG_VERSION")` in its own crate. Default: that of
+    /// this SDK.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self
     }
 
-    /// Adds an argument that the Deployment of `manifests` gives to `run`, for a program with flags
-    /// of its own: what was said to `manifests` holds for what it prints.
+    /// Adds an argument that the Deployment of `manifests` passes to `run`, for a program with
+    /// flags of its own. An argument of `manifests` can thus apply to the program that it installs.
     pub fn run_argument(mut self, argument: impl Into<String>) -> Self {
         self.run_arguments.push(argument.into());
         self
     }
 
     /// Adds a check. Several may have one controller name if each takes parameters of another kind:
-    /// AdmissionChecks are distinguished by what they refer to.
+    /// the kind of an AdmissionCheck's parameters selects the check.
     pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
         let check = DynCheck::new(check);
         self.checks
@@ -326,8 +327,8 @@ impl App {
         self
     }
 
-    /// Adds a check that speaks to the cluster itself. `make` is given a client for the cluster of
-    /// the command line; for commands that need no cluster, one that reaches none.
+    /// Adds a check that accesses the cluster itself. `make` receives a client for the cluster of
+    /// the command line. For commands that need no cluster, it receives one that reaches none.
     pub fn check_on<C: AdmissionCheckController>(
         mut self,
         make: impl Fn(Client) -> C + Send + Sync + 'static,
@@ -338,14 +339,14 @@ impl App {
         self
     }
 
-    /// The whole command line of a program with commands of its own, for its completions:
+    /// Sets the whole command line of a program with commands of its own, for its completions:
     /// `Program::command()`. Default: that of [`main`](Self::main).
     pub fn command_line(mut self, command: clap::Command) -> Self {
         self.command_line = Some(command);
         self
     }
 
-    /// Does what the command line says.
+    /// Runs the command of the command line.
     ///
     /// # Errors
     /// As [`main`].
@@ -361,7 +362,7 @@ impl App {
         self.execute(cli.command).await
     }
 
-    /// Does what `command` says, for a program that reads its command line itself.
+    /// Runs `command`, for a program that parses its command line itself.
     ///
     /// # Errors
     /// As [`main`].
@@ -395,11 +396,11 @@ impl App {
         }
     }
 
-    /// Why the Workload that `target` means waits, and what the checks would return for it at
+    /// Returns why the Workload of `target` waits, and what the checks would return for it at
     /// `clock`'s time. Default of the namespace: the client's.
     ///
-    /// Nothing is written: `client` is used behind a guard that refuses whatever is no read, by the
-    /// checks made with [`check_on`](Self::check_on) too.
+    /// Nothing is written: `client` is used behind a guard that refuses every request that is not a
+    /// read, also for checks made with [`check_on`](Self::check_on).
     ///
     /// # Errors
     /// [`Error::NoSuchWorkload`], [`Error::SeveralWorkloads`], [`Error::Forbidden`],
@@ -464,7 +465,7 @@ impl App {
     }
 }
 
-/// A client for what needs no cluster.
+/// Returns a client for commands that need no cluster.
 fn nowhere() -> Client {
     let service = tower::service_fn(|_: http::Request<Body>| async {
         Err::<http::Response<Body>, _>(io::Error::other("this command speaks to no cluster"))
@@ -475,7 +476,7 @@ fn nowhere() -> Client {
 fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // `| head` has seen enough.
+        // `| head` has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(Error::Output),
     }
@@ -489,7 +490,8 @@ fn executable() -> String {
     stem.unwrap_or_else(|| "kueue-check".to_owned())
 }
 
-/// `name` as Kubernetes accepts it for a Deployment: lower-case letters, digits and `-`, at most 63.
+/// Returns `name` as Kubernetes accepts it for a Deployment: lower-case letters, digits and `-`, at
+/// most 63.
 fn dns_label(name: &str) -> String {
     let mapped = name.chars().map(|c| {
         if c.is_ascii_alphanumeric() {
@@ -600,7 +602,7 @@ mod tests {
             assert_eq!(volume["name"], mount["name"]);
             assert_eq!(mount["mountPath"], folder);
         }
-        // What it may do in its own namespace is in the Role, and nowhere else.
+        // Its permissions in its own namespace are in the Role, and nowhere else.
         let configmaps =
             json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]});
         let has = |kind: &str| {
@@ -721,7 +723,7 @@ mod tests {
             client.request_text(request).await
         };
         assert_eq!(ask().await.unwrap(), "here");
-        // For what needs no cluster there is none.
+        // Commands that need no cluster get none.
         app().execute(Command::Crds).await.unwrap();
         let error = ask().await.unwrap_err().to_string();
         assert!(error.contains("speaks to no cluster"), "{error}");

@@ -35,7 +35,7 @@ pub(super) async fn run(
     let json = arguments.log_format == LogFormat::Json;
     let ran = run_logged(program, checks, arguments, &log).await;
     if json && let Err(error) = &ran {
-        // What `main` prints is no JSON.
+        // The error that `main` prints is not JSON.
         tracing::error!(%error, "failed");
     }
     log.end().await;
@@ -104,7 +104,7 @@ async fn run_logged(
         }
     };
     tracing::info!(name, version, sdk = env!("CARGO_PKG_VERSION"), identity, cluster = %config.cluster_url, admin = %address, secure = arguments.admin_secure, "starting");
-    // A task of its own: on the thread that waits for it, each event would wake another thread.
+    // A separate task: on the thread that waits for it, each event would wake another thread.
     let mut runs = JoinSet::new();
     runs.spawn(runtime.run(stop_requested(end_of_input)));
     tokio::select! {
@@ -119,7 +119,7 @@ async fn run_logged(
     Ok(())
 }
 
-/// The admin endpoint.
+/// Makes the admin endpoint.
 fn admin(
     arguments: &RunArguments,
     config: &kube::Config,
@@ -152,12 +152,12 @@ async fn listen(name: &'static str, address: SocketAddr) -> Result<TcpListener> 
         })
 }
 
-/// Reads the standard input until it ends. The process then has the grace period and a second to
-/// stop, even if a check blocks every thread of the runtime.
+/// Reads the standard input until it ends. The process then has the grace period and 1 s to stop,
+/// even if a check blocks every thread of the runtime.
 fn end_of_input(grace: Duration) -> oneshot::Receiver<()> {
     let (ended, end) = oneshot::channel();
     std::thread::spawn(move || {
-        // A pipe that breaks has ended too.
+        // A broken pipe has ended too.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         let _ = ended.send(());
         #[expect(clippy::disallowed_methods, reason = "a limit for this process itself")]
@@ -180,7 +180,7 @@ async fn stop_requested(end_of_input: Option<oneshot::Receiver<()>>) {
         () = next_signal() => {}
         () = end_of_input => {}
     }
-    tracing::info!("asked to stop; a second signal stops at once");
+    tracing::info!("stopping; a second signal stops at once");
     tokio::spawn(async {
         next_signal().await;
         tracing::warn!("stopping at once");
@@ -202,7 +202,7 @@ async fn next_signal() {
     }
 }
 
-/// The host's name and something that no other process has.
+/// Returns the host's name with a suffix that no other process has.
 fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
@@ -213,8 +213,8 @@ fn identity() -> String {
     )
 }
 
-/// Different in each process: the standard library seeds its hash maps from the system's
-/// randomness.
+/// Returns a number that differs in each process: the standard library seeds its hash maps from the
+/// system's randomness.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

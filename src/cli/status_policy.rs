@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::{Error, Result};
 
-/// What the check's own account may change.
+/// Limits what the check's own account may change.
 const ACCOUNT: &str = include_str!("status_policy/account.yaml");
 
-/// Whose admission check states are whose.
+/// Limits who may change which admission check states.
 const STATES: &str = include_str!("status_policy/states.yaml");
 
-/// What the files leave open.
+/// The values for the placeholders in the files.
 #[derive(Debug)]
 pub(super) struct StatusPolicy<'a> {
-    /// What their names begin with.
+    /// The prefix of their names.
     pub(super) name: &'a str,
-    /// The user that the check is to the API server.
+    /// The check's user in the API server.
     pub(super) account: String,
-    /// The controller names that the program answers.
+    /// The controller names of the program.
     pub(super) controllers: Vec<String>,
-    /// The users that Kueue is; without any, other users are not restricted.
+    /// Kueue's users; without any, other users are not restricted.
     pub(super) kueue: &'a [String],
     /// The version of Kueue's API in which the API server reads AdmissionChecks.
     pub(super) version: &'a str,
@@ -30,7 +30,7 @@ pub(super) struct StatusPolicy<'a> {
 }
 
 impl StatusPolicy<'_> {
-    /// The policies and their bindings.
+    /// Returns the policies and their bindings.
     pub(super) fn documents(&self) -> Result<Vec<Value>> {
         let files = if self.kueue.is_empty() {
             &[ACCOUNT][..]
@@ -55,7 +55,7 @@ impl StatusPolicy<'_> {
     }
 }
 
-/// A list of strings in CEL. None of them has a quote: they are names.
+/// Returns a list of strings in CEL. None of them has a quote: they are names.
 fn list(names: &[String]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     format!("[{}]", quoted.join(", "))

@@ -1,4 +1,4 @@
-//! From a request to a function's arguments.
+//! The conversion of a request to a function's arguments.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use crate::check::{CheckError, NoParameters, Parameters, Request, Verdict};
 
-/// Something that a function can take as an argument.
+/// An extractor: a type that a function can take as an argument.
 ///
 /// ```
 /// use kueue_check::handler::FromCheckRequest;
@@ -33,29 +33,29 @@ use crate::check::{CheckError, NoParameters, Parameters, Request, Verdict};
     note = "`State<T>` needs `.with_state(...)`, and a state of type `T` or one from which `FromRef` makes a `T`"
 )]
 pub trait FromCheckRequest<S>: Sized {
-    /// `()`, or [`Params<P>`](super::Params) for one that reads the parameters.
+    /// `()`, or [`Params<P>`](super::Params) for an extractor of the parameters.
     type Requirements;
-    /// What is said when it cannot be had.
+    /// The error if it cannot be extracted.
     type Rejection: Into<CheckError>;
 
-    /// Takes it from `request`, or from the check's `state`.
+    /// Extracts it from `request`, or from the check's `state`.
     ///
     /// # Errors
-    /// If it is not there: the check then fails with this, and the function is not called.
+    /// If it is missing: the check then fails with this error, and the function is not called.
     fn from_check(
         request: &Request,
         state: &S,
     ) -> impl Future<Output = Result<Self, Self::Rejection>> + Send;
 }
 
-/// What two extractors need together.
+/// The requirements of two extractors together.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a check has one type of parameters, but this function takes two",
     note = "an AdmissionCheck refers to one parameters object: put everything into one type"
 )]
 pub trait MergeRequirements<Other> {
-    /// Both.
+    /// The requirements of both.
     type Joined;
 }
 
@@ -63,10 +63,10 @@ impl<Other> MergeRequirements<Other> for () {
     type Joined = Other;
 }
 
-/// What all arguments, as a nested list `(A, (B, ()))`, need together.
+/// The requirements of all arguments, a nested list `(A, (B, ()))`.
 #[doc(hidden)]
 pub trait CollectRequirements<S> {
-    /// All of it.
+    /// All requirements.
     type Requirements;
 }
 
@@ -82,10 +82,10 @@ where
     type Requirements = <First::Requirements as MergeRequirements<Rest::Requirements>>::Joined;
 }
 
-/// The parameters that follow from what is needed.
+/// The parameters type that follows from the requirements.
 #[doc(hidden)]
 pub trait ResolveRequirements {
-    /// Their type.
+    /// The parameters type.
     type Parameters: Parameters;
 }
 
@@ -93,7 +93,7 @@ impl ResolveRequirements for () {
     type Parameters = NoParameters;
 }
 
-/// What a function may return.
+/// The return type of a function that is a check.
 ///
 /// ```
 /// use kueue_check::{Verdict, handler::IntoVerdict};
@@ -111,7 +111,7 @@ impl ResolveRequirements for () {
     label = "neither a verdict nor a `Result` of one"
 )]
 pub trait IntoVerdict {
-    /// The verdict, or why there is none.
+    /// Returns the verdict, or the error in its place.
     ///
     /// # Errors
     /// The function's own.
@@ -158,7 +158,7 @@ pub trait Handler<Args, S>: Clone + Send + Sync + 'static {
     /// The parameters that it takes.
     type Parameters: Parameters;
 
-    /// Takes the arguments from `request` and `state`, and calls the function.
+    /// Extracts the arguments from `request` and `state`, and calls the function.
     fn call(
         self,
         request: Request,

@@ -7,8 +7,8 @@ use crate::check::builder::call;
 use crate::check::{Check, CheckRequest, ControllerName, Parameters};
 
 impl<P: Parameters> Check<P> {
-    /// A check named `name` of an async function without state. `#[admission_check]` does the same,
-    /// with errors that point at the argument.
+    /// Makes a check named `name` of an async function without state. `#[admission_check]` does the
+    /// same, with errors that point at the argument.
     ///
     /// It is [previewable](Self::previewable), unless that is set to `false`.
     ///
@@ -29,7 +29,7 @@ impl<P: Parameters> Check<P> {
         Self::from_fn_with_state(name, (), function).previewable(true)
     }
 
-    /// A check named `name` of an async function with a state, for its
+    /// Makes a check named `name` of an async function with a state, for its
     /// [`State`](crate::handler::State) arguments.
     ///
     /// ```
@@ -51,7 +51,7 @@ impl<P: Parameters> Check<P> {
         Self::from_shared_state(name, Arc::new(state), function)
     }
 
-    /// What the macro calls.
+    /// Called by the macro.
     #[doc(hidden)]
     pub fn from_shared_state<F, Arguments, S>(
         name: ControllerName,

@@ -39,7 +39,7 @@ impl<P: Parameters> ResolveRequirements for Params<P> {
     type Parameters = P;
 }
 
-/// The time of the question. Use it instead of the machine's clock, and tests can set it.
+/// The time of the evaluation. Use it instead of the machine's clock, so that tests can set it.
 ///
 /// ```
 /// # use kueue_check::prelude::*;
@@ -61,7 +61,7 @@ impl<P: Parameters> ResolveRequirements for Params<P> {
 #[derive(Clone, Copy, Debug)]
 pub struct Now(pub Timestamp);
 
-/// What the check was given with `with_state`, or a part of it ([`FromRef`]).
+/// The state given to `with_state`, or a part of it ([`FromRef`]).
 ///
 /// ```
 /// # use kueue_check::prelude::*;
@@ -79,8 +79,8 @@ pub struct Now(pub Timestamp);
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
 
-/// Which attempt it is: 1, and one more each time that the check said Retry and Kueue queued the
-/// Workload again. See [`Request::attempt`].
+/// The number of the attempt: 1, and one more for each requeue after a Retry of this check. See
+/// [`Request::attempt`].
 ///
 /// ```
 /// # use kueue_check::prelude::*;
@@ -96,7 +96,7 @@ pub struct State<T>(pub T);
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt(pub u32);
 
-/// The whole Workload as the API server has it now, as JSON: one request.
+/// The whole Workload as JSON, read from the API server: one request.
 ///
 /// ```
 /// # use kueue_check::prelude::*;
@@ -143,7 +143,7 @@ pub struct FullWorkload(pub serde_json::Value);
 /// # let _ = kueue_check::Check::new(check);
 /// ```
 pub trait FromRef<S> {
-    /// The part of `state`.
+    /// Returns the part of `state`.
     fn from_ref(state: &S) -> Self;
 }
 
@@ -183,7 +183,7 @@ impl<T: FromRef<S> + Send, S: Sync> FromCheckRequest<S> for State<T> {
     }
 }
 
-/// For an extractor that always succeeds.
+/// The error of an extractor that always succeeds.
 #[derive(Clone, Copy, Debug)]
 pub struct Never(Infallible);
 
@@ -193,7 +193,7 @@ impl From<Never> for CheckError {
     }
 }
 
-/// Extractors that are only there to be copied.
+/// Implements extractors that only copy a value.
 macro_rules! from_request {
     ($($extractor:ty: $take:expr),* $(,)?) => {$(
         impl<S: Sync> FromCheckRequest<S> for $extractor {

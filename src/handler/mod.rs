@@ -1,7 +1,7 @@
 //! Checks as plain async functions.
 //!
-//! A function whose arguments can each be taken from a request is a check. `#[admission_check]`
-//! gives it its name:
+//! A function is a check if each of its arguments is an extractor. `#[admission_check]` gives it
+//! its name:
 //!
 //! ```
 //! use kueue_check::handler::Now;
@@ -25,17 +25,16 @@
 //! | --- | --- |
 //! | [`Params<T>`] | the AdmissionCheck's parameters; at most one type in a function |
 //! | [`Workload`](crate::api::Workload) | the Workload |
-//! | [`Now`] | the time of the question |
-//! | [`State<T>`] | what the check was given with `with_state` |
-//! | [`Attempt`] | which attempt it is, counting Kueue's requeues |
-//! | [`Reservation`](crate::Reservation) | the quota reservation that the answer is for |
+//! | [`Now`] | the time of the evaluation |
+//! | [`State<T>`] | the state given to `with_state`, or a part of it |
+//! | [`Attempt`] | the number of the attempt, counting Kueue's requeues |
+//! | [`Reservation`](crate::Reservation) | the quota reservation that is evaluated |
 //! | [`FullWorkload`] | the whole Workload as JSON: one request |
 //! | [`Request`](crate::Request) | all of it |
 //!
-//! Others are made by implementing [`FromCheckRequest`]. A function returns a
-//! [`Verdict`](crate::Verdict), or a `Result` of one with any error. What more a check can do
-//! (state of its own, cleanup, watches) is in
-//! [`AdmissionCheckController`](crate::AdmissionCheckController).
+//! Implement [`FromCheckRequest`] for other extractors. A function returns a
+//! [`Verdict`](crate::Verdict), or a `Result` of one with any error. Checks with state of their
+//! own, cleanup and watches: see [`AdmissionCheckController`](crate::AdmissionCheckController).
 
 mod arguments;
 mod check_fn;

@@ -1,4 +1,4 @@
-//! The condition `Active`, and the parameters of an AdmissionCheck, resolved. Pure.
+//! The condition `Active` and the resolved parameters of an AdmissionCheck. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::check::{
     DecodedParameters, Message, NoParameters, ParametersKind, ParametersType, with_article,
 };
 
-/// The objects of one kind of parameters, as far as they are known.
+/// The cached objects of one kind of parameters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ParametersStore {
     objects: BTreeMap<String, StoredParameters>,
-    /// Those read so far by a list that is not complete.
+    /// The objects of a list that is not complete yet.
     listing: Option<BTreeMap<String, StoredParameters>>,
     synced: bool,
     failure: Option<Failure>,
 }
 
 impl ParametersStore {
-    /// Takes in what happened.
+    /// Applies an event.
     pub(crate) fn apply(&mut self, event: kube::runtime::watcher::Event<StoredParameters>) {
         use kube::runtime::watcher::Event;
         match event {
@@ -49,29 +49,29 @@ impl ParametersStore {
         }
     }
 
-    /// Takes in that the kind is not served or may not be read (404 or 403).
+    /// Records that the kind is not served or its list is forbidden (404 or 403).
     pub(crate) fn failed(&mut self, failure: Failure) {
         self.failure = Some(failure);
     }
 }
 
-/// Where an AdmissionCheck's parameters are.
+/// The located parameters of an AdmissionCheck.
 pub(crate) enum Located<'a> {
-    /// There, in this state; `None` for a check that takes none.
+    /// They exist, in this state; `None` for a check that takes none.
     Found(Option<&'a StoredParameters>, Revision),
-    /// They are not, and a person has to do something.
+    /// They are missing or cannot be used, and a person has to correct that.
     Invalid {
-        /// One word for the condition.
+        /// The reason of the condition.
         reason: &'static str,
-        /// What is wrong and what to do.
+        /// The problem, and what to do about it.
         message: Message,
     },
-    /// It is not known yet.
+    /// Not determined yet.
     Unknown,
 }
 
-/// Locates the parameters of `check`, which its controller expects to be of `parameters`. Other
-/// checks of that controller name take the kinds `others`.
+/// Locates the parameters of `check`, whose controller expects the type `parameters`. Other checks
+/// of that controller name take the kinds `others`.
 pub(crate) fn locate<'a>(
     check: &AdmissionCheck,
     parameters: &ParametersType,
@@ -132,8 +132,8 @@ pub(crate) fn locate<'a>(
     }
 }
 
-/// Decodes parameters that were located, and their generation. The check author's code runs here:
-/// its panic is an error like another.
+/// Decodes located parameters, and returns them with their generation. This runs code of the check
+/// author, whose panic is an error like any other.
 pub(crate) fn decode(
     parameters: &ParametersType,
     stored: Option<&StoredParameters>,
@@ -162,7 +162,7 @@ pub(crate) fn decode(
     }
 }
 
-/// The kinds with articles: one of them is needed.
+/// Returns the kinds with articles, of which one is required.
 fn described<'k>(kinds: impl IntoIterator<Item = &'k ParametersKind>) -> String {
     let kinds = kinds.into_iter();
     let kinds = kinds.map(|kind| format!("{} (group {})", with_article(&kind.kind), kind.group));
@@ -191,7 +191,7 @@ fn wrong_kind(
     })
 }
 
-/// The kind can't be watched.
+/// Returns the problem of a kind that cannot be watched.
 fn unreadable(kind: &ParametersKind, failure: &Failure) -> Located<'static> {
     let resource = format!("{}.{}", kind.plural, kind.group);
     let (reason, what) = if failure.code == 404 {
@@ -211,8 +211,8 @@ fn unreadable(kind: &ParametersKind, failure: &Failure) -> Located<'static> {
     }
 }
 
-/// The condition `Active` as of `generation`: of a check that is active, of which more may be said,
-/// or has a problem.
+/// Returns the condition `Active` as of `generation`. An active check may have a further message;
+/// any other has a problem.
 pub(crate) fn active(
     check: &AdmissionCheck,
     judged: Result<Option<&Message>, (&str, &Message)>,
@@ -239,7 +239,7 @@ pub(crate) fn active(
     }
 }
 
-/// The condition `AfterAdmission`, in which the next leader finds what it has to know.
+/// Returns the condition `AfterAdmission`, the record for the next leader.
 pub(crate) fn after_admission(
     check: &AdmissionCheck,
     message: String,
@@ -255,7 +255,7 @@ pub(crate) fn after_admission(
     }
 }
 
-/// When a condition got its status.
+/// Returns the time at which a condition got its status.
 fn since(condition: Option<&StatusCondition>, status: &str, now: Timestamp) -> Timestamp {
     condition
         .filter(|condition| condition.status == status)
@@ -264,7 +264,7 @@ fn since(condition: Option<&StatusCondition>, status: &str, now: Timestamp) -> T
 }
 
 impl ConditionPatch {
-    /// Whether `condition` says the same.
+    /// Returns true if `condition` has the same content.
     pub(crate) fn is(&self, condition: Option<&StatusCondition>) -> bool {
         condition.is_some_and(|condition| {
             condition.status == self.status
@@ -358,7 +358,7 @@ mod tests {
         store
     }
 
-    /// In a word: the reason, `Good` or `Unknown`; and the message.
+    /// Returns the reason, `Good` or `Unknown`; and the message.
     fn outcome(
         check: &AdmissionCheck,
         parameters: &ParametersType,

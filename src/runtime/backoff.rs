@@ -22,8 +22,8 @@ impl Backoff {
         }
     }
 
-    /// The delay after the `failures`-th failure in a row (from 1), a little different for each
-    /// `key`.
+    /// Returns the delay after the `failures`-th consecutive failure (from 1), a little different
+    /// for each `key`.
     pub(crate) fn delay(&self, failures: u32, key: u64) -> Duration {
         // Jitter is added on top of a step and may double it.
         let builder = ExponentialBuilder::new()

@@ -1,4 +1,4 @@
-//! The client as the runtime uses it: no request hangs, none is retried in hiding, all are counted.
+//! The client of the runtime: no request hangs, no retry is hidden, every request is counted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,37 +17,37 @@ use tower_http::timeout::TimeoutBody;
 use super::health::WatchHealth;
 use super::metrics::{Metrics, RequestLabels};
 
-/// How long the head of an answer may take, and how long its body may be silent. A watch's body
-/// may: its own timeout ends it.
+/// Time limits for the head of a response, and for silence in its body. The body of a watch has no
+/// such limit: the watch's own timeout ends it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The first and the largest pause between watches that end soon after they began. kube's watcher
-/// begins the next one at once.
+/// The first and the maximum delay between watches that end early. kube's watcher starts the next
+/// one at once.
 const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// How long a watch must have lasted for the next one to begin at once.
+/// Minimum duration of a watch for the next one to start at once.
 const LASTING: Duration = Duration::from_secs(10);
 
-/// Why a request has no answer that is of use.
+/// The reason why a request has no usable response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// It hangs.
     #[error("the API server did not answer in {0:?}")]
     Timeout(Duration),
-    /// The server asks for a pause (429, or 503 with Retry-After), which kube's own error would not
-    /// tell.
+    /// The API server requests a pause (429, or 503 with Retry-After), which kube's own error would
+    /// not contain.
     #[error("the API server answered {code} and asks for a pause of {after:?}")]
     Throttled {
-        /// The status.
+        /// The HTTP status.
         code: u16,
-        /// For how long.
+        /// The requested pause.
         after: Duration,
     },
 }
 
-/// `client` with guards around each request. What is answered to the watch that `health` belongs to
-/// is its signs of life.
+/// Returns `client` with limits and metrics for each request. Responses to the watch of `health`
+/// are its signs of life.
 pub(crate) fn instrumented(
     client: &Client,
     metrics: &Arc<Metrics>,
@@ -60,7 +60,7 @@ pub(crate) fn instrumented(
         let (metrics, health) = (Arc::clone(&metrics), health.clone());
         let (client, pace) = (client.clone(), Arc::clone(&pace));
         async move {
-            // A client with `health` is that of one watch.
+            // A client with `health` belongs to one watch.
             if health.is_some() && verb(&request) == "watch" {
                 sleep(pace.wait(Instant::now())).await;
             }
@@ -70,19 +70,19 @@ pub(crate) fn instrumented(
     Client::new(service, namespace)
 }
 
-/// When the watches of one client began.
+/// The starts of the watches of one client.
 #[derive(Debug, Default)]
 struct WatchPace(Mutex<Pace>);
 
 #[derive(Debug, Default)]
 struct Pace {
     began: Option<Instant>,
-    /// How many in a row ended soon.
+    /// Consecutive watches that ended early.
     hasty: u32,
 }
 
 impl WatchPace {
-    /// How long the watch that is asked for at `now` has to wait.
+    /// Returns how long the watch that is requested at `now` has to wait.
     fn wait(&self, now: Instant) -> Duration {
         let mut pace = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lasted = pace.began.map(|began| now.saturating_duration_since(began));
@@ -125,7 +125,7 @@ async fn send(
     if let Some(after) = pause(&response) {
         return Err(RequestError::Throttled { code, after }.into());
     }
-    // A refusal is an answer, and shows nothing of what is watched.
+    // An error response contains nothing of what is watched.
     let health = health.filter(|_| response.status().is_success());
     if let Some(health) = &health {
         health.record_activity();
@@ -143,7 +143,7 @@ async fn send(
     }))
 }
 
-/// The API's verb.
+/// Returns the API verb of a request.
 fn verb(request: &Request<Body>) -> &'static str {
     let query = request.uri().query().unwrap_or_default();
     let watches = query.split('&').any(|pair| pair == "watch=true");
@@ -158,7 +158,7 @@ fn verb(request: &Request<Body>) -> &'static str {
     }
 }
 
-/// The pause that the answer asks for.
+/// Returns the pause that the response requests.
 fn pause<B>(response: &Response<B>) -> Option<Duration> {
     let overloaded = matches!(
         response.status(),
@@ -168,7 +168,7 @@ fn pause<B>(response: &Response<B>) -> Option<Duration> {
     header.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// The pause that an error asks for.
+/// Returns the pause that an error requests.
 pub(crate) fn retry_after(error: &kube::Error) -> Option<Duration> {
     match error {
         kube::Error::Service(error) => match error.downcast_ref::<RequestError>()? {
@@ -186,8 +186,7 @@ pub(crate) fn retry_after(error: &kube::Error) -> Option<Duration> {
     }
 }
 
-/// Whether the API server has answered, and refused: asking the same again would be answered the
-/// same.
+/// Returns the status of an error with which the API server replied.
 pub(crate) fn status_of(error: &kube::Error) -> Option<&kube::core::Status> {
     match error {
         kube::Error::Api(status) => Some(status),

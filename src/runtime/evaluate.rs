@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::decide::Outcome;
 use crate::check::{CheckError, DynCheck, ErrorKind, Request};
 
-/// Why an author's code gave no answer.
+/// The reason why a call of check code returned no result.
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// It returned an error.
@@ -22,7 +22,7 @@ pub(crate) enum CallError {
 }
 
 impl CallError {
-    /// The word for metrics.
+    /// Returns the label for metrics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Error(error) => error.kind().as_str(),
@@ -44,7 +44,7 @@ impl std::fmt::Display for CallError {
         match self {
             Self::Error(error) => error.fmt(f),
             Self::Panic(message) => write!(f, "the check's code panicked: {message}"),
-            Self::TimedOut(limit) => write!(f, "the check did not answer in {limit:?}"),
+            Self::TimedOut(limit) => write!(f, "the check returned no verdict in {limit:?}"),
         }
     }
 }
@@ -61,7 +61,7 @@ pub(crate) async fn call_with_timeout<T>(
     }
 }
 
-/// Asks `check`; whatever happens is an outcome. Also says it in a word, for metrics.
+/// Evaluates `check`; errors are outcomes too. Also returns the label for metrics.
 pub(crate) async fn evaluate(
     check: &DynCheck,
     request: Request,
@@ -82,7 +82,7 @@ pub(crate) async fn evaluate(
     }
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -157,7 +157,7 @@ mod tests {
             "the check's code panicked: index out of bounds",
         );
         assert_eq!(outcome(Mood::Panics).await, (panicked, "panic"));
-        let late = failed(ErrorKind::Transient, "the check did not answer in 30s");
+        let late = failed(ErrorKind::Transient, "the check returned no verdict in 30s");
         assert_eq!(outcome(Mood::Hangs).await, (late, "timeout"));
     }
 }

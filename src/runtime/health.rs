@@ -1,4 +1,4 @@
-//! Health of the process: what `/readyz` reports.
+//! Health of the process, as `/readyz` reports it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub(crate) struct Health(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     watches: BTreeMap<String, Watch>,
-    /// What keeps the process from being ready besides its watches, by subject.
+    /// Problems that keep the process from being ready, without those of watches, by subject.
     problems: BTreeMap<&'static str, String>,
 }
 
@@ -26,45 +26,48 @@ struct Watch {
     since: Instant,
     last_sign: Instant,
     last_error: Option<String>,
-    /// Since when nothing but failures came.
+    /// The start of the current failures, if nothing but failures came since.
     failing: Option<Instant>,
     errors: u64,
 }
 
-/// One watch, for people.
+/// The state of one watch, for people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WatchReport {
     pub(crate) name: String,
-    /// Whether its list has been read, and it has not failed for minutes.
+    /// Whether its list has been read, and it has not failed for more than 2 min.
     pub(crate) synced: bool,
-    /// For how long its list has been read, or not.
+    /// Seconds for which its list has been read, or has not.
     pub(crate) for_seconds: u64,
-    /// For how long nothing came: no event, no bookmark, no new answer.
+    /// Seconds without an event, a bookmark or a new reply.
     pub(crate) idle_seconds: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
     pub(crate) errors: u64,
 }
 
-/// How long a watch may be silent: it is begun again after five minutes at the latest, and each
-/// beginning is a sign of life.
+/// Maximum silence of a watch: it restarts after 5 min at the latest, and each start is a sign of
+/// life.
 const IDLE_LIMIT: Duration = Duration::from_mins(6);
 
-/// How long a watch that has read its list may fail: what it has shown is out of date then.
+/// Maximum time for which a synced watch may fail: its cache is stale then.
 const FAILING_LIMIT: Duration = Duration::from_mins(2);
 
 impl Health {
-    /// The health of a process that has just begun: it is not ready, because its caches are not
+    /// Returns the health of a starting process: it is not ready, because its caches are not
     /// synced.
     pub(crate) fn starting() -> Self {
         let health = Self::default();
-        health.report("kueue", Some("not asked yet what it serves".to_owned()));
+        health.report(
+            "kueue",
+            Some("the served API is not discovered yet".to_owned()),
+        );
         health.set_leadership(&Leadership::Undecided);
         health
     }
 
-    /// Says whether it is known who acts.
+    /// Records whether leadership has been determined.
     pub(crate) fn set_leadership(&self, leadership: &Leadership) {
         let undecided = *leadership == Leadership::Undecided;
         self.report(
@@ -73,7 +76,7 @@ impl Health {
         );
     }
 
-    /// The health of the watch `name`, which has not begun.
+    /// Adds the watch `name`, which has not started, and returns its health.
     pub(crate) fn watch(&self, name: &str) -> WatchHealth {
         let now = Instant::now();
         let new = Watch {
@@ -91,7 +94,7 @@ impl Health {
         }
     }
 
-    /// Says what is wrong with `subject`, or that nothing is.
+    /// Records the problem of `subject`, or that it has none.
     pub(crate) fn report(&self, subject: &'static str, problem: Option<String>) {
         let mut state = self.lock();
         match problem {
@@ -100,7 +103,7 @@ impl Health {
         };
     }
 
-    /// What keeps the process from being ready; empty when nothing does.
+    /// Returns the problems that keep the process from being ready; empty if it is ready.
     pub(crate) fn problems(&self) -> Vec<String> {
         let state = self.lock();
         let mut problems: Vec<String> = state
@@ -117,7 +120,7 @@ impl Health {
         problems
     }
 
-    /// All watches.
+    /// Returns the state of all watches.
     pub(crate) fn watches(&self) -> Vec<WatchReport> {
         let state = self.lock();
         let report = |(name, watch): (&String, &Watch)| WatchReport {
@@ -137,7 +140,7 @@ impl Health {
 }
 
 impl Watch {
-    /// For how long it has failed, if that is too long.
+    /// Returns how long it has failed, if that exceeds the limit.
     fn fails_for(&self) -> Option<Duration> {
         let failing = self.failing?.elapsed();
         (failing > FAILING_LIMIT).then_some(failing)
@@ -179,12 +182,12 @@ pub(crate) struct WatchHealth {
 }
 
 impl WatchHealth {
-    /// The watch's name.
+    /// Returns the watch's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Something came.
+    /// Records a sign of life.
     pub(crate) fn record_activity(&self) {
         self.change(|watch| {
             watch.last_sign = Instant::now();
@@ -192,7 +195,7 @@ impl WatchHealth {
         });
     }
 
-    /// The whole list has been read.
+    /// Records that the whole list has been read.
     pub(crate) fn synced(&self) {
         self.change(|watch| {
             if !watch.synced {
@@ -205,7 +208,7 @@ impl WatchHealth {
         });
     }
 
-    /// The list is read again.
+    /// Records that the list is read again.
     pub(crate) fn unsynced(&self) {
         self.change(|watch| {
             if watch.synced {
@@ -215,7 +218,7 @@ impl WatchHealth {
         });
     }
 
-    /// It failed.
+    /// Records a failure.
     pub(crate) fn failed(&self, error: String) {
         self.change(|watch| {
             watch.last_error = Some(error);
@@ -224,7 +227,7 @@ impl WatchHealth {
         });
     }
 
-    /// It is over.
+    /// Removes the watch.
     pub(crate) fn remove(&self) {
         self.health.lock().watches.remove(&*self.name);
     }

@@ -16,46 +16,46 @@ use prometheus_client::registry::Registry;
 
 use crate::api::ApiVersion;
 
-/// One AdmissionCheck.
+/// Labels: an AdmissionCheck.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct CheckLabels {
     pub(crate) check: String,
 }
 
-/// One AdmissionCheck, and one word.
+/// Labels: an AdmissionCheck and an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OutcomeLabels {
     pub(crate) check: String,
     pub(crate) outcome: &'static str,
 }
 
-/// One AdmissionCheck, and a state.
+/// Labels: an AdmissionCheck and a state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct StateLabels {
     pub(crate) check: String,
     pub(crate) state: String,
 }
 
-/// A request to the API server; code 0 when there was no answer.
+/// Labels: a request to the API server; code 0 without a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
     pub(crate) verb: &'static str,
     pub(crate) code: u16,
 }
 
-/// One watch.
+/// Labels: a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct WatchLabels {
     pub(crate) watch: String,
 }
 
-/// One lane of the queue.
+/// Labels: a lane of the work queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct LaneLabels {
     pub(crate) lane: &'static str,
 }
 
-/// What this program is.
+/// Labels: the program and its versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct BuildLabels {
     /// The program's name.
@@ -66,7 +66,7 @@ pub(crate) struct BuildLabels {
     pub(crate) sdk_version: &'static str,
     /// The features of this SDK, in alphabetical order.
     pub(crate) features: String,
-    /// The versions of Kueue's API in which it can read and write.
+    /// The versions of Kueue's API that it can read and write.
     pub(crate) kueue_api: String,
 }
 
@@ -92,13 +92,13 @@ impl BuildLabels {
     }
 }
 
-/// One word.
+/// Labels: a result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct ResultLabels {
     pub(crate) result: &'static str,
 }
 
-/// What ends a text in the OpenMetrics format.
+/// The end of a text in the OpenMetrics format.
 const END: &str = "# EOF\n";
 
 type Durations = Family<CheckLabels, Histogram>;
@@ -134,7 +134,7 @@ pub(crate) struct Metrics {
     pub(crate) events: Family<ResultLabels, Counter>,
 }
 
-/// The words of `outcome` that an alert or a panel may read.
+/// The values of `outcome` that an alert or a panel may use.
 const EVALUATIONS: &[&str] = &[
     "Ready",
     "Pending",
@@ -161,12 +161,12 @@ const RELEASES: &[&str] = &["done", "later"];
 /// The verbs of requests.
 const VERBS: &[&str] = &["get", "watch", "create", "update", "patch", "delete"];
 
-/// From a millisecond to an hour and a half.
+/// Returns a histogram from 1 ms to 70 min.
 fn short() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 4.0, 12))
 }
 
-/// From a tenth of a second to a week and more.
+/// Returns a histogram from 0.1 s to 19 days.
 fn long() -> Histogram {
     Histogram::new(exponential_buckets(0.1, 4.0, 13))
 }
@@ -178,7 +178,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The metrics of a program.
+    /// Returns the metrics of a program.
     pub(crate) fn new(build: BuildLabels) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("kueue_check"),
@@ -208,7 +208,7 @@ impl Metrics {
             events: Family::default(),
         };
         metrics.register(build);
-        // As in `add_check`: the first request that is forbidden is an increase.
+        // As in `add_check`: the first forbidden request is an increase.
         for verb in VERBS {
             let forbidden = RequestLabels { verb, code: 403 };
             drop(metrics.requests.get_or_create(&forbidden));
@@ -226,12 +226,12 @@ impl Metrics {
         );
         r.register(
             "evaluations",
-            "How often a check was asked, by what came of it",
+            "Evaluations of a check, by result",
             self.evaluations.clone(),
         );
         r.register(
             "evaluation_duration_seconds",
-            "How long a check took to answer",
+            "Duration of an evaluation",
             self.evaluation_seconds.clone(),
         );
         r.register(
@@ -241,27 +241,27 @@ impl Metrics {
         );
         r.register(
             "first_verdict_seconds",
-            "From a quota reservation to the check's first answer",
+            "Time from a quota reservation to the check's first verdict",
             self.first_verdict_seconds.clone(),
         );
         r.register(
             "pending_seconds",
-            "How long a Workload held quota until the check left Pending, by the state it took",
+            "Time for which a Workload held quota until the check left Pending, by its next state",
             self.pending_seconds.clone(),
         );
         r.register(
             "evictions",
-            "Running jobs that a check has stopped, by the state that did it",
+            "Running jobs that a check has evicted, by state",
             self.evictions.clone(),
         );
         r.register(
             "suppressed_evictions",
-            "Objections to running jobs, or to their growth, that a fence held back, by fence",
+            "Failing verdicts about running jobs, or about their growth, that were suppressed, by limit",
             self.suppressed_evictions.clone(),
         );
         r.register(
             "policy_applied",
-            "Decisions that the policy made in a check's place, by field",
+            "States written by the policy in place of a verdict, by field",
             self.policy_applied.clone(),
         );
         r.register(
@@ -271,17 +271,17 @@ impl Metrics {
         );
         r.register(
             "state_overwrites",
-            "How often another client changed what a check had written",
+            "Check states that another client overwrote",
             self.overwritten.clone(),
         );
         r.register(
             "releases",
-            "How often a check was asked to release a reservation, by what came of it",
+            "Attempts of a check to release a reservation, by result",
             self.releases.clone(),
         );
         r.register(
             "pending_cleanups",
-            "Reservations that are over and not released yet",
+            "Ended reservations that are not released yet",
             self.releases_outstanding.clone(),
         );
         r.register(
@@ -291,12 +291,12 @@ impl Metrics {
         );
         r.register(
             "pending_workloads",
-            "Workloads that hold quota while the check says Pending",
+            "Workloads that hold quota while the check state is Pending",
             self.pending_workloads.clone(),
         );
         r.register(
             "tracked_workloads",
-            "Workloads that are kept in memory: those that hold quota",
+            "Workloads in the cache: those that hold quota",
             self.workloads.clone(),
         );
         r.register(
@@ -306,17 +306,17 @@ impl Metrics {
         );
         r.register(
             "queue_depth",
-            "Looks that wait, by lane",
+            "Keys in the work queue, by lane",
             self.queue_depth.clone(),
         );
         r.register(
             "queue_oldest_seconds",
-            "How long the oldest of them has waited, by lane",
+            "Age of the oldest key in the work queue, by lane",
             self.queue_oldest_seconds.clone(),
         );
         r.register(
             "api_requests",
-            "Requests to the API server, by verb and status (0: no answer)",
+            "Requests to the API server, by verb and status (0: no response)",
             self.requests.clone(),
         );
         r.register(
@@ -343,8 +343,8 @@ impl Metrics {
         self.registry = registry;
     }
 
-    /// Gives the counters of an AdmissionCheck their first value, 0. A series that begins at 1 is no
-    /// increase to Prometheus, so it would not see the first eviction, say, after each restart.
+    /// Initializes the counters of an AdmissionCheck with 0. For Prometheus, a series that starts
+    /// at 1 is no increase, so it would miss the first eviction, for example, after each restart.
     pub(crate) fn add_check(&self, check: &str) {
         let (families, check) = (self, check.to_owned());
         let outcomes = [
@@ -382,13 +382,13 @@ impl Metrics {
         drop(families.first_verdict_seconds.get_or_create(&labels));
     }
 
-    /// A watch that is over has no gauges.
+    /// Removes the gauges of a watch that ended.
     pub(crate) fn remove_watch(&self, labels: &WatchLabels) {
         self.watch_synced.remove(labels);
         self.watch_idle_seconds.remove(labels);
     }
 
-    /// All metrics in the OpenMetrics text format, and the checks' `own` before the end.
+    /// Returns all metrics in the OpenMetrics text format, with the checks' `own` before the end.
     pub(crate) fn text(&self, own: &str) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -397,7 +397,7 @@ impl Metrics {
     }
 }
 
-/// The metrics of `text`, and then `own`, in the same format.
+/// Returns the metrics of `text`, and then `own`, in the same format.
 pub(crate) fn followed_by(mut text: String, own: &str) -> String {
     if !own.is_empty() {
         text.truncate(text.trim_end_matches(END).len());

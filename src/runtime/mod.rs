@@ -1,7 +1,7 @@
-//! The runtime: it watches, evaluates the checks, and writes what they decide.
+//! The runtime: it watches, evaluates the checks, and writes their verdicts.
 //!
-//! Its state is in `core`, which is a value with one step: inputs in, effects out. `manager` is
-//! the loop around it, which carries effects out. Decisions are pure.
+//! Its state is in `core`, which is a value with one step: inputs in, effects out. `manager` is the
+//! event loop around it, which carries effects out. Decisions are pure.
 
 mod activation;
 pub(crate) mod backoff;

@@ -1,4 +1,4 @@
-//! Previews for the command `explain`: what a check would return, and what would follow.
+//! Previews for the command `explain`: the verdict a check would return, and what would follow.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use crate::check::{
     Request, RequestBuilder, Reservation, ResolvedPolicy, Start, Trigger,
 };
 
-/// What is known before the check is asked.
+/// The inputs of a preview.
 pub(crate) struct PreviewInput<'a> {
     pub(crate) check: &'a DynCheck,
     /// The kinds of parameters that other checks of its controller name take.
@@ -33,35 +33,35 @@ pub(crate) struct PreviewInput<'a> {
     pub(crate) admission_check: &'a AdmissionCheck,
     pub(crate) workload: &'a Workload,
     pub(crate) family: &'a Family,
-    /// The same, whole.
+    /// The same Workload, as a whole object.
     pub(crate) whole: &'a Value,
-    /// The object to which the AdmissionCheck refers, or why it can't be read.
+    /// The object to which the AdmissionCheck refers, or why it cannot be read.
     pub(crate) parameters: Result<Option<StoredParameters>, Failure>,
     pub(crate) flavors: &'a Arc<BTreeMap<String, ResourceFlavor>>,
     pub(crate) served: ServedApi,
     pub(crate) now: Timestamp,
-    /// How long the answer may take, unless the check says so itself.
+    /// Time limit of the call, unless the check sets its own.
     pub(crate) limit: Duration,
-    /// For the check's own watches. It must refuse to write.
+    /// The client of the check's own watches. It must reject writes.
     pub(crate) client: &'a Client,
 }
 
-/// What would happen.
+/// The result of a preview.
 pub(crate) struct Forecast {
     pub(crate) foreseen: ForecastOutcome,
-    /// The operator's choices, if the parameters are good.
+    /// The resolved policy, if the parameters are valid.
     pub(crate) policy: Option<ResolvedPolicy>,
 }
 
-/// What would come of asking.
+/// The outcome of a preview.
 pub(crate) enum ForecastOutcome {
-    /// Nothing: there is nothing to decide.
+    /// There is nothing to decide.
     Silent(CheckPhase),
-    /// The check can't be asked with these parameters.
+    /// The check is not active with these parameters.
     Inactive { reason: String, message: Message },
-    /// The check does not want to be asked like this.
+    /// The check skips previews like this one.
     NotAsked(Message),
-    /// It answered, or failed to.
+    /// The check returned a verdict, or failed.
     Evaluated {
         outcome: Outcome,
         conclusion: Box<Conclusion>,
@@ -70,7 +70,7 @@ pub(crate) enum ForecastOutcome {
     },
 }
 
-/// Finds out what the running program would do about a Workload if it looked now for the first
+/// Returns what the running program would do about a Workload if it evaluated it now for the first
 /// time.
 pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
     let name = question.admission_check.name();
@@ -144,7 +144,7 @@ fn parameters(
     }
 }
 
-/// A Workload about which there is something to decide.
+/// A Workload for which a decision is due.
 struct CurrentState<'a> {
     reservation: &'a Reservation,
     entry: &'a AdmissionCheckState,
@@ -163,7 +163,7 @@ async fn ask(
     let name = question.admission_check.name();
     let limit = check.timeout().unwrap_or(question.limit);
     let trouble = Mutex::new(None);
-    // The check is asked first: one that does not want to be asked causes no request.
+    // The check is polled first: one that skips the preview causes no request.
     let answer = tokio::select! {
         biased;
         answer = call_with_timeout(check.preview(request), limit) => answer,
@@ -187,7 +187,7 @@ async fn ask(
             (failed(&none, trouble), None)
         }
     };
-    // Whether the running program keeps an eye on the job is in its memory alone.
+    // Whether the running program monitors the job is only in its memory.
     let memory = ReservationState::watching();
     let facts = Facts {
         held: current.reservation.held_for(question.now),
@@ -221,11 +221,11 @@ fn failed(none: &CallError, trouble: Option<String>) -> Outcome {
     }
 }
 
-/// How soon a watch that failed is retried.
+/// The delay before a failed watch is retried.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs the check's watches of objects, for indices that they fill, and never ends. What they would
-/// trigger has no effect here, and the author's own streams stay as they are.
+/// Runs the check's watches of objects, for indices that they fill, and never ends. Their triggers
+/// have no effect here, and the check author's own streams are not started.
 async fn run_watches(
     check: &DynCheck,
     client: &Client,

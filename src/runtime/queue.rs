@@ -6,15 +6,15 @@ use tokio::time::Instant;
 
 use crate::api::Name;
 
-/// How urgent a look is. Earlier lanes go first.
+/// The urgency of a key's next task. Earlier lanes go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
-    /// Stopping what was started: it frees what others wait for.
+    /// A cleanup: it frees what others wait for.
     Release,
     /// A reservation that was approved before this term. A check that keeps its state in memory
-    /// learns from these what it has given away, so they come before anything new.
+    /// restores its allocations from these, so they come before anything new.
     Restore,
-    /// A reservation about which nothing has been said yet: a job waits for it.
+    /// A reservation without a verdict: a job waits for it.
     New,
     /// A reservation that is rechecked.
     Recheck,
@@ -23,7 +23,7 @@ pub(crate) enum Lane {
 impl Lane {
     pub(crate) const ALL: [Self; 4] = [Self::Release, Self::Restore, Self::New, Self::Recheck];
 
-    /// The word for metrics.
+    /// Returns the label for metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Release => "release",
@@ -34,8 +34,8 @@ impl Lane {
     }
 }
 
-/// Keys that wait for a look, each at most once. First come, first served within a ClusterQueue;
-/// ClusterQueues take turns, so that one with ten thousand Workloads does not hold up one with two.
+/// A work queue of keys, each at most once. First come, first served within a ClusterQueue;
+/// ClusterQueues take turns, so that one with 10,000 Workloads does not delay one with two.
 #[derive(Clone)]
 pub(crate) struct Queue<K> {
     lanes: BTreeMap<Lane, Turns<K>>,
@@ -77,7 +77,7 @@ impl<K> Default for Queue<K> {
 }
 
 impl<K: Ord + Clone + fmt::Debug> fmt::Debug for Queue<K> {
-    /// The keys, in their order.
+    /// Lists the keys, in their order.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut queue = self.clone();
         let keys = std::iter::from_fn(|| queue.pop(Lane::Recheck));
@@ -86,8 +86,8 @@ impl<K: Ord + Clone + fmt::Debug> fmt::Debug for Queue<K> {
 }
 
 impl<K: Ord + Clone> Queue<K> {
-    /// Puts `key` in the line of `cluster_queue`. A key that waits already stays where it is,
-    /// unless `lane` is more urgent.
+    /// Enqueues `key` for `cluster_queue`. A queued key keeps its position, unless `lane` is more
+    /// urgent.
     pub(crate) fn push(&mut self, key: K, lane: Lane, cluster_queue: &Name, now: Instant) {
         let since = match self.waiting.get(&key) {
             Some(ticket) if ticket.lane <= lane => return,
@@ -112,13 +112,13 @@ impl<K: Ord + Clone> Queue<K> {
         line.push_back((key, number));
     }
 
-    /// Takes `key` out.
+    /// Removes `key`.
     pub(crate) fn remove(&mut self, key: &K) {
-        // Its place in line is skipped when its turn comes.
+        // Its entry is skipped when its turn comes.
         self.waiting.remove(key);
     }
 
-    /// The next key of a lane at least as urgent as `last`.
+    /// Returns the next key of a lane at least as urgent as `last`.
     pub(crate) fn pop(&mut self, last: Lane) -> Option<(K, Lane)> {
         for lane in Lane::ALL.into_iter().filter(|lane| *lane <= last) {
             let Some(turns) = self.lanes.get_mut(&lane) else {
@@ -138,7 +138,7 @@ impl<K: Ord + Clone> Queue<K> {
         None
     }
 
-    /// How many keys wait in each lane, and since when the oldest has.
+    /// Returns how many keys wait in each lane, and since when the oldest has waited.
     pub(crate) fn depths(&self) -> [(Lane, usize, Option<Instant>); 4] {
         Lane::ALL.map(|lane| {
             let tickets = self.waiting.values().filter(|ticket| ticket.lane == lane);
@@ -150,21 +150,21 @@ impl<K: Ord + Clone> Queue<K> {
         })
     }
 
-    /// Whether a key waits in `lane`.
+    /// Returns true if a key waits in `lane`.
     pub(crate) fn has(&self, lane: Lane) -> bool {
         self.lanes
             .get(&lane)
             .is_some_and(|turns| !turns.order.is_empty())
     }
 
-    /// How many keys wait.
+    /// Returns how many keys wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 }
 
 impl<K> Turns<K> {
-    /// The first of the ClusterQueue whose turn it is, which then goes to the end.
+    /// Returns the first key of the ClusterQueue whose turn it is, which then goes to the end.
     fn next(&mut self) -> Option<(K, u64)> {
         let cluster_queue = self.order.pop_front()?;
         let line = self.keys.get_mut(&cluster_queue)?;

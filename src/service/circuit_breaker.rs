@@ -12,11 +12,11 @@ use tower_service::Service;
 
 use crate::check::{CheckError, ErrorKind};
 
-/// After a number of failures in a row no request is sent for a set time; then one is, and if it is
-/// answered, all are.
+/// A circuit breaker: after a number of failures in a row, it sends no request for a set time.
 ///
-/// What counts is a transient or throttled error. The others learn at once that they have to wait,
-/// and until when. The service may return anything, so that a client of another system has one too.
+/// It then sends one request, and if that does not fail, all. Only transient and throttled errors
+/// count as failures. The other requests fail at once, with the time until when to wait. The
+/// service may return any type, so a client of another system can be wrapped too.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct CircuitBreakerLayer {
 }
 
 impl CircuitBreakerLayer {
-    /// Opens after `failures` in a row, at least one, for `pause`.
+    /// Opens after `failures` failures in a row, at least one, for `pause`.
     pub fn new(failures: u32, pause: Duration) -> Self {
         Self {
             failures: failures.max(1),
@@ -63,7 +63,7 @@ impl<S> Layer<S> for CircuitBreakerLayer {
     }
 }
 
-/// A service with a [`CircuitBreakerLayer`] around it. Clones share what they know.
+/// A service with a [`CircuitBreakerLayer`] around it. Clones share their state.
 ///
 /// ```
 /// # use kueue_check::{CheckError, Verdict, service::CircuitBreakerLayer};
@@ -77,7 +77,7 @@ impl<S> Layer<S> for CircuitBreakerLayer {
 ///     breaker.clone().oneshot(()).await.expect_err("it is down");
 /// }
 /// let error = breaker.clone().oneshot(()).await.expect_err("nobody asks");
-/// assert_eq!(error.to_string(), "not asked, because it failed 2 times in a row");
+/// assert_eq!(error.to_string(), "not evaluated, because it failed 2 times in a row");
 ///
 /// tokio::time::sleep(Duration::from_secs(60)).await;
 /// let error = breaker.oneshot(()).await.expect_err("one asks again");
@@ -100,8 +100,8 @@ struct State {
 }
 
 impl State {
-    /// Whether one may ask at `now`; else for how long not. A try that never ends is not waited for
-    /// longer than a pause.
+    /// Returns `Ok` if a request may be sent at `now`; otherwise the time to wait. A probe that
+    /// never ends blocks others for no longer than a pause.
     fn admit(&mut self, now: Instant, pause: Duration) -> Result<(), Duration> {
         let Some(until) = self.open_until else {
             return Ok(());
@@ -160,7 +160,7 @@ where
                 };
                 return Err(CheckError::throttled(
                     wait,
-                    format!("not asked, because {failed}"),
+                    format!("not evaluated, because {failed}"),
                 ));
             }
             let answer = inner.oneshot(request).await.map_err(Into::into);
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Throttled { after: PAUSE });
         assert_eq!(
             error.to_string(),
-            "not asked, because it failed 3 times in a row"
+            "not evaluated, because it failed 3 times in a row"
         );
 
         tokio::time::advance(PAUSE).await;
@@ -264,7 +264,7 @@ mod tests {
         let service = CircuitBreakerLayer::new(1, PAUSE).layer(down);
         service.clone().oneshot(()).await.unwrap_err();
         let error = service.oneshot(()).await.unwrap_err();
-        assert_eq!(error.to_string(), "not asked, because it failed");
+        assert_eq!(error.to_string(), "not evaluated, because it failed");
     }
 
     #[tokio::test(start_paused = true)]

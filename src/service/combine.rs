@@ -14,8 +14,8 @@ use crate::check::{
 };
 
 impl<P: Parameters> Check<P> {
-    /// A check that is Ready when all its members are: its verdict is the strictest of theirs. The
-    /// pod set updates of all are put together.
+    /// Makes a check that is Ready when all its members are: its verdict is the strictest of
+    /// theirs. The pod set updates of all are combined.
     ///
     /// ```
     /// # use kueue_check::prelude::*;
@@ -33,7 +33,7 @@ impl<P: Parameters> Check<P> {
     /// # Ok(()) }
     /// ```
     ///
-    /// The result is a check, and so can be a member. The members' own names mean nothing. All are
+    /// The result is a check, and so can be a member. The members' own names are not used. All are
     /// activated, and all release. Their settings become those of the whole:
     ///
     /// | setting | of the whole |
@@ -43,14 +43,15 @@ impl<P: Parameters> Check<P> {
     /// | [`annotations`](Self::annotations), [`permissions`](Self::permissions), [`namespace_permissions`](Self::namespace_permissions), [`definitions`](Self::definitions), [`watches`](Self::watches), [`background`](Self::background), [`observe`](Self::observe), [`metrics`](Self::metrics) | those of all |
     /// | [`state_change_event`](Self::state_change_event) | the first member's that has one |
     /// | [`on_parameters_unavailable`](Self::on_parameters_unavailable) | the first message; with [`any_of`](Self::any_of) only if each has one |
-    /// | [`outlives_reservation`](Self::outlives_reservation), [`release_at_eviction`](Self::release_at_eviction) | if all say so |
+    /// | [`outlives_reservation`](Self::outlives_reservation) | if all set it |
+    /// | [`release_at_eviction`](Self::release_at_eviction) | if all set it |
     /// | [`previewable`](Self::previewable) | if all are |
     pub fn all_of(name: ControllerName, members: impl IntoIterator<Item = Self>) -> Self {
         combined(name, Rule::All, members.into_iter().collect())
     }
 
-    /// A check that is Ready when one of its members is: its verdict is the most lenient of theirs.
-    /// The pod set updates are those of the first that is Ready. For the rest, see
+    /// Makes a check that is Ready when one of its members is: its verdict is the most lenient of
+    /// theirs. The pod set updates are those of the first that is Ready. For the rest, see
     /// [`all_of`](Self::all_of).
     ///
     /// ```
@@ -159,7 +160,7 @@ fn combined<P: Parameters>(name: ControllerName, rule: Rule, members: Vec<Check<
     whole
 }
 
-/// If all members have a preview.
+/// Returns a preview if all members have one.
 fn combined_preview(
     rule: Rule,
     previews: Vec<Result<Preview, CheckError>>,
@@ -177,15 +178,15 @@ fn combined_preview(
     combine(rule, answers).map(Preview::of)
 }
 
-/// From lenient to strict. An error is no verdict: its place is between those that leave the state
-/// alone and those that change it, so that no Ready comes of it under `all_of`, and no Retry or
-/// Rejected under `any_of`.
+/// Ranks results from lenient to strict. An error is no verdict. It ranks between verdicts that
+/// keep the state and those that change it, so it cannot lead to Ready under `all_of`, nor to Retry
+/// or Rejected under `any_of`.
 fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
     match answer {
         Ok(verdict) => match verdict.answer {
             VerdictKind::NotApplicable => 0,
             VerdictKind::Ready => 1,
-            // It leaves the state as it is, which is no consent.
+            // It leaves the state as it is, so it does not count as Ready.
             VerdictKind::Pending | VerdictKind::Unchanged => 2,
             VerdictKind::PreemptionRequired => 3,
             VerdictKind::Retry { .. } => 5,
@@ -236,7 +237,7 @@ fn combine(
         }
         verdict.message = join(&verdict, &other);
     }
-    // The check with the earliest recheck may change the whole.
+    // The recheck of any member may change the whole verdict, so the earliest counts.
     let soonest = others
         .iter()
         .flatten()
@@ -262,7 +263,7 @@ fn ready_together(
     Ok(verdict)
 }
 
-/// Puts `update` together with that of the same pod set.
+/// Merges `update` into that of the same pod set.
 fn merge(updates: &mut Vec<PodSetUpdate>, update: &PodSetUpdate) -> Result<(), CheckError> {
     let Some(known) = updates.iter_mut().find(|known| known.name == update.name) else {
         updates.push(update.clone());

@@ -64,8 +64,8 @@ impl<P: Parameters> Service<CheckRequest<P>> for CheckService<P> {
 }
 
 impl<P: Parameters> Check<P> {
-    /// Wraps each evaluation in a tower layer. Everything else is kept; so is the
-    /// [`preview`](crate::AdmissionCheckController::preview), without the layer.
+    /// Wraps each evaluation in a tower layer. Everything else is kept; the
+    /// [`preview`](crate::AdmissionCheckController::preview) too, without the layer.
     ///
     /// ```
     /// # use kueue_check::prelude::*;
@@ -97,7 +97,7 @@ impl<P: Parameters> Check<P> {
         self
     }
 
-    /// A check named `name` whose evaluations are the calls of a tower service.
+    /// Makes a check named `name` whose evaluations are the calls of a tower service.
     ///
     /// Calls of a service may have effects, so it is not [previewable](Self::previewable) unless
     /// that is set.
@@ -127,7 +127,8 @@ impl<P: Parameters> Check<P> {
     }
 }
 
-/// A fresh clone is made ready and called: the readiness of one clone says nothing about another.
+/// Calls a fresh clone that is made ready: the readiness of one clone does not imply that of
+/// another.
 fn evaluate<S, P>(service: S) -> Call<CheckRequest<P>, Verdict>
 where
     S: Service<CheckRequest<P>, Response = Verdict, Error: Into<CheckError>, Future: Send>

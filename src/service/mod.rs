@@ -46,17 +46,17 @@ pub use layered::CheckService;
 pub use single_flight::{SingleFlight, SingleFlightLayer};
 pub use timeout::TimeoutLayer;
 
-// The services that the layers make.
+// The services that the layers construct.
 #[doc(hidden)]
 pub use {circuit_breaker::CircuitBreaker, single_flight::SingleFlightService, timeout::Timeout};
 
-/// What the examples of this module share.
+/// Shared by the examples of this module.
 #[doc(hidden)]
 pub mod example {
     use crate::api::Workload;
     use crate::check::{CheckRequest, NoParameters, RequestBuilder};
 
-    /// A request about the Workload `team-a/JOB`.
+    /// Returns a request about the Workload `team-a/JOB`.
     pub fn request(job: &str) -> CheckRequest<NoParameters> {
         let workload = serde_json::json!({
             "metadata": {"namespace": "team-a", "name": job, "uid": job},

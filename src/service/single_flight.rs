@@ -16,7 +16,7 @@ use tower_service::Service;
 
 use crate::check::{CheckError, ErrorKind, Message, Verdict};
 
-/// Answers by key, asked once for all who want them at the same time, and kept for a set time.
+/// A single-flight cache: concurrent calls for one key share one request, and its result is cached.
 ///
 /// Five thousand Workloads on one budget make one query:
 ///
@@ -33,30 +33,30 @@ use crate::check::{CheckError, ErrorKind, Message, Verdict};
 /// # Ok(()) }
 /// ```
 ///
-/// A failure is shared as well, for a second, so that an outage is not met by everybody one after
-/// another. Cheap to clone; clones share.
+/// A failure is cached as well, for 1 s, so that during an outage waiting callers do not repeat the
+/// request one after another. Cheap to clone; clones share one cache.
 pub struct SingleFlight<K, V> {
     flights: Arc<Mutex<BTreeMap<K, Arc<Flight<V>>>>>,
     ttl: Duration,
 }
 
-/// One question.
+/// One request.
 struct Flight<V> {
     answer: OnceCell<(Result<V, Failure>, Instant)>,
 }
 
-/// An error that can be given to several.
+/// An error that several callers can receive.
 #[derive(Clone, Debug)]
 struct Failure {
     kind: ErrorKind,
     message: Message,
 }
 
-/// For how long a failure is kept.
+/// How long a failure is cached.
 const KEEP_FAILURE: Duration = Duration::from_secs(1);
 
 impl<K, V> SingleFlight<K, V> {
-    /// Keeps each answer for `keep`.
+    /// Caches each result for `keep`.
     pub fn new(keep: Duration) -> Self {
         Self {
             flights: Arc::default(),
@@ -66,18 +66,18 @@ impl<K, V> SingleFlight<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
-    /// The answer for `key`: the one that is kept, or the one that another caller waits for, or
+    /// Returns the result for `key`: the cached one, or the one that another caller waits for, or
     /// else that of `ask`.
     ///
     /// # Errors
-    /// As `ask`.
+    /// The error of `ask`.
     pub async fn get<F, Fut>(&self, key: K, ask: F) -> Result<V, CheckError>
     where
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<V, CheckError>>,
     {
         let flight = self.flight(key);
-        // If the one who asks goes away, another of those who wait asks in its place.
+        // If the caller that runs `ask` is dropped, another waiting caller runs its own.
         let asked = async {
             let answer = ask().await.map_err(|error| Failure {
                 kind: error.kind(),
@@ -89,7 +89,7 @@ impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
         answer.clone().map_err(CheckError::from_failure)
     }
 
-    /// Removes the answer for `key`.
+    /// Removes the result for `key`.
     pub fn invalidate(&self, key: &K) {
         self.flights
             .lock()
@@ -151,7 +151,7 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
     }
 }
 
-/// Shares verdicts between Workloads: right only where the verdict follows from the key alone.
+/// Shares verdicts between Workloads: correct only if the verdict follows from the key alone.
 ///
 /// ```
 /// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
@@ -180,7 +180,7 @@ pub struct SingleFlightLayer<K, F> {
 }
 
 impl<K, F> SingleFlightLayer<K, F> {
-    /// Keeps each verdict for `keep`. `key` says which questions have the same answer.
+    /// Caches each verdict for `keep`. Requests with the same `key` share a verdict.
     pub fn new(keep: Duration, key: F) -> Self {
         Self {
             shared: SingleFlight::new(keep),
@@ -201,8 +201,8 @@ impl<K, F: Clone, S> Layer<S> for SingleFlightLayer<K, F> {
     }
 }
 
-/// A service with a [`SingleFlightLayer`] around it. Everything that one layer is put around shares
-/// one set of answers.
+/// A service with a [`SingleFlightLayer`] around it. All services that one layer wraps share one
+/// cache.
 ///
 /// ```
 /// # use kueue_check::{CheckError, Verdict, service::SingleFlightLayer};
@@ -240,7 +240,7 @@ where
     type Future = BoxFuture<'static, Result<Verdict, CheckError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), CheckError>> {
-        // Whether the inner service must be ready is known only when no answer is stored.
+        // Whether the inner service must be ready depends on the cache, which is read in `call`.
         Poll::Ready(Ok(()))
     }
 

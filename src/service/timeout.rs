@@ -9,7 +9,7 @@ use tower_service::Service;
 
 use crate::check::{CheckError, Verdict};
 
-/// Gives up on a question after a time: the error is transient, so the check is rechecked.
+/// A timeout for evaluations: the error is transient, so the check is evaluated again.
 ///
 /// ```
 /// # use kueue_check::{AdmissionCheckController, CheckRequest, ErrorKind, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
@@ -25,7 +25,7 @@ use crate::check::{CheckError, Verdict};
 ///
 /// let check = Check::new(slow).layer(TimeoutLayer::new(Duration::from_secs(5)));
 /// let error = check.evaluate(request("train")).await.expect_err("it never answers");
-/// assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Transient, "no answer in 5s"));
+/// assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Transient, "no verdict in 5s"));
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub struct TimeoutLayer {
 }
 
 impl TimeoutLayer {
-    /// Gives up after `limit`.
+    /// Sets the timeout to `limit`.
     pub fn new(limit: Duration) -> Self {
         Self { limit }
     }
@@ -51,8 +51,8 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service with a [`TimeoutLayer`] around it. What it asks may fail with any error that becomes a
-/// [`CheckError`].
+/// A service with a [`TimeoutLayer`] around it. The inner service may fail with any error that
+/// converts to a [`CheckError`].
 ///
 /// ```
 /// # use kueue_check::{ErrorKind, Verdict, service::TimeoutLayer};
@@ -93,7 +93,7 @@ where
         Box::pin(async move {
             match tokio::time::timeout(limit, answer).await {
                 Ok(answer) => answer.map_err(Into::into),
-                Err(_) => Err(CheckError::transient(format!("no answer in {limit:?}"))),
+                Err(_) => Err(CheckError::transient(format!("no verdict in {limit:?}"))),
             }
         })
     }

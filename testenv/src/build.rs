@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The versions that `go.mod` pins; kube-apiserver and kubectl need their own at link time,
-/// or clients cannot read it.
+/// The version that `go.mod` pins. kube-apiserver and kubectl require it at link time; otherwise
+/// clients cannot read it.
 const KUBERNETES: &str = "v1.36.3";
 
-/// Where the programs are.
+/// The paths of the programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// kube-apiserver.
@@ -20,10 +20,10 @@ pub struct Programs {
     pub kubectl: PathBuf,
 }
 
-/// Why there are no programs.
+/// The reason why there are no programs.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
-    /// They can't be built here.
+    /// There is no Go toolchain to build them.
     #[error(
         "there is no Go toolchain (`go version` does not run): install Go 1.26 to run what needs a real server"
     )]
@@ -33,7 +33,7 @@ pub enum Unavailable {
     Build {
         /// The Go package, or Debian's.
         package: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The folder can't be used.
@@ -41,13 +41,13 @@ pub enum Unavailable {
     Io {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// The programs, built if they are missing or older than `go.mod`. Prints what it does while it
-/// builds.
+/// Returns the programs, built if they are missing or older than `go.mod`. Prints its progress
+/// while it builds.
 ///
 /// # Errors
 /// [`Unavailable`] without a Go toolchain, or if the build fails.
@@ -96,7 +96,7 @@ pub fn programs() -> Result<Programs, Unavailable> {
     Ok(programs)
 }
 
-/// Whether there is a Go toolchain.
+/// Returns true if there is a Go toolchain.
 pub(crate) fn has_go() -> bool {
     let version = Command::new("go")
         .arg("version")

@@ -14,10 +14,9 @@ use tokio::time::{Instant, sleep};
 use crate::build::{Programs, Unavailable, programs};
 use crate::process::Process;
 
-/// A running kube-apiserver and etcd, with nothing else: no controller manager, no scheduler, no
-/// Kueue.
+/// A running kube-apiserver and etcd, without controller manager, scheduler or Kueue.
 ///
-/// Everything is in a folder of its own, which goes when the cluster does.
+/// Its files are in a folder of its own, which is removed with the cluster.
 #[derive(Debug)]
 pub struct Cluster {
     programs: Programs,
@@ -35,19 +34,19 @@ struct Ports {
     peer: u16,
 }
 
-/// Why a cluster did not start.
+/// The reason why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There are no programs.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// Files or processes.
+    /// A file or process error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It did not get ready.
+    /// It did not become ready.
     #[error("the API server was not ready after {waited:?}; the end of its log:\n{log}")]
     NotReady {
-        /// How long was waited.
+        /// The time for which the test waited.
         waited: Duration,
         /// The last lines of the log.
         log: String,
@@ -57,7 +56,7 @@ pub enum StartError {
     Client(#[from] kube::Error),
 }
 
-/// The administrator's token; it opens a server that lives for one test, on loopback.
+/// The administrator's token, for a server that runs for one test, on loopback.
 const TOKEN: &str = "testenv";
 const READY: Duration = Duration::from_secs(90);
 
@@ -65,7 +64,7 @@ impl Cluster {
     /// Starts both and waits until the API server is ready.
     ///
     /// # Errors
-    /// [`StartError`] with the end of the log if it does not get ready in 90 seconds.
+    /// [`StartError`] with the end of the log if it is not ready within 90 s.
     pub async fn start() -> Result<Self, StartError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Building may take minutes and blocks.
@@ -114,7 +113,7 @@ impl Cluster {
         self.etcd.take().map_or(Ok(()), Process::stop)
     }
 
-    /// Keeps what is stored now, for [`restore`](Self::restore). Both programs restart for it.
+    /// Saves the stored objects for [`restore`](Self::restore). Both programs restart for it.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -125,8 +124,8 @@ impl Cluster {
         self.start_apiserver().await
     }
 
-    /// Puts back what was stored at the time of the [`backup`](Self::backup), with the versions of
-    /// then. Both programs restart for it.
+    /// Restores the objects of the [`backup`](Self::backup), with their versions. Both programs
+    /// restart for it.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -175,12 +174,12 @@ impl Cluster {
         self.apiserver = None;
     }
 
-    /// Where etcd answers plain HTTP, for tests that compact its versions.
+    /// Returns the address of etcd's plain HTTP, for tests that compact its versions.
     pub fn etcd(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports.etcd)
     }
 
-    /// What a client needs to know.
+    /// Returns the address, certificate and credentials for clients.
     pub fn access(&self) -> Access {
         let (folder, certificate) = (self.folder.clone(), self.certificate.clone());
         Access {
@@ -190,7 +189,7 @@ impl Cluster {
         }
     }
 
-    /// A client with all rights.
+    /// Returns a client with all permissions.
     ///
     /// # Errors
     /// If it can't be built.
@@ -211,7 +210,7 @@ impl Cluster {
     }
 }
 
-/// How to speak to a cluster. Cheap enough to clone; good for as long as the cluster runs.
+/// The access to a cluster. It is cheap to clone, and valid while the cluster runs.
 #[derive(Clone, Debug)]
 pub struct Access {
     folder: PathBuf,
@@ -220,7 +219,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// A client with all rights.
+    /// Returns a client with all permissions.
     ///
     /// # Errors
     /// If it can't be built.
@@ -228,7 +227,7 @@ impl Access {
         Ok(ClientBuilder::try_from(self.config(TOKEN)?)?.build())
     }
 
-    /// A client that is taken for `user`, who is in `groups`.
+    /// Returns a client that impersonates `user` in `groups`.
     ///
     /// # Errors
     /// The cluster's certificate can't be read.
@@ -240,7 +239,7 @@ impl Access {
         Ok(ClientBuilder::try_from(config)?.build())
     }
 
-    /// A client with no rights of its own: who sends a request with it adds an `Authorization`.
+    /// Returns a client without credentials: each request sets its own `Authorization`.
     ///
     /// # Errors
     /// The cluster's certificate can't be read.
@@ -250,7 +249,7 @@ impl Access {
         Ok(ClientBuilder::try_from(config)?.build())
     }
 
-    /// The cluster's folder, which goes when the cluster does.
+    /// Returns the cluster's folder, which is removed with the cluster.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -259,13 +258,13 @@ impl Access {
         let mut config = Config::new(self.url.parse().map_err(io::Error::other)?);
         config.root_cert = Some(certificates(&self.certificate)?);
         config.default_retry = false;
-        // A struct literal would need the secret's type.
+        // A struct literal would require the secret's type.
         config.auth_info = serde_json::from_value::<AuthInfo>(serde_json::json!({"token": token}))
             .map_err(io::Error::other)?;
         Ok(config)
     }
 
-    /// A kubeconfig with all rights, written to a file; its path.
+    /// Writes a kubeconfig with all permissions to a file; returns its path.
     ///
     /// # Errors
     /// If it can't be written.
@@ -273,7 +272,7 @@ impl Access {
         self.kubeconfig_with_token("admin", TOKEN)
     }
 
-    /// A kubeconfig for the bearer of `token`, written to the file `name`.
+    /// Writes a kubeconfig for the bearer of `token` to the file `name`.
     ///
     /// # Errors
     /// If it can't be written.
@@ -288,7 +287,7 @@ impl Access {
             "contexts": [{"name": "testenv", "context": {"cluster": "testenv", "user": name}}],
         });
         let text = serde_json::to_vec_pretty(&config).map_err(io::Error::other)?;
-        // Another test may be reading it: it is replaced as a whole.
+        // Another test may read it meanwhile, so it is replaced as a whole.
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let new = self.folder.join(format!("{name}.kubeconfig.{number}"));
         fs::write(&new, text)?;
@@ -297,7 +296,7 @@ impl Access {
     }
 }
 
-/// Copies a folder and what is in it.
+/// Copies a folder and its contents.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -319,7 +318,7 @@ fn http_get(path: &str) -> http::Request<Vec<u8>> {
 }
 
 impl Ports {
-    /// Three ports without a listener.
+    /// Returns three ports without a listener.
     fn free() -> io::Result<Self> {
         let listeners = [
             TcpListener::bind("127.0.0.1:0")?,
@@ -375,18 +374,17 @@ fn apiserver_arguments(folder: &Path, ports: Ports) -> Vec<String> {
             "--service-account-signing-key-file={}",
             folder.join("service-account.key").display()
         ),
-        // No controller makes the default ServiceAccount that this would add to each Pod.
+        // No controller creates the default ServiceAccount that this plugin would add to each Pod.
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--profiling=false".to_owned(),
     ]
 }
 
-/// The keys that sign and verify ServiceAccount tokens, made for this cluster: private and public,
-/// as PEM.
+/// Returns new keys that sign and verify ServiceAccount tokens: private and public, as PEM.
 fn service_account_keys() -> io::Result<(String, String)> {
     use ring::rand::SystemRandom;
     use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING as ALGORITHM, EcdsaKeyPair, KeyPair};
-    /// What stands before the point in the public key of a P-256 key (RFC 5480).
+    /// The bytes before the point in the public key of a P-256 key (RFC 5480).
     const HEAD: [u8; 26] = [
         0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08,
         0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -404,7 +402,7 @@ fn service_account_keys() -> io::Result<(String, String)> {
     ))
 }
 
-/// The certificates of a PEM file, in the form that kube's client takes.
+/// Returns the certificates of a PEM file, in the form for kube's client.
 fn certificates(text: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let blocks = pem::parse_many(text).map_err(io::Error::other)?;
     Ok(blocks

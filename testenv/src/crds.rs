@@ -23,21 +23,21 @@ pub enum KueueVersion {
     V0_19_2,
 }
 
-/// Why definitions could not be loaded.
+/// The reason why definitions could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum CrdError {
-    /// A file.
+    /// A file error.
     #[error("{path}: {reason}")]
     File {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The API server.
+    /// An error of the API server.
     #[error("{0}")]
     Kube(#[from] kube::Error),
-    /// It accepted them, but does not serve them.
+    /// The API server accepted the definitions, but does not serve them.
     #[error("{0} is not established after {ESTABLISHED:?}")]
     NotEstablished(String),
 }
@@ -54,7 +54,7 @@ impl KueueVersion {
     }
 }
 
-/// Kueue's definitions.
+/// Returns Kueue's definitions.
 ///
 /// # Errors
 /// If a file can't be read.
@@ -62,7 +62,7 @@ pub fn crds(version: KueueVersion) -> Result<Vec<CustomResourceDefinition>, CrdE
     read_folder(version.folder())
 }
 
-/// The autoscaler's definitions (ProvisioningRequest).
+/// Returns the autoscaler's definitions (ProvisioningRequest).
 ///
 /// # Errors
 /// If a file can't be read.
@@ -70,7 +70,7 @@ pub fn crds_of_autoscaler() -> Result<Vec<CustomResourceDefinition>, CrdError> {
     read_folder("autoscaler")
 }
 
-/// The originals, where the machine has them, else the copies that `cargo xtask crds` made of them.
+/// Reads the originals if the machine has them, else the copies that `cargo xtask crds` made.
 fn read_folder(name: &str) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let originals = crate_folder.join("../../shared/crds").join(name);
@@ -82,7 +82,7 @@ fn read_folder(name: &str) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     read(&folder)
 }
 
-/// All definitions of a folder.
+/// Returns all definitions of a folder.
 pub(crate) fn read(folder: &Path) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let fail = |path: &Path, reason: String| CrdError::File {
         path: path.to_owned(),
@@ -103,11 +103,11 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<CustomResourceDefinition>, CrdEr
 impl Cluster {
     /// Installs `definitions` and waits until they are served.
     ///
-    /// Conversion webhooks are taken out: no server answers them here, and the stored version is
-    /// the one that is used.
+    /// Conversion webhooks are removed, because no server may answer them. A real
+    /// [`Kueue`](crate::Kueue) with webhooks adds its own.
     ///
     /// # Errors
-    /// If the API server refuses one, or does not serve it in 30 seconds.
+    /// If the API server rejects one, or does not serve it within 30 s.
     pub async fn install(
         &self,
         client: &Client,
@@ -155,8 +155,8 @@ async fn established(
     Err(CrdError::NotEstablished(name.to_owned()))
 }
 
-/// Waits until its objects can be listed: an established resource answers 429 ("storage is
-/// (re)initializing") for a moment.
+/// Waits until its objects can be listed. At first, an established resource responds with 429
+/// ("storage is (re)initializing").
 async fn listed(client: &Client, definition: &CustomResourceDefinition) -> Result<(), CrdError> {
     let spec = &definition.spec;
     let version = spec.versions.iter().find(|version| version.served);

@@ -1,4 +1,4 @@
-//! A strict reader of the OpenMetrics text format, for tests of what programs show.
+//! A strict parser of the OpenMetrics text format, for tests of metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// The samples of `text`, which must end in `# EOF`.
+/// Returns the samples of `text`, which must end in `# EOF`.
 ///
 /// # Errors
-/// The line that is wrong, and why: among others a sample before its `# TYPE`, a type or a series
-/// that is there twice, and a label that is not closed.
+/// The invalid line and the reason: among others a sample before its `# TYPE`, a duplicate type or
+/// series, and a label that is not closed.
 pub fn parse(text: &str) -> Result<Vec<Sample>, String> {
     let body = text
         .strip_suffix("# EOF\n")

@@ -1,14 +1,13 @@
-//! Programs of which each has a Go module of its own, so that none decides the dependencies of
-//! another.
+//! Programs with a Go module each, so that none determines the dependencies of another.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::build::{Unavailable, build, has_go};
 
-/// Alertmanager 0.31, built from its Go module into `testenv/bin` if it is missing or of another
-/// version: about a minute. It is the last version whose module has the files of its web pages,
-/// without which it does not compile.
+/// Returns Alertmanager 0.31. It is built from its Go module into `testenv/bin` if it is missing or
+/// has another version: about 1 min. It is the last version whose module has the files of its web
+/// pages, without which it does not compile.
 ///
 /// # Errors
 /// [`Unavailable`] without a Go toolchain, or if the build fails.
@@ -17,8 +16,8 @@ pub fn alertmanager() -> Result<PathBuf, Unavailable> {
     go_program("alertmanager", package)
 }
 
-/// Open Policy Agent 1.22, built from its Go module into `testenv/bin` if it is missing or of
-/// another version: about a minute.
+/// Returns Open Policy Agent 1.22. It is built from its Go module into `testenv/bin` if it is
+/// missing or has another version: about 1 min.
 ///
 /// # Errors
 /// As of [`alertmanager`].
@@ -26,7 +25,7 @@ pub fn opa() -> Result<PathBuf, Unavailable> {
     go_program("opa", "github.com/open-policy-agent/opa")
 }
 
-/// The program `package` of the module in the folder `name`.
+/// Returns the program `package` of the module in the folder `name`.
 fn go_program(name: &str, package: &'static str) -> Result<PathBuf, Unavailable> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (module, bin) = (folder.join(name), folder.join("bin"));

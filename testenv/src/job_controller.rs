@@ -8,15 +8,15 @@ use crate::build::{Unavailable, build};
 use crate::cluster::{Cluster, StartError};
 use crate::process::Process;
 
-/// The Job controller, which makes and deletes the pods of Jobs and counts them in their status. It
-/// ends when this is dropped. Nothing schedules or runs the pods.
+/// The Job controller, which creates and deletes the pods of Jobs and counts them in their status.
+/// Dropping it ends the process. Nothing schedules or runs the pods.
 #[derive(Debug)]
 pub struct JobController {
     _process: Process,
 }
 
 impl JobController {
-    /// Starts it on `cluster`. Builds it first if that has not been done: about a minute.
+    /// Starts it on `cluster`. The first call builds it: about 1 min.
     ///
     /// # Errors
     /// If it can't be built or started.
@@ -33,7 +33,7 @@ impl JobController {
     }
 }
 
-/// The program, built if it is missing or older than its source.
+/// Returns the program, built if it is missing or older than its source.
 fn program() -> Result<PathBuf, Unavailable> {
     let module = Path::new(env!("CARGO_MANIFEST_DIR"));
     let bin = module.join("bin");

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use k8s_openapi::ByteString;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -18,54 +19,59 @@ use crate::process::Process;
 
 /// Kueue's controllers and scheduler. They end when this is dropped.
 ///
-/// Started with [`start`](Self::start) its webhooks are not installed, so nothing is defaulted or
-/// refused but by the definitions: write Jobs with `suspend: true`, and ClusterQueues with a
-/// `namespaceSelector`, a `queueingStrategy` and a `stopPolicy`.
+/// [`start`](Self::start) installs no webhooks, so only the definitions set defaults and refuse
+/// requests. Write Jobs with `suspend: true`, and ClusterQueues with a `namespaceSelector`, a
+/// `queueingStrategy` and a `stopPolicy`.
 #[derive(Debug)]
 pub struct Kueue {
     _process: Process,
     log: PathBuf,
 }
 
-/// What a [`Kueue`] is started with.
+/// Options for the start of a [`Kueue`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KueueOptions<'a> {
     /// The groups of API kinds whose webhooks are installed. Until Kueue serves them, the API
-    /// server refuses writes of those kinds. With `batch` Jobs are suspended, and pods of elastic
-    /// ones get their scheduling gate.
+    /// server refuses writes of those kinds. With `batch` the webhooks suspend Jobs and add the
+    /// scheduling gate to pods of elastic Jobs.
     pub webhooks: &'a [&'a str],
     /// Feature gates, as in `ConcurrentAdmission=true`.
     pub gates: &'a [&'a str],
     /// The labels of jobs that Kueue copies to their Workloads.
     pub label_keys: &'a [&'a str],
-    /// Which release, such as `0.18.3`; default: [`Kueue::version`].
+    /// More fields of Kueue's `Configuration`, such as `waitForPodsReady`.
+    pub settings: Option<&'a Value>,
+    /// The release, such as `0.18.3`. Default: [`Kueue::version`].
     pub release: Option<&'a str>,
+    /// The log level: 0 is Kueue's default; from 6 on every controller logs its actions.
+    pub log_level: u8,
 }
 
-/// Where the version of Kueue is that is started: such as `0.18.3`. Default: the one that is
-/// pinned.
+/// The environment variable with the version of Kueue to start, such as `0.18.3`. Default:
+/// [`PINNED`].
 const VERSION: &str = "KUEUE_CHECK_KUEUE_VERSION";
 
-/// The version that the Go module here pins.
+/// The version that the Go module in this crate pins.
 const PINNED: &str = "0.19.2";
 
 impl Kueue {
-    /// Returns the version that is started: 0.19.2, or what `KUEUE_CHECK_KUEUE_VERSION` says.
+    /// Returns the version to start: `KUEUE_CHECK_KUEUE_VERSION`, or 0.19.2 if that is not set.
     pub fn version() -> String {
         std::env::var(VERSION).unwrap_or_else(|_| PINNED.to_owned())
     }
 
-    /// Starts Kueue 0.19.2 on `cluster`, with its own definitions: for batch/v1 Jobs and, if the
-    /// autoscaler's definitions are there, with its own check. Builds it first if that has not been
-    /// done: on two cores that takes about ten minutes.
+    /// Starts Kueue of [`Kueue::version`] on `cluster`, with its own definitions, for batch/v1 Jobs
+    /// and Pods. Its own check runs if the autoscaler's definitions are installed. Builds Kueue
+    /// first if necessary, which takes about 10 min on two cores.
     ///
     /// # Errors
-    /// If it can't be built or started. It is not waited for: what it does shows that it works.
+    /// If Kueue can't be built or started. This does not wait until Kueue is ready; its actions
+    /// show that.
     pub async fn start(cluster: &Cluster) -> Result<Self, StartError> {
         Self::start_with(cluster, KueueOptions::default()).await
     }
 
-    /// As [`start`](Self::start), with the webhooks for the kinds of Kueue's own API.
+    /// Starts Kueue as [`start`](Self::start), with the webhooks for the kinds of Kueue's own API.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -77,7 +83,7 @@ impl Kueue {
         Self::start_with(cluster, options).await
     }
 
-    /// As [`start`](Self::start), with webhooks and feature gates.
+    /// Starts Kueue as [`start`](Self::start), with `options`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -95,7 +101,7 @@ impl Kueue {
         installed.map_err(io::Error::other)?;
         let access = cluster.access();
         let folder = access.folder();
-        // The webhooks' server requires a certificate, for any caller.
+        // The webhook server requires a certificate.
         let certificates = folder.join("kueue");
         fs::create_dir_all(&certificates)?;
         for (from, to) in [("apiserver.crt", "tls.crt"), ("apiserver.key", "tls.key")] {
@@ -111,7 +117,7 @@ impl Kueue {
         };
         let integrations =
             json!({"frameworks": ["batch/job", "pod"], "labelKeysToCopy": options.label_keys});
-        let text = json!({
+        let mut configuration = json!({
             "apiVersion": format!("config.kueue.x-k8s.io/{version}"), "kind": "Configuration",
             "health": {"healthProbeBindAddress": "0"}, "metrics": {"bindAddress": "0"},
             "webhook": {"host": "127.0.0.1", "port": port, "certDir": certificates},
@@ -119,11 +125,15 @@ impl Kueue {
             "integrations": integrations,
             "clientConnection": {"qps": 200, "burst": 400},
         });
-        fs::write(&config, text.to_string())?;
-        let arguments = [
+        let settings = options.settings.and_then(Value::as_object);
+        for (name, setting) in settings.into_iter().flatten() {
+            configuration[name] = setting.clone();
+        }
+        fs::write(&config, configuration.to_string())?;
+        let mut arguments = vec![
             format!("--config={}", config.display()),
             format!("--kubeconfig={}", access.kubeconfig()?.display()),
-            // It would want to be an API server of its own.
+            // This feature would require Kueue to serve an API of its own.
             format!(
                 "--feature-gates=VisibilityOnDemand=false,{}",
                 options.gates.join(",")
@@ -131,13 +141,22 @@ impl Kueue {
             .trim_end_matches(',')
             .to_owned(),
         ];
+        if options.log_level > 0 {
+            arguments.push(format!("--zap-log-level={}", options.log_level));
+        }
         if !options.webhooks.is_empty() {
             let authority = ByteString(fs::read(certificates.join("tls.crt"))?);
+            let authority = serde_json::to_value(authority).map_err(io::Error::other)?;
+            let served = |path: &str| json!({"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": authority});
             let folder = module.join("config/components/webhook");
             let text = fs::read_to_string(folder.join("manifests.yaml"))?;
             let client = cluster.client()?;
             let groups = options.webhooks;
-            install_webhooks(&client, &text, groups, port, &authority).await?;
+            install_webhooks(&client, &text, groups, served).await?;
+            if groups.contains(&"kueue.x-k8s.io") {
+                let text = fs::read_to_string(module.join(CUSTOMIZED))?;
+                convert(&client, &text, &served("/convert")).await?;
+            }
         }
         let log = folder.join("kueue.log");
         let (program, arguments) = with_metrics_certificate(&program, &arguments, &certificates)?;
@@ -147,21 +166,22 @@ impl Kueue {
         })
     }
 
-    /// What it has logged.
+    /// Returns the log of Kueue.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 }
 
-/// Where Kueue expects the certificate of its metrics if it does not make certificates itself.
+/// The directory in `/etc` where Kueue expects the certificate of its metrics endpoint if it does
+/// not create certificates itself.
 const METRICS: &str = "kueue/metrics/certs";
 
-/// Runs its arguments with a folder of files laid over `/etc`, which no other process sees.
+/// A shell script that runs its arguments with an overlay on `/etc`, visible to no other process.
 const OVERLAY: &str = r#"mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/etc,workdir=$1/work" /etc || exit 1; shift; exec "$@""#;
 
-/// The command that starts Kueue with a certificate in the folder of [`METRICS`], whose path cannot
-/// be configured (0.19.2, `cmd/kueue/main.go`). Where it is not there, it is laid over `/etc` for
-/// that process only.
+/// Returns the command that starts Kueue with a certificate in the folder of [`METRICS`]. That path
+/// cannot be configured (0.19.2, `cmd/kueue/main.go`). If the certificate is missing, an overlay on
+/// `/etc` provides it for that process only.
 fn with_metrics_certificate(
     program: &Path,
     arguments: &[String],
@@ -184,13 +204,13 @@ fn with_metrics_certificate(
     Ok((PathBuf::from("unshare"), all))
 }
 
-/// Installs those of Kueue's webhooks that are for kinds of `groups`, as served on a loopback port.
+/// Installs Kueue's webhooks for kinds of `groups`. `served` returns the client configuration for a
+/// path.
 async fn install_webhooks(
     client: &Client,
     manifests: &str,
     groups: &[&str],
-    port: u16,
-    authority: &ByteString,
+    served: impl Fn(&str) -> Value,
 ) -> Result<(), StartError> {
     let is_wanted = |hook: &Value| {
         let rules = hook["rules"].as_array().into_iter().flatten();
@@ -199,7 +219,6 @@ async fn install_webhooks(
             .flatten();
         of_hook.any(|group| groups.iter().any(|wanted| group == wanted))
     };
-    let authority = serde_json::to_value(authority).map_err(io::Error::other)?;
     let as_owner = PatchParams::apply("testenv").force();
     for document in manifests.split("\n---") {
         if !document.contains("WebhookConfiguration") {
@@ -211,8 +230,7 @@ async fn install_webhooks(
             hooks.retain(is_wanted);
             for hook in hooks {
                 let path = hook["clientConfig"]["service"]["path"].as_str();
-                let url = format!("https://127.0.0.1:{port}{}", path.unwrap_or_default());
-                hook["clientConfig"] = json!({"url": url, "caBundle": authority});
+                hook["clientConfig"] = served(path.unwrap_or_default());
             }
         }
         let kind = all.types.clone().unwrap_or_default();
@@ -223,11 +241,34 @@ async fn install_webhooks(
     Ok(())
 }
 
-/// Where another Kueue is than the one that is built here: the path of the program.
+/// The list of patches for Kueue's definitions.
+const CUSTOMIZED: &str = "config/components/crd/kustomization.yaml";
+
+/// Makes Kueue convert between the served versions of its kinds, as in an installation. Without
+/// conversion, fields with different names in two versions are lost where the older version is
+/// stored (before 0.16).
+async fn convert(client: &Client, customized: &str, served: &Value) -> Result<(), StartError> {
+    let conversion = json!({"strategy": "Webhook", "webhook": {
+        "clientConfig": served, "conversionReviewVersions": ["v1"],
+    }});
+    let patch = Patch::Merge(json!({"spec": {"conversion": conversion}}));
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let converted = customized.lines().filter_map(|line| {
+        let file = line.strip_prefix("- path: patches/webhook_in_")?;
+        file.strip_suffix(".yaml")
+    });
+    for plural in converted {
+        let name = format!("{plural}.kueue.x-k8s.io");
+        api.patch(&name, &PatchParams::default(), &patch).await?;
+    }
+    Ok(())
+}
+
+/// The environment variable with the path of a program to use instead of the pinned Kueue.
 const PROGRAM: &str = "KUEUE_CHECK_KUEUE";
 
-/// Kueue, built from its pinned Go module if it is missing or older than that; and the folder of
-/// that module.
+/// Returns the program of Kueue and the folder of its Go module. Builds the pinned version if the
+/// program is missing or was built from another `go.sum`.
 fn program(version: &str) -> Result<(PathBuf, PathBuf), Unavailable> {
     const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kueue");
@@ -255,8 +296,8 @@ fn program(version: &str) -> Result<(PathBuf, PathBuf), Unavailable> {
     Ok((program, folder_of(&module)?))
 }
 
-/// Another version of Kueue, built from its Go module with the dependencies that it was released
-/// with; and the folder of that module.
+/// Returns the program of another version of Kueue and the folder of its Go module. Builds it with
+/// the dependencies of its release if it is missing.
 fn other_version(version: &str, bin: &Path) -> Result<(PathBuf, PathBuf), Unavailable> {
     const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
     let at = |path: &Path| {
@@ -292,12 +333,12 @@ fn other_version(version: &str, bin: &Path) -> Result<(PathBuf, PathBuf), Unavai
     Ok((program, folder))
 }
 
-/// Whether Kueue's module in `folder` has its API and configuration in version v1beta2.
+/// Returns true if Kueue's module in `folder` has its API and configuration in version v1beta2.
 fn has_v1beta2(folder: &Path) -> bool {
     folder.join("apis/config/v1beta2").is_dir()
 }
 
-/// The folder in which Go keeps Kueue's module.
+/// Returns the folder in which Go stores Kueue's module.
 fn folder_of(module: &Path) -> Result<PathBuf, Unavailable> {
     let folder = Command::new("go")
         .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kueue"])

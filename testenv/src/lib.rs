@@ -1,8 +1,8 @@
 //! A real kube-apiserver and etcd for tests.
 //!
-//! [`Cluster::start`] runs both on free loopback ports and stops them whatever happens to the test
-//! process. The programs are built from their Go modules (`go.mod` beside this crate pins them)
-//! into `testenv/bin`, once, and kubectl with them; that takes about five minutes on two cores.
+//! [`Cluster::start`] runs both on free loopback ports and stops them, however the test process
+//! ends. The programs are built once, with kubectl, from their Go modules (`go.mod` beside this
+//! crate pins them) into `testenv/bin`. That takes about 5 min on two cores.
 
 mod build;
 mod cluster;
@@ -26,5 +26,5 @@ pub use kueue::{Kueue, KueueOptions};
 pub use process::Process;
 pub use processor_time::processor_time;
 pub use prometheus::{Prometheus, prometheus};
-pub use skipped::{SKIP, or_skipped};
+pub use skipped::{SKIP, is_skipped, or_skipped};
 pub use workload::workload;

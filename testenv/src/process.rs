@@ -6,10 +6,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// A running program. It ends when this is dropped, and also when the process that holds it is
-/// killed: a shell stands in between, whose standard input is a pipe from us, and which kills the
-/// program when the pipe breaks. If the shell itself is killed, its process group is killed when
-/// this is dropped.
+/// A running program. It ends when this value is dropped, and also when this process is killed. A
+/// shell in between kills the program: its standard input is a pipe from this process, which then
+/// breaks. If the shell itself is killed, its process group is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Process {
     shell: Child,
@@ -18,11 +17,11 @@ pub struct Process {
 }
 
 /// Takes the folder to remove at the end (or nothing), the program's log, the program and its
-/// arguments. Prints the program's id. Who writes `keep` keeps the folder.
+/// arguments. Prints the program's id. Writing `keep` to it keeps the folder.
 const GUARD: &str = r#"folder=$1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & child=$!; echo $child; word=$(cat); kill -9 $child; wait $child; [ -z "$folder" ] || [ "$word" = keep ] || rm -rf "$folder""#;
 
 impl Process {
-    /// Starts `program`, which writes to `log`. When it ends, so does `folder`.
+    /// Starts `program`, which writes to `log`. When it ends, `folder` is removed.
     ///
     /// # Errors
     /// If the log can't be written, or there is no shell.
@@ -68,7 +67,7 @@ impl Process {
         Ok(Self { shell, pipe, id })
     }
 
-    /// The program's process id. No other process has it until this is dropped.
+    /// Returns the program's process id. No other process has it until this is dropped.
     pub fn id(&self) -> u32 {
         self.id
     }
@@ -87,7 +86,7 @@ impl Process {
         Err(io::Error::other(format!("{id} does not take SIG{name}")))
     }
 
-    /// Returns true until the program has ended; one that is stopped has not.
+    /// Returns true until the program has ended; a stopped program has not.
     pub fn is_running(&self) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/stat", self.id));
         status.is_ok_and(|status| !status.contains(") Z ") && !status.contains(") X "))

@@ -1,9 +1,9 @@
-//! How long something takes, whatever else the machine does.
+//! Processor time, independent of the load of the machine.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Returns how long this thread has had a processor; where Linux does not say it, the real time.
+/// Returns this thread's processor time; where Linux does not report it, the real time.
 pub fn processor_time() -> Duration {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     let said = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

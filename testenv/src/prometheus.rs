@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::build::Unavailable;
 
-/// Where Prometheus' programs are.
+/// The paths of Prometheus' programs.
 #[derive(Clone, Debug)]
 pub struct Prometheus {
     /// The server.
@@ -15,11 +15,11 @@ pub struct Prometheus {
     pub promtool: PathBuf,
 }
 
-/// Prometheus in the version that Debian has (2.42 in Debian 12), fetched with `apt-get download`
-/// into `testenv/bin` if it is not there.
+/// Returns Prometheus in Debian's version (2.42 in Debian 12). It is fetched with `apt-get
+/// download` into `testenv/bin` if it is missing.
 ///
 /// # Errors
-/// [`Unavailable`] where `apt-get` or `dpkg` is missing, or the package can't be had.
+/// [`Unavailable`] if `apt-get` or `dpkg` is missing, or the package cannot be downloaded.
 pub fn prometheus() -> Result<Prometheus, Unavailable> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bin/prometheus");
     let at = |path: &Path| {
@@ -38,8 +38,8 @@ pub fn prometheus() -> Result<Prometheus, Unavailable> {
         return Ok(programs);
     }
     if run(&folder, "apt-get", &["download", "prometheus"]).is_err() {
-        // A bare machine has no lists of packages; these are our own, so that the machine's are not
-        // changed and no rights are needed.
+        // A bare machine has no package lists. Lists in this folder leave the machine's unchanged
+        // and require no permissions.
         let lists = folder.join("lists");
         fs::create_dir_all(lists.join("partial")).map_err(at(&lists))?;
         let own = format!("Dir::State::lists={}", lists.display());

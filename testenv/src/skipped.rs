@@ -4,12 +4,12 @@ use std::fmt::Display;
 
 use crate::Cluster;
 
-/// Set where tests are skipped that need a real API server, or what can't be had there. Without it
-/// they fail: a test that did nothing has not passed.
+/// The variable that skips tests whose real API server or other program is not available. Without
+/// it they fail: a test that did nothing has not passed.
 pub const SKIP: &str = "KUEUE_CHECK_SKIP_TESTENV";
 
-/// Whether [`SKIP`] is set, which is said of the tests `what`.
-fn is_skipped(what: &str) -> bool {
+/// Returns true if [`SKIP`] is set, and prints that the tests `what` are skipped.
+pub fn is_skipped(what: &str) -> bool {
     let skipped = std::env::var_os(SKIP).is_some();
     if skipped {
         eprintln!("SKIPPED: {what}: {SKIP} is set");
@@ -17,10 +17,10 @@ fn is_skipped(what: &str) -> bool {
     skipped
 }
 
-/// What `find` finds; `None` if [`SKIP`] is set, and then nothing is sought or built.
+/// Returns the result of `find`; `None` if [`SKIP`] is set, without a search or build.
 ///
 /// # Panics
-/// If it can't be had.
+/// If it is not available.
 pub fn or_skipped<T, E: Display>(what: &str, find: impl FnOnce() -> Result<T, E>) -> Option<T> {
     (!is_skipped(what)).then(|| match find() {
         Ok(found) => found,
@@ -29,7 +29,7 @@ pub fn or_skipped<T, E: Display>(what: &str, find: impl FnOnce() -> Result<T, E>
 }
 
 impl Cluster {
-    /// A running cluster for the tests `what`; `None` if [`SKIP`] is set.
+    /// Returns a running cluster for the tests `what`; `None` if [`SKIP`] is set.
     ///
     /// # Panics
     /// If it can't be built or started.

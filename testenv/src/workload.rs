@@ -1,10 +1,10 @@
-//! A Workload of a common size.
+//! A Workload of a typical size.
 
 use serde_json::{Value, json};
 
-/// A Workload of about 6 KB of JSON, as Kueue 0.19 makes it for a training job with a driver and
-/// `workers`: it holds quota, and two checks (`budget` and `provisioning`) are Pending. It has what
-/// the server adds, such as managed fields.
+/// Returns a Workload of about 6 KB of JSON, as Kueue 0.19 creates it. It is for a training job
+/// with a driver and `workers`. It holds quota, and two checks (`budget` and `provisioning`) are
+/// Pending. It has the fields that the server adds, such as managed fields.
 pub fn workload(number: usize, workers: usize) -> Value {
     let uid = format!("0b6f1d2e-93a4-4c55-8d6e-{number:012x}");
     let environment: Vec<Value> = (0..12)

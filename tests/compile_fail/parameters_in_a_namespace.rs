@@ -1,10 +1,9 @@
-use kube::CustomResource;
-use kueue_check::Parameters;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1", kind = "Window", namespaced)]
+#[kueue_check::parameters(
+    group = "example.com",
+    version = "v1",
+    kind = "Window",
+    namespaced
+)]
 struct WindowSpec {
     opens: String,
 }

@@ -1,6 +1,6 @@
 struct Nothing;
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     kueue_check::main(Nothing).await
 }

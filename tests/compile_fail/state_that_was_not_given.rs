@@ -8,7 +8,7 @@ async fn check(State(_ledger): State<Ledger>) -> Verdict {
     Verdict::ready("ok")
 }
 
-#[tokio::main]
+#[kueue_check::main]
 async fn main() -> kueue_check::Result<()> {
     kueue_check::main(check).await
 }

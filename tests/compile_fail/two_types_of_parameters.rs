@@ -1,14 +1,9 @@
-use kube::CustomResource;
 use kueue_check::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1", kind = "Window")]
+#[kueue_check::parameters(group = "example.com", version = "v1", kind = "Window")]
 struct WindowSpec {}
 
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1", kind = "Budget")]
+#[kueue_check::parameters(group = "example.com", version = "v1", kind = "Budget")]
 struct BudgetSpec {}
 
 #[admission_check(controller = "example.com/check")]

@@ -1,11 +1,9 @@
-use kube::CustomResource;
-use kueue_check::Parameters;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-#[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
-#[kube(group = "example.com", version = "v1", kind = "Window")]
-#[parameters(validate = is_valid)]
+#[kueue_check::parameters(
+    group = "example.com",
+    version = "v1",
+    kind = "Window",
+    validate = is_valid
+)]
 struct WindowSpec {
     opens: String,
 }

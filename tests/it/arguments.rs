@@ -1,4 +1,4 @@
-//! A function grows by arguments of `#[admission_check]` and by methods of `Check`.
+//! A function with arguments of `#[admission_check]` and with methods of `Check`.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use kueue_check::{HumanDuration, OnTimeout, PendingTimeout};
 use kueue_check_sim::simulation::CheckContext;
 use kueue_check_sim::{Job, Simulation};
 
-/// Seats that jobs hold. It outlives the check's processes.
+/// Seats that jobs hold. They outlive the check's processes.
 type Seats = Arc<Mutex<BTreeSet<String>>>;
 
 /// One seat for all jobs.

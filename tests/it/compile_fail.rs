@@ -1,9 +1,190 @@
-//! Each likely mistake, and what the compiler says about it.
+//! Each likely mistake, and the compiler's message about it.
 //!
-//! The messages are those of the toolchain in `rust-toolchain.toml`. `TRYBUILD=overwrite cargo test --test it compile_fail` writes them anew; read them
-//! before you commit them, as the author of a check would.
+//! The messages are those of the toolchain in `rust-toolchain.toml`.
+//! `KUEUE_CHECK_WRITE=1 cargo test --test it compile_fail` writes them again. Read them before you
+//! commit them, as the author of a check would.
+//!
+//! The programs are compiled against the library that this test is linked with. Cargo would compile
+//! all dependencies again, since another package has other features.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FOLDER: &str = "tests/compile_fail";
 
 #[test]
 fn each_likely_mistake_is_explained() {
-    trybuild::TestCases::new().compile_fail("tests/compile_fail/*.rs");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<PathBuf> = files(&package.join(FOLDER))
+        .filter(|file| file.extension().is_some_and(|kind| kind == "rs"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 25, "{files:?}");
+    let library = Library::linked();
+    let write = std::env::var_os("KUEUE_CHECK_WRITE").is_some();
+    let mut wrong = String::new();
+    for file in files {
+        let (compiled, found) = library.compile(package, &file);
+        let expected = file.with_extension("stderr");
+        if write {
+            fs::write(&expected, &found).unwrap();
+        }
+        let expected = fs::read_to_string(&expected).unwrap_or_default();
+        if compiled || found != expected {
+            let name = file.display();
+            wrong += &format!("==== {name}: expected\n{expected}==== found\n{found}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().path())
+}
+
+/// The compiled `kueue-check`.
+struct Library {
+    path: PathBuf,
+    dependencies: PathBuf,
+    output: PathBuf,
+}
+
+impl Library {
+    /// Returns the library beside this test's program. Of several (other features, other profiles)
+    /// it is the one that was compiled last.
+    fn linked() -> Self {
+        let program = std::env::current_exe().unwrap();
+        let dependencies = program.parent().unwrap().to_owned();
+        let path = files(&dependencies)
+            .filter(|file| {
+                let name = file.file_name().unwrap().to_string_lossy();
+                name.starts_with("libkueue_check-") && name.ends_with(".rlib")
+            })
+            .max_by_key(|file| fs::metadata(file).unwrap().modified().unwrap())
+            .unwrap();
+        let output = dependencies.with_file_name("compile-fail");
+        Self {
+            path,
+            dependencies,
+            output,
+        }
+    }
+
+    /// Compiles a program without generating code. Returns whether it compiles, and the messages.
+    fn compile(&self, package: &Path, file: &Path) -> (bool, String) {
+        let mut library = std::ffi::OsString::from("kueue_check=");
+        library.push(&self.path);
+        let mut dependencies = std::ffi::OsString::from("dependency=");
+        dependencies.push(&self.dependencies);
+        let output = Command::new("rustc")
+            .current_dir(package)
+            .args(["--edition=2024", "--emit=metadata", "--color=never"])
+            .arg("--out-dir")
+            .arg(&self.output)
+            .arg("-L")
+            .arg(dependencies)
+            .arg("--extern")
+            .arg(library)
+            .arg(file.strip_prefix(package).unwrap())
+            .output()
+            .unwrap();
+        let messages = String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), normalized(&messages))
+    }
+}
+
+/// Parts of lines about all errors, and about a file with a long type.
+const OMITTED: [&str; 5] = [
+    "error: aborting due to",
+    "Some errors have detailed",
+    "For more information about",
+    "the full name for the type has been written to",
+    "consider using `--verbose` to print",
+];
+
+/// Removes what differs between machines and changes with unrelated lines: line numbers of other
+/// files, their width, folders of dependencies, counts of implementations.
+fn normalized(messages: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut shown = Shown::Program;
+    for line in messages.lines() {
+        if OMITTED.iter().any(|part| line.contains(part)) {
+            continue;
+        }
+        let Some((number, rest)) = gutter(line) else {
+            lines.push(match line.trim_start() {
+                more if more.starts_with("and ") && more.ends_with(" others") => {
+                    "            and more".to_owned()
+                }
+                more if line.starts_with("        ") => format!("            {more}"),
+                _ => line.to_owned(),
+            });
+            continue;
+        };
+        let arrow = rest.split_at_checked("--> ".len());
+        let arrow = arrow.filter(|(arrow, _)| ["--> ", "::: "].contains(arrow));
+        let line = if let Some((arrow, place)) = arrow {
+            shown = Shown::of(place);
+            let is_program = shown == Shown::Program;
+            format!(
+                "  {arrow}{}",
+                if is_program { place } else { file_of(place) }
+            )
+        } else if shown == Shown::Program || !rest.starts_with('|') {
+            format!("{number:>2} {rest}")
+        } else if shown == Shown::Dependency {
+            format!("   {rest}")
+        } else {
+            continue;
+        };
+        lines.push(line.trim_end().to_owned());
+    }
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The file whose lines a message shows.
+#[derive(Clone, Copy, PartialEq)]
+enum Shown {
+    Program,
+    Dependency,
+    /// Its lines are shown only where its source is installed.
+    Std,
+}
+
+impl Shown {
+    fn of(place: &str) -> Self {
+        if place.starts_with(FOLDER) {
+            Self::Program
+        } else if place.contains("/library/") {
+            Self::Std
+        } else {
+            Self::Dependency
+        }
+    }
+}
+
+/// Returns the number and the rest of a line that shows a place in a file.
+fn gutter(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim_start();
+    let (number, rest) = line.split_at(line.find(|c: char| !c.is_ascii_digit())?);
+    let rest = rest.trim_start();
+    let marks = ["|", "-->", ":::", "= ", "+ ", "- ", "~ "];
+    let shown = marks.iter().any(|mark| rest.starts_with(mark));
+    shown.then_some((number, rest))
+}
+
+/// Returns the file of a place, `FILE:LINE:COLUMN`, from the folder of its crate.
+fn file_of(place: &str) -> &str {
+    let file = place.split(':').next().unwrap_or(place);
+    let after = |folder: &str| file.split_once(folder).map(|(_, after)| after);
+    let in_registry = after("/registry/src/").and_then(|file| file.split_once('/'));
+    in_registry.map_or_else(
+        || after("/library/").unwrap_or(file),
+        |(_registry, file)| file.split_once('/').map_or(file, |(_version, file)| file),
+    )
 }

@@ -1,4 +1,4 @@
-//! The admin endpoint and the probes as a neighbour on the pod network meets them. In real time.
+//! The admin endpoint and the probes for a client on the pod network. In real time.
 
 use std::future::pending;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ async fn open() -> Verdict {
     Verdict::ready("open")
 }
 
-/// A runtime that works.
+/// Returns a running runtime.
 fn running() -> RuntimeHandle {
     let server = ApiServer::with_definitions(Clock::system(), definitions::kueue());
     let runtime = Runtime::builder(server.client())
@@ -34,7 +34,7 @@ fn running() -> RuntimeHandle {
     handle
 }
 
-/// The answer to a GET without encryption, headers included.
+/// Returns the response to a GET without encryption, headers included.
 async fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.0\r\n\r\n");
@@ -44,7 +44,7 @@ async fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// Whether the server has ended the connection.
+/// Returns true if the server has ended the connection.
 fn is_closed(stream: &TcpStream) -> bool {
     match stream.try_read(&mut [0; 1]) {
         Ok(0) => true,
@@ -65,7 +65,7 @@ async fn idle_connections_are_bounded_and_keep_nobody_out() {
     let answer = timeout(Duration::from_secs(3), get(address, "/livez")).await;
     let answer = answer.expect("the probe's time").unwrap();
     assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
-    // The end of a connection takes a moment to arrive.
+    // The end of a connection may arrive later.
     let all_closed = async {
         while idle.iter().filter(|stream| is_closed(stream)).count() < 200 - 64 {
             sleep(Duration::from_millis(10)).await;
@@ -118,7 +118,7 @@ async fn probes_give_no_reasons_and_nothing_else() {
     }
 }
 
-/// A certificate for 127.0.0.1 in the files that an endpoint reads; the certificate itself.
+/// Writes a certificate for 127.0.0.1 to the files of an endpoint. Returns the certificate.
 fn write_certificate(folder: &Path) -> Vec<u8> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let write = |name: &str, tag: &str, der: Vec<u8>| {
@@ -131,7 +131,7 @@ fn write_certificate(folder: &Path) -> Vec<u8> {
     made.cert.der().to_vec()
 }
 
-/// A client without a token that trusts this certificate and no other.
+/// Makes a client without a token that trusts this certificate and no other.
 fn trusting(certificate: &[u8], address: SocketAddr) -> Client {
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.root_cert = Some(vec![certificate.to_vec()]);
@@ -139,7 +139,7 @@ fn trusting(certificate: &[u8], address: SocketAddr) -> Client {
     ClientBuilder::try_from(config).unwrap().build()
 }
 
-/// What the endpoint says to somebody without a token; nothing without a connection.
+/// Returns the status for a request without a token; `None` without a connection.
 async fn refusal(client: &Client) -> Option<u16> {
     let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
     match client.request_text(request).await {
@@ -170,7 +170,7 @@ async fn a_certificate_that_is_renewed_is_served_without_a_restart() {
         sleep(Duration::from_millis(500)).await;
     }
     assert_eq!(refusal(&trusting(&first, address)).await, None);
-    // In clear text there is nothing.
+    // In clear text there is no response.
     assert_ne!(
         get(address, "/livez").await.unwrap_or_default().get(..4),
         Some("HTTP")

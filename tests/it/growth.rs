@@ -1,9 +1,8 @@
-//! A growth of an elastic job that the check refuses, on the simulated cluster.
+//! A growth of an elastic job with a failing verdict, on the simulated cluster.
 //!
 //! The test makes the slices, without a job: a Workload that is admitted, and one that replaces it.
-//! What Kueue does to the job when the growth's check state is Retry or
-//! Rejected is in the recordings `elastic-grow-retry` and `elastic-grow-rejected`: it stops the
-//! whole job.
+//! With Retry or Rejected for the growth, Kueue stops the whole job (recordings
+//! `elastic-grow-retry` and `elastic-grow-rejected`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use kueue_check_sim::scenarios::Scripted;
 use kueue_check_sim::{Cluster, Simulation};
 use serde_json::{Value, json};
 
-/// A slice of the elastic job `el` with so many pods of one CPU.
+/// Makes a slice of the elastic job `el` with `pods` pods of one CPU each.
 fn slice(name: &str, replaces: Option<&str>, pods: u32) -> Value {
     let mut annotations = json!({
         "kueue.x-k8s.io/elastic-job": "true",
@@ -39,7 +38,7 @@ fn slice(name: &str, replaces: Option<&str>, pods: u32) -> Value {
     })
 }
 
-/// The notes of the events about `name` that the check would have stopped the job.
+/// Returns the notes of suppressed evictions in events about `name`.
 fn held_back(cluster: &Cluster, name: &str) -> Vec<String> {
     let all = cluster
         .server()
@@ -55,7 +54,7 @@ fn held_back(cluster: &Cluster, name: &str) -> Vec<String> {
 
 type Decide = fn() -> Result<Verdict, CheckError>;
 
-/// A check that approves the first slice, and decides about others by `decide`.
+/// Simulates a check that approves the first slice, and evaluates others with `decide`.
 fn trial(policy: &Policy, decide: Decide) -> Simulation {
     let policy = policy.clone();
     let check = move |request: &Request| match request.workload().name() {
@@ -65,7 +64,7 @@ fn trial(policy: &Policy, decide: Decide) -> Simulation {
     Simulation::new(move || Scripted::new(check).policy(policy.clone())).quota(20)
 }
 
-/// The job runs with two pods and asks for four.
+/// Applies a job that runs with two pods, and its growth to four.
 async fn grows(cluster: &Cluster) {
     cluster.apply(&slice("el-1", None, 2));
     cluster.expect_admitted("el-1").await;
@@ -86,7 +85,7 @@ fn errors() -> Policy {
     Policy {
         on_error: Some(OnError::Retry),
         on_error_after: Some(Duration::from_secs(60).into()),
-        // The author's, so it is not about growths.
+        // Set by the check author, so it does not apply to growths.
         after_admission: Some(AfterAdmission {
             on_failure: Some(OnFailure::Evict),
             consecutive: Some(1),
@@ -192,7 +191,7 @@ fn a_refused_growth_is_never_stopped_whatever_goes_wrong() {
     println!("{explored}");
 }
 
-/// Of a job of which nothing runs a growth is a Workload like any other.
+/// If no pods of a job run, its growth is a Workload like any other.
 #[test]
 fn where_nothing_runs_a_refusal_is_written() {
     let check = |request: &Request| match request.workload().name() {

@@ -1,5 +1,5 @@
-//! What a process says of itself before it can work, and when a part of it dies. On a server in
-//! memory, in virtual time.
+//! What a process reports before it can work, and when a part of it dies. On a server in memory, in
+//! virtual time.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -58,7 +58,7 @@ fn kueue() -> Client {
     ApiServer::with_definitions(Clock::system(), definitions::kueue()).client()
 }
 
-/// An API server that takes requests and never answers.
+/// Makes a client of an API server that accepts requests and never responds.
 fn silent() -> Client {
     let service = tower::service_fn(|_: Request<Body>| async {
         pending::<()>().await;
@@ -109,7 +109,7 @@ async fn a_process_is_not_ready_before_it_knows_anything() {
     let runtime = builder(silent()).lease(lease).build().unwrap();
     let handle = runtime.handle();
     let unknown = [
-        "kueue: not asked yet what it serves",
+        "kueue: the served API is not discovered yet",
         "lease: not decided yet who acts",
     ];
     assert_eq!(handle.problems(), unknown, "before it begins");
@@ -152,7 +152,7 @@ async fn what_panics_beside_the_questions_is_named() {
     }
 }
 
-/// Refuses to list `ConfigMap`s, or to watch them.
+/// A fault that refuses to list `ConfigMap`s, or to watch them.
 struct Refuses {
     watches: bool,
 }
@@ -211,7 +211,7 @@ async fn a_watch_of_background_work_is_named_while_it_fails() {
     assert_eq!(handle.problems(), Vec::<String>::new());
     assert_eq!(shown().await.as_deref(), Some("1"));
 
-    // The right is taken away while it watches.
+    // The permission is revoked while it watches.
     server.set_faults(Arc::new(Refuses { watches: true }));
     sleep(Duration::from_secs(240)).await;
     let problems = handle.problems();

@@ -1,7 +1,7 @@
 //! An hour in which nothing happens, in virtual time.
 //!
-//! The server here knows just enough to be watched and written to. What it cannot tell, the suite
-//! on a real API server does.
+//! The server here supports only what watches and writes need. The suite on a real API server tests
+//! the rest.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
-/// One AdmissionCheck, some Workloads, a Lease.
+/// A server with one AdmissionCheck, some Workloads and a Lease.
 #[derive(Clone)]
 struct Server(Arc<Mutex<State>>, broadcast::Sender<Value>);
 
@@ -85,7 +85,7 @@ impl Server {
         })
     }
 
-    /// Events of that kind until the time asked for is over.
+    /// Sends events of that kind until the requested time is over.
     fn watch(&self, path: &str, query: &str) -> Response<AnyBody> {
         let seconds: u64 = query
             .split('&')
@@ -212,7 +212,7 @@ fn workload(number: usize) -> Value {
     })
 }
 
-/// Looks again each minute, and finds the same.
+/// A check that rechecks each minute and returns the same verdict.
 struct Quiet;
 
 impl AdmissionCheckController for Quiet {
@@ -261,8 +261,8 @@ async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
     let began = Instant::now();
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(began.elapsed().as_secs(), 3600);
-    // The resync: how Kueue is served and the version of the storage, each ten minutes; its lists,
-    // each half hour.
+    // The resync: the served API of Kueue and the version of the storage each 10 min, its lists
+    // each 30 min.
     let probes = server.count(|verb, path| {
         verb == "get" && (path == "/apis/kueue.x-k8s.io" || path.starts_with("/openapi"))
     });
@@ -300,7 +300,7 @@ async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
     assert!(!running.is_finished());
 }
 
-/// A list that is tried again begins with an event of the client's, which is no success.
+/// A list that is retried begins with an event of the client's, which is no success.
 #[tokio::test(start_paused = true)]
 async fn lists_that_fail_are_tried_again_ever_more_slowly() {
     let server = Server::new(0);
@@ -336,7 +336,7 @@ async fn lists_that_fail_are_tried_again_ever_more_slowly() {
     assert!(!running.is_finished());
 }
 
-/// Writes down what it is shown, asked and told.
+/// A check that records what it observes and evaluates.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 

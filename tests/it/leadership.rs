@@ -1,4 +1,4 @@
-//! What a replica does when its Lease lapses, and when another one takes it.
+//! The behavior of a replica when its Lease lapses, and when another replica acquires it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ async fn open() -> Verdict {
     Verdict::ready("open")
 }
 
-/// What a check keeps in memory belongs to the time in which its replica led.
+/// A check's state in memory belongs to the time in which its replica led.
 #[tokio::test(start_paused = true)]
 async fn a_replica_whose_lease_another_one_has_taken_ends() {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
@@ -59,7 +59,7 @@ async fn a_replica_whose_lease_another_one_has_taken_ends() {
     );
 }
 
-/// Leases are out of reach of one replica, from one second to another.
+/// A fault by which one replica cannot reach Leases from one second to another.
 struct CutOff {
     agent: &'static str,
     clock: Clock,
@@ -75,7 +75,7 @@ impl Faults for CutOff {
     }
 }
 
-/// Who has tried to write, and what came of it.
+/// A replica that tried to write, and the result.
 type Attempt = (&'static str, Result<(), String>);
 
 /// All attempts.
@@ -90,7 +90,7 @@ impl Attempts {
     }
 }
 
-/// A check whose background work writes four times a second, whoever leads.
+/// Makes a check whose background work writes four times a second, whoever leads.
 fn writes_always(attempts: &Attempts, pod: &'static str) -> Check {
     let attempts = attempts.clone();
     Check::new(open).background(move |context| {

@@ -1,4 +1,5 @@
-//! What a check needs that starts things on the cluster, on the simulated cluster: what it tells, what it keeps, and what it gives up.
+//! A check that allocates resources on the simulated cluster: its reports, and what it holds and
+//! releases.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use kueue_check_sim::simulation::CheckContext;
 use kueue_check_sim::{Cluster, Job, Simulation};
 use serde_json::{Value, json};
 
-/// What the check asks for.
+/// The parameters of the check.
 #[derive(
     kube::CustomResource,
     Parameters,
@@ -34,25 +35,26 @@ fn order(size: u32) -> Order {
     Order::new("order", OrderSpec { size })
 }
 
-/// What a scenario is shown of the check, and tells it. It outlives the check's processes.
+/// Shared by a scenario and the check: its calls, and its results. It outlives the check's
+/// processes.
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<Lines>>);
 
 #[derive(Default)]
 struct Lines {
-    /// Generations of the parameters, and flavors, with which it was asked.
+    /// Generations of the parameters, and flavors, of its evaluations.
     asked: Vec<(i64, Vec<String>)>,
     released: Vec<(String, ReleaseReason)>,
-    /// What it says was started.
+    /// The reservations that it returns as unreleased.
     outstanding: Vec<Reservation>,
 }
 
-/// A check that says Ready once there is a `ConfigMap` with its label and the job's name.
+/// A check that is Ready once there is a `ConfigMap` with its label and the job's name.
 struct Starter {
     ledger: Ledger,
-    /// The `ConfigMap`s, as the watch shows them.
+    /// The `ConfigMap`s in the watch.
     there: Arc<Mutex<BTreeSet<String>>>,
-    /// Whether it goes on without parameters.
+    /// Whether it continues without parameters.
     goes_on: bool,
 }
 
@@ -156,7 +158,7 @@ fn delivery(job: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": job, "namespace": "default", "labels": {"delivery": "true"}}})
 }
 
-/// The events about a job's Workload that have this reason.
+/// Returns the events about a job's Workload that have this reason.
 fn events(cluster: &Cluster, job: &str, reason: &str) -> Vec<Arc<Value>> {
     let all = cluster
         .server()
@@ -207,10 +209,10 @@ fn a_check_that_keeps_what_it_watches_misses_nothing_whatever_goes_wrong() {
         cluster.submit(Job::new("late"));
         cluster.expect_admitted("early").await;
         cluster.expect_message("late", "1 on order").await;
-        // What is gone again does not count.
+        // An object that was deleted does not count.
         cluster.apply(&delivery("gone"));
         cluster.delete(&delivery("gone"));
-        // A watch that breaks or lags shows it later.
+        // A watch that breaks or lags delivers it later.
         cluster.advance(Duration::from_secs(120)).await;
         cluster.submit(Job::new("gone"));
         cluster.expect_message("gone", "1 on order").await;

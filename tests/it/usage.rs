@@ -1,4 +1,4 @@
-//! What a pod set counts and uses, against what ran beside a real Kueue 0.19.2.
+//! The count and usage of a pod set, compared with what ran on a real Kueue 0.19.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kueue_check::api::Workload;
 use serde_json::{Value, json};
 
-/// Recordings in which pods end, jobs shrink, or fewer pods are assigned than asked for. They are
+/// Recordings in which pods end, jobs shrink, or fewer pods are assigned than requested. They are
 /// kept beside the project.
 const RECORDINGS: [&str; 4] = [
     "d-partial-admission",
@@ -23,7 +23,7 @@ fn folder() -> Option<PathBuf> {
     folders.find(|folder| folder.is_dir())
 }
 
-/// The Workload of a recorded state, whose usage stands beside its assignments.
+/// Makes the Workload of a recorded state, whose usage is beside its assignments.
 fn recorded(state: &Value) -> Workload {
     let counts = state["counts"].as_object().cloned().unwrap_or_default();
     let sets: Vec<Value> = counts

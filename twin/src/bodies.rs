@@ -1,4 +1,4 @@
-//! Objects as they are sent.
+//! Paths and objects of requests.
 
 use serde_json::{Value, json};
 
@@ -7,22 +7,22 @@ pub(crate) const CPU: &str = "cpu";
 /// A resource of the second group, if there is one.
 pub(crate) const GPU: &str = "example.com/gpu";
 
-/// The path of a resource of Kueue's API without a Namespace.
+/// Returns the path of a resource of Kueue's API without a Namespace.
 pub(crate) fn cluster_path(plural: &str) -> String {
     format!("/apis/kueue.x-k8s.io/v1beta2/{plural}")
 }
 
-/// The path of a resource of Kueue's API in the history's Namespace.
+/// Returns the path of a resource of Kueue's API in the history's Namespace.
 pub(crate) fn namespaced_path(plural: &str) -> String {
     format!("/apis/kueue.x-k8s.io/v1beta2/namespaces/t@/{plural}")
 }
 
-/// The path of a Job in the history's Namespace.
+/// Returns the path of a Job in the history's Namespace.
 pub(crate) fn job_path(name: &str) -> String {
     format!("/apis/batch/v1/namespaces/t@/jobs/{name}")
 }
 
-/// Where an object is created.
+/// Returns the path at which an object is created.
 pub(crate) fn collection(object: &Value) -> String {
     match object["kind"].as_str().unwrap_or_default() {
         "ResourceFlavor" => cluster_path("resourceflavors"),
@@ -38,14 +38,14 @@ pub(crate) fn collection(object: &Value) -> String {
     }
 }
 
-/// An object of Kueue's API without a Namespace.
+/// Returns an object of Kueue's API without a Namespace.
 pub(crate) fn cluster_object(kind: &str, name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec,
     })
 }
 
-/// An object of Kueue's API in the history's Namespace.
+/// Returns an object of Kueue's API in the history's Namespace.
 pub(crate) fn namespaced_object(kind: &str, name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind,
@@ -53,29 +53,29 @@ pub(crate) fn namespaced_object(kind: &str, name: &str, spec: Value) -> Value {
     })
 }
 
-/// Pods of one kind.
+/// The Pods of one pod set.
 #[derive(Clone, Debug)]
 pub(crate) struct Pods {
     /// The name of the pod set.
     pub(crate) name: &'static str,
-    /// How many.
+    /// Their number.
     pub(crate) count: u64,
-    /// With how few they may start, if that is less.
+    /// The minimum number to start with, if less than `count`.
     pub(crate) least: Option<u64>,
-    /// What each asks for, by resource.
+    /// The requests of each Pod, by resource.
     pub(crate) requests: Value,
-    /// Labels of the nodes that they may run on.
+    /// The labels of the nodes on which they may run.
     pub(crate) selector: Option<Value>,
-    /// How much cpu each asks for before its container starts.
+    /// The cpu request of the init container of each Pod, if it has one.
     pub(crate) init: Option<&'static str>,
-    /// What they tolerate.
+    /// Their tolerations.
     pub(crate) tolerations: Option<Value>,
 }
 
 impl Pods {
     fn template(&self) -> Value {
         let mut resources = json!({"requests": self.requests});
-        // The API server wants limits of what is not its own.
+        // The API server requires limits for extended resources.
         let others = self.requests.as_object().into_iter().flatten();
         for (name, amount) in others.filter(|(name, _)| name.contains('/')) {
             resources["limits"][name] = amount.clone();
@@ -97,7 +97,7 @@ impl Pods {
     }
 }
 
-/// A Workload that no job owns.
+/// Returns a Workload that no job owns.
 pub(crate) fn workload(name: &str, queue: &str, priority: Option<i64>, sets: &[Pods]) -> Value {
     let sets: Vec<Value> = sets
         .iter()
@@ -117,7 +117,7 @@ pub(crate) fn workload(name: &str, queue: &str, priority: Option<i64>, sets: &[P
     namespaced_object("Workload", name, spec)
 }
 
-/// The Pods of a group: each pod set is a role.
+/// Returns the Pods of a group: each pod set is a role.
 pub(crate) fn group(name: &str, queue: &str, sets: &[Pods]) -> Vec<Value> {
     let total: u64 = sets.iter().map(|pods| pods.count).sum();
     let pod = |pods: &Pods, number: u64| {
@@ -138,7 +138,7 @@ pub(crate) fn group(name: &str, queue: &str, sets: &[Pods]) -> Vec<Value> {
     sets.iter().flat_map(of_set).collect()
 }
 
-/// A Pod without a job and without a group.
+/// Returns a Pod without a job and without a group.
 pub(crate) fn single_pod(name: &str, queue: &str, pods: &Pods) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -149,7 +149,7 @@ pub(crate) fn single_pod(name: &str, queue: &str, pods: &Pods) -> Value {
     })
 }
 
-/// A batch/v1 Job.
+/// Returns a batch/v1 Job.
 pub(crate) fn job(name: &str, queue: &str, class: Option<&str>, pods: &Pods) -> Value {
     let mut labels = json!({"kueue.x-k8s.io/queue-name": queue});
     if let Some(class) = class {

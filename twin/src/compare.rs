@@ -3,14 +3,14 @@
 use kueue_check_sim_cli::replay::{self, Difference, Replay, ReplayError, Trace};
 use serde_json::Value;
 
-/// What the model does differently.
+/// Returns the differences between the model and a recording.
 pub(crate) async fn differences(trace: &Value) -> Result<Vec<Difference>, ReplayError> {
     let trace: Trace = serde_json::from_value(trace.clone())?;
     let replay = tokio::task::spawn_blocking(move || Replay::new(trace).run());
     replay.await.map_err(std::io::Error::other)?
 }
 
-/// What the real Kueue did differently in two recordings of a history.
+/// Returns the differences between two recordings of a history on the real Kueue.
 pub(crate) fn between(one: &Value, other: &Value) -> Result<Vec<Difference>, ReplayError> {
     let one: Trace = serde_json::from_value(one.clone())?;
     let other: Trace = serde_json::from_value(other.clone())?;

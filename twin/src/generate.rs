@@ -1,4 +1,4 @@
-//! Histories, drawn from a seed.
+//! Generation of histories from a seed.
 
 mod actions;
 mod cohorts;
@@ -14,24 +14,29 @@ use crate::bodies::{GPU, Pods};
 use crate::history::{History, Step};
 use crate::random::Random;
 
-/// What may be drawn.
+/// The percentages of histories with cohorts and rare features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scope {
-    /// In how many of 100 histories the ClusterQueues are in cohorts.
+    /// The percentage of histories with ClusterQueues in cohorts.
     pub(crate) cohorts: usize,
-    /// How many of 100 histories have more of something that is rare.
+    /// The percentage of histories in which rare features are frequent.
     pub(crate) rare: usize,
+    /// Whether Kueue waits for Pods for seconds only: most histories then have Pods that run.
+    pub(crate) short_timeouts: bool,
+    /// Whether Kueue has `fairSharing`: queues and cohorts then have weights and little quota of
+    /// their own, and more is submitted.
+    pub(crate) fair_sharing: bool,
 }
 
-/// What there is in a history so far.
+/// The features and objects of a history so far.
 #[derive(Debug, Default)]
 struct World {
     features: Vec<Feature>,
     jobs: bool,
     one_manager: bool,
-    /// Of the first resource group.
+    /// The flavors of the first resource group.
     flavors: Vec<String>,
-    /// Of the second; most histories have none.
+    /// The flavors of the second resource group; most histories have none.
     gpu_flavors: Vec<String>,
     cohorts: Vec<String>,
     checks: Vec<String>,
@@ -39,7 +44,7 @@ struct World {
     local_queues: Vec<(String, usize)>,
     workloads: Vec<Submitted>,
     inactive_checks: Vec<String>,
-    /// Objects that others name and that are not there yet.
+    /// Objects that others name and that do not exist yet.
     late: Vec<serde_json::Value>,
     delay: u64,
 }
@@ -49,7 +54,7 @@ impl World {
         self.features.contains(&feature)
     }
 
-    /// `many` if the history has more of a feature, else `few`.
+    /// Returns `many` if the history has the feature, else `few`.
     fn often(&self, feature: Feature, many: usize, few: usize) -> usize {
         if self.has(feature) { many } else { few }
     }
@@ -66,13 +71,25 @@ struct Submitted {
     gone: bool,
 }
 
-/// The history of this number.
+/// Generates the history with this number.
 pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     let mut random = Random::new(seed, number);
-    let features = features::draw(&mut random, scope.rare);
-    let of_jobs = [Feature::Running, Feature::Elastic, Feature::JobActions]
-        .iter()
-        .any(|feature| features.contains(feature));
+    let mut features = features::draw(&mut random, scope.rare);
+    if scope.short_timeouts && random.chance(70) {
+        features.push(Feature::Running);
+    }
+    if scope.fair_sharing {
+        features.push(Feature::FairSharing);
+    }
+    // With fair sharing, because the quota of an evicted Workload without a job is not released.
+    let of_jobs = [
+        Feature::Running,
+        Feature::Elastic,
+        Feature::JobActions,
+        Feature::FairSharing,
+    ]
+    .iter()
+    .any(|feature| features.contains(feature));
     let of_pods = [Feature::PodGroups, Feature::SinglePods]
         .iter()
         .any(|feature| features.contains(feature));
@@ -83,7 +100,7 @@ pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
         ..World::default()
     };
     let mut steps = queues::setup(&mut random, &mut world, scope);
-    let count = 4 + random.below(9);
+    let count = 4 + random.below(9) + world.often(Feature::FairSharing, 6, 0);
     steps.push(submit::submit(&mut random, &mut world));
     for at in 0..count {
         let step = actions::one(&mut random, &mut world);
@@ -94,7 +111,9 @@ pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
             step
         });
     }
-    if world.delay > 0 {
+    if scope.short_timeouts {
+        steps.push(Step::Wait(10.0));
+    } else if world.delay > 0 {
         let seconds = u32::try_from(world.delay).unwrap_or(1);
         steps.push(Step::Wait(f64::from(seconds) + 1.5));
     }
@@ -105,10 +124,10 @@ pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
     }
 }
 
-/// Names of pod sets, in their order.
+/// The names of pod sets, in order.
 const SETS: [&str; 3] = ["main", "more", "last"];
 
-/// The pod sets of a Workload; a Job has only one.
+/// Draws the pod sets of a Workload; a Job has only one.
 fn pod_sets(random: &mut Random, world: &World) -> Vec<Pods> {
     let large = world.has(Feature::Partial) || world.has(Feature::Done);
     let counts: &[u64] = if large { &[2, 3, 3, 4] } else { &[1, 1, 1, 2] };
@@ -127,7 +146,12 @@ fn pod_sets(random: &mut Random, world: &World) -> Vec<Pods> {
 }
 
 fn pods(random: &mut Random, world: &World, name: &'static str, count: u64) -> Pods {
-    let cpu = *random.of(&["1", "1", "2", "2", "3", "500m"]);
+    let amounts = if world.has(Feature::FairSharing) {
+        ["1", "1", "1", "1", "2", "500m"]
+    } else {
+        ["1", "1", "2", "2", "3", "500m"]
+    };
+    let cpu = *random.of(&amounts);
     let mut requests = serde_json::json!({"cpu": cpu});
     if world.queues.iter().any(|queue| queue.memory) && random.chance(60) {
         requests["memory"] = (*random.of(&["1Gi", "2Gi"])).into();
@@ -168,6 +192,8 @@ mod tests {
         let scope = Scope {
             cohorts: 50,
             rare: 70,
+            short_timeouts: false,
+            fair_sharing: false,
         };
         assert_eq!(history(3, 4, scope), history(3, 4, scope));
         assert_ne!(history(3, 4, scope).steps, history(3, 5, scope).steps);
@@ -179,6 +205,8 @@ mod tests {
             let scope = Scope {
                 cohorts: percent,
                 rare: 0,
+                short_timeouts: false,
+                fair_sharing: false,
             };
             let all = (0..100).map(|number| format!("{:?}", history(1, number, scope)));
             all.filter(|text| text.contains("cohortName")).count()
@@ -193,6 +221,8 @@ mod tests {
             let scope = Scope {
                 cohorts: 40,
                 rare: percent,
+                short_timeouts: false,
+                fair_sharing: false,
             };
             let all = (0..300).map(|number| format!("{:?}", history(1, number, scope)));
             all.filter(|text| text.contains(what)).count()

@@ -1,23 +1,23 @@
-//! A history: what people, queues, jobs and checks do, one step after the other.
+//! Histories: sequences of actions by users, queues, jobs and checks.
 
 use serde_json::Value;
 
-/// Stands in names for what makes those of one history unlike all others'.
+/// A placeholder in names for the mark that makes the names of one history unique.
 pub(crate) const MARK: &str = "@";
 
-/// Steps, each of which waits until Kueue has nothing left to do.
+/// A sequence of steps. Each step but a hasty one waits until Kueue is idle.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct History {
     /// Its name, such as `7-12`: seed and number.
     pub(crate) name: String,
-    /// Whether the trace has all that tells the Workloads of a job apart.
+    /// Whether the trace contains all fields that distinguish the Workloads of a job.
     pub(crate) full: bool,
-    /// What is done.
+    /// The steps, in order.
     pub(crate) steps: Vec<Step>,
 }
 
 impl History {
-    /// Whether ClusterQueues share quota.
+    /// Returns true if any ClusterQueue is in a cohort.
     pub(crate) fn has_cohorts(&self) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Create(objects) => objects.iter().any(|o| o["spec"]["cohortName"].is_string()),
@@ -26,74 +26,74 @@ impl History {
     }
 }
 
-/// One step.
+/// One step of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Objects are created.
+    /// Creation of objects.
     Create(Vec<Value>),
     /// A merge patch for an object, or for a part of it.
     Patch {
-        /// What it is for.
+        /// Its title in the trace.
         about: String,
-        /// The path, with the subresource.
+        /// The path, with any subresource.
         path: String,
         /// The patch.
         body: Value,
     },
-    /// An AdmissionCheck becomes active or inactive.
+    /// An AdmissionCheck that becomes active or inactive.
     Active {
         /// The AdmissionCheck.
         check: String,
         /// What it becomes.
         active: bool,
     },
-    /// A check sets its state in a Workload.
+    /// An admission check state, written by a check.
     Answer(Answer),
-    /// `spec.active` of a Workload.
+    /// A change of `spec.active` of a Workload.
     Activate {
         /// Its short name.
         workload: String,
         /// What it becomes.
         active: bool,
     },
-    /// A Workload is deleted, or the job that it is for.
+    /// Deletion of a Job, a Pod, or a Workload.
     Delete(String),
-    /// A Workload has finished, or the job that it is for.
+    /// The successful end of a Job, of Pods, or of a Workload without either.
     Finish(String),
-    /// The Pods of a job run, or run no longer.
+    /// A change of whether the Pods of a job run.
     Run {
         /// The job.
         job: String,
         /// Whether they run.
         running: bool,
     },
-    /// Pods of a pod set are done and will not run again.
+    /// Completed Pods of a pod set, which will not run again.
     Done {
         /// The Workload's short name.
         workload: String,
         /// The pod set.
         set: &'static str,
-        /// How many.
+        /// The number of completed Pods.
         count: u64,
     },
-    /// The job that a Workload is for has failed.
+    /// The failure of a job.
     Fail(String),
-    /// The Workload of a job is deleted; the job stays.
+    /// Deletion of the Workload of a job; the job stays.
     DeleteWorkload(String),
-    /// An object without which others do nothing is deleted.
+    /// Deletion of an object that others depend on.
     Remove {
-        /// What it is.
+        /// Its name in the trace.
         about: String,
         /// Its path.
         path: String,
     },
-    /// The next step follows 10 ms later.
+    /// A step that the next one follows after 10 ms.
     Hasty(Box<Step>),
-    /// Nothing is done for so many seconds.
+    /// No request, until nothing has changed for this many seconds.
     Wait(f64),
 }
 
-/// What a check says of a Workload.
+/// The admission check state that a check writes in a Workload.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     /// The Workload's short name.
@@ -104,18 +104,18 @@ pub(crate) struct Answer {
     pub(crate) state: &'static str,
     /// Its message.
     pub(crate) message: &'static str,
-    /// Of a Retry.
+    /// The delay of a Retry, in seconds.
     pub(crate) delay: Option<u64>,
-    /// For pod sets.
+    /// The pod set updates.
     pub(crate) updates: Vec<Value>,
-    /// Whether the check writes even if Kueue does not list it.
+    /// Whether the check writes even if the Workload has no entry for it.
     pub(crate) unlisted: bool,
-    /// Whether all checks write under one name.
+    /// Whether all checks write with the same field manager.
     pub(crate) one_manager: bool,
 }
 
 impl Step {
-    /// What the trace calls it.
+    /// Returns the title of the step in the trace.
     pub(crate) fn title(&self) -> String {
         let title = match self {
             Self::Create(objects) => {

@@ -1,4 +1,4 @@
-//! Random histories, played on a real Kueue and on the model, and compared.
+//! Comparison of a real Kueue and the model on random histories.
 
 mod bodies;
 mod compare;
@@ -10,17 +10,17 @@ mod record;
 mod stage;
 mod summary;
 
-use std::num::NonZeroU32;
+use std::num::{NonZero, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use kueue_check::Clock;
 use kueue_check_sim_cli::record::{RecordError, Recorder};
 use kueue_check_sim_cli::replay::{Difference, ReplayError, to_text};
-use kueue_check_testenv::Kueue;
+use kueue_check_testenv::{Kueue, KueueOptions};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -32,50 +32,64 @@ use self::record::record;
 use self::stage::{Stage, StageError};
 use self::summary::{Outcome, Summary};
 
-/// Plays random histories on a real Kueue and on the model, and prints where they differ.
+/// Runs random histories on a real Kueue and on the model, and prints the differences.
 #[derive(Parser)]
 #[command(name = "cargo xtask twin")]
 struct Arguments {
-    /// Which release of Kueue, from 0.15.0 on: 0.14 does not serve the API's version `v1beta2`.
+    /// The release of Kueue, from 0.15.0 on: 0.14 does not serve the API's version `v1beta2`.
     #[arg(long, value_name = "VERSION", default_value_t = Kueue::version())]
     kueue: String,
-    /// How many histories.
+    /// The number of histories.
     #[arg(long, default_value_t = 50)]
     histories: u64,
-    /// Where random numbers begin.
+    /// The seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The number of the first history.
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// Only the histories of these numbers, such as `12,40`.
+    /// Only the histories with these numbers, such as `12,40`.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["first", "histories"])]
     only: Vec<u64>,
-    /// How many histories are played at once.
+    /// The number of histories that run at once.
     #[arg(long, default_value_t = 16)]
     side_by_side: usize,
-    /// In how many of 100 histories the ClusterQueues are in cohorts.
+    /// The percentage of histories with ClusterQueues in cohorts.
     #[arg(long, default_value_t = 40)]
     cohorts: usize,
-    /// How many of 100 histories have more of something that is rare.
+    /// The percentage of histories in which rare features are frequent.
     #[arg(long, default_value_t = 70)]
     rare: usize,
-    /// How often a history that differs is played again, to see whether the real Kueue varies.
+    /// How often a history that differs is run again, to test whether the real Kueue varies.
     #[arg(long, default_value_t = 5)]
     again: usize,
-    /// Searches the shortest history that still differs.
+    /// Searches for the shortest history that still differs.
     #[arg(long)]
     minimise: bool,
-    /// Where traces are written.
+    /// The directory for traces.
     #[arg(long, default_value = "target/twin")]
     out: PathBuf,
-    /// Also records all histories as one trace there, as `kueue-check-sim record` does it on a
-    /// cluster of which it sees nothing but the objects.
+    /// Writes Kueue's log to this file, with all actions of its controllers, which explain a
+    /// difference. Use it for few histories: three take a megabyte.
+    #[arg(long, value_name = "FILE")]
+    kueue_log: Option<PathBuf>,
+    /// More fields of Kueue's `Configuration`, as JSON; they are part of the traces. The model has
+    /// `fairSharing` and `waitForPodsReady`. Histories show the effects of the latter if its times
+    /// are of seconds: `{"waitForPodsReady": {"timeout": "4s", "requeuingStrategy":
+    /// {"backoffBaseSeconds": 2, "backoffLimitCount": 2}}}`.
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    settings: Option<Value>,
+    /// Also records all histories as one trace in this file, as `kueue-check-sim record` does on a
+    /// cluster of which it observes only the objects.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
 
-/// Of the whole run: until it is over.
+fn json(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+/// The recorder of all histories as one trace, without limits.
 const RECORDER: Recorder = Recorder {
     seconds: u64::MAX / 1_000_000,
     limit: usize::MAX,
@@ -83,32 +97,32 @@ const RECORDER: Recorder = Recorder {
     requests: NonZeroU32::MAX,
 };
 
-/// Why the comparison could not be made.
+/// An error that prevents the comparison.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The real one.
+    /// The real Kueue failed.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// The model.
+    /// The model failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// The recording of the whole run.
+    /// The recording of all histories as one trace failed.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The same.
-    #[error("the recording has ended: {0}")]
+    /// A trace, or the recording of all histories, was lost.
+    #[error("a recording is lost: {0}")]
     Recording(#[from] std::io::Error),
     /// A trace could not be written.
     #[error("cannot write {path}: {source}")]
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }
 
-/// A history that was played on both.
+/// A history that was run on both.
 struct Played {
     history: History,
     trace: Value,
@@ -127,66 +141,29 @@ async fn main() -> ExitCode {
     }
 }
 
+/// Records all histories first and compares them afterwards. Concurrent replays of the model would
+/// slow Kueue down and delay its immediate reactions to requests.
 async fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let stage = Stage::start(&arguments.kueue).await?;
-    let scope = Scope {
-        cohorts: arguments.cohorts,
-        rare: arguments.rare,
+    let options = KueueOptions {
+        release: Some(&arguments.kueue),
+        settings: arguments.settings.as_ref(),
+        log_level: if arguments.kueue_log.is_some() { 6 } else { 0 },
+        ..KueueOptions::default()
     };
+    let stage = Stage::start(options).await?;
+    let histories = histories(arguments);
     let began = Instant::now();
-    let mut numbers = arguments.only.clone();
-    if numbers.is_empty() {
-        numbers.extend(arguments.first..arguments.first + arguments.histories);
-    }
-    let histories = numbers
-        .into_iter()
-        .map(|number| generate::history(arguments.seed, number, scope));
-    let end = Arc::new(Notify::new());
-    let recording = arguments.record.as_ref().map(|_| {
-        let (client, end) = (stage.client(), Arc::clone(&end));
-        tokio::spawn(async move {
-            let clock = Clock::system();
-            RECORDER.record(client, &clock, end.notified()).await
-        })
-    });
-    let mut playing = stream::iter(histories)
-        .map(|history| play(&stage, history))
-        .buffer_unordered(arguments.side_by_side);
-    let (mut summary, mut differing) = (Summary::default(), Vec::new());
-    while let Some(played) = playing.next().await {
-        let played = played?;
-        write(&arguments.out, &played)?;
-        if played.differences.is_empty() {
-            summary.count(&played.history, Outcome::Agrees);
-        } else {
-            print(&played);
-            differing.push(played);
-        }
-    }
-    drop(playing);
+    record_all(arguments, &stage, &histories).await?;
     let took = began.elapsed();
-    if let (Some(path), Some(recording)) = (&arguments.record, recording) {
-        end.notify_one();
-        let trace = recording.await.map_err(std::io::Error::other)??;
-        write_trace(path, &trace)?;
-        // That it is about what the model does not have is no reason to lose the histories.
-        match differences(&trace).await {
-            Ok(differences) => {
-                for difference in &differences {
-                    println!("{difference}");
-                }
-                println!("{}: {} differences", path.display(), differences.len());
-            }
-            Err(error) => println!("{}: {error}", path.display()),
-        }
-    }
-    let at_once = (arguments.side_by_side / arguments.again.max(1)).max(1);
-    let mut judging = stream::iter(differing)
-        .map(async |played| {
-            let outcome = judge(arguments, &stage, &played).await;
+    let mut summary = Summary::default();
+    let differing = compare_all(arguments, histories, &mut summary).await?;
+    let others = record_again(arguments, &stage, &differing).await?;
+    let mut judging = stream::iter(differing.into_iter().zip(others))
+        .map(async |(played, others)| {
+            let outcome = judge(arguments, &played, &others).await;
             outcome.map(|outcome| (played, outcome))
         })
-        .buffer_unordered(at_once);
+        .buffered(processors());
     while let Some(judged) = judging.next().await {
         let (played, outcome) = judged?;
         summary.count(&played.history, outcome);
@@ -194,27 +171,157 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
             shorten(arguments, &stage, played).await?;
         }
     }
+    if let Some(path) = &arguments.kueue_log {
+        write_text(path, &stage.log())?;
+    }
     println!("{}", summary.table(&arguments.kueue, arguments.seed, took));
     Ok(summary.unexplained() == 0)
 }
 
-/// Whether a difference is a race of the real Kueue: the history is played again on it, and every
-/// outcome is allowed.
-async fn judge(arguments: &Arguments, stage: &Stage, played: &Played) -> Result<Outcome, Failure> {
+/// Returns the histories that the arguments select.
+fn histories(arguments: &Arguments) -> Vec<History> {
+    let setting = |name| {
+        let settings = arguments.settings.as_ref();
+        settings.is_some_and(|settings| !settings[name].is_null())
+    };
+    let scope = Scope {
+        cohorts: arguments.cohorts,
+        rare: arguments.rare,
+        short_timeouts: setting("waitForPodsReady"),
+        fair_sharing: setting("fairSharing"),
+    };
+    let mut numbers = arguments.only.clone();
+    if numbers.is_empty() {
+        numbers.extend(arguments.first..arguments.first + arguments.histories);
+    }
+    let numbers = numbers.into_iter();
+    numbers
+        .map(|number| generate::history(arguments.seed, number, scope))
+        .collect()
+}
+
+/// Records each history on the real Kueue, and with `--record` all of them as one trace.
+async fn record_all(
+    arguments: &Arguments,
+    stage: &Stage,
+    histories: &[History],
+) -> Result<(), Failure> {
+    let end = Arc::new(Notify::new());
+    let whole = arguments.record.as_ref().map(|_| {
+        let (client, end) = (stage.client(), Arc::clone(&end));
+        tokio::spawn(async move {
+            let clock = Clock::system();
+            RECORDER.record(client, &clock, end.notified()).await
+        })
+    });
+    let mut recording = stream::iter(histories)
+        .map(async |history| (history, record(stage, history).await))
+        .buffer_unordered(arguments.side_by_side);
+    while let Some((history, trace)) = recording.next().await {
+        write_trace(&path_of(&arguments.out, history), &trace?)?;
+    }
+    drop(recording);
+    let (Some(path), Some(whole)) = (&arguments.record, whole) else {
+        return Ok(());
+    };
+    end.notify_one();
+    let trace = whole.await.map_err(std::io::Error::other)??;
+    write_trace(path, &trace)?;
+    // A trace that the model does not support must not end the run: the histories would be lost.
+    match differences(&trace).await {
+        Ok(differences) => {
+            for difference in &differences {
+                println!("{difference}");
+            }
+            println!("{}: {} differences", path.display(), differences.len());
+        }
+        Err(error) => println!("{}: {error}", path.display()),
+    }
+    Ok(())
+}
+
+/// Runs each recorded history on the model, one at a time on each processor. Returns the histories
+/// that differ.
+async fn compare_all(
+    arguments: &Arguments,
+    histories: Vec<History>,
+    summary: &mut Summary,
+) -> Result<Vec<Played>, Failure> {
+    let mut comparing = stream::iter(histories)
+        .map(async |history| {
+            let text = std::fs::read_to_string(path_of(&arguments.out, &history))?;
+            let trace: Value = serde_json::from_str(&text).map_err(std::io::Error::other)?;
+            compared(history, trace).await
+        })
+        .buffered(processors());
+    let mut differing = Vec::new();
+    while let Some(played) = comparing.next().await {
+        let played = played?;
+        if played.differences.is_empty() {
+            summary.count(&played.history, Outcome::Agrees);
+        } else {
+            print(&played);
+            differing.push(played);
+        }
+    }
+    Ok(differing)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+async fn compared(history: History, trace: Value) -> Result<Played, Failure> {
+    let differences = differences(&trace).await?;
+    Ok(Played {
+        history,
+        trace,
+        differences,
+    })
+}
+
+/// Records each history that differs `again` times more. Returns the traces of each.
+async fn record_again(
+    arguments: &Arguments,
+    stage: &Stage,
+    differing: &[Played],
+) -> Result<Vec<Vec<Value>>, Failure> {
+    let times = arguments.again;
+    let all = differing
+        .iter()
+        .flat_map(|played| (0..times).map(move |_| &played.history));
+    let traces: Vec<Value> = stream::iter(all)
+        .map(|history| record(stage, history))
+        .buffered(arguments.side_by_side)
+        .try_collect()
+        .await?;
+    let mut traces = traces.into_iter();
+    let of_history = |_| traces.by_ref().take(times).collect();
+    Ok(differing.iter().map(of_history).collect())
+}
+
+/// Returns `Races` if the model agrees with any of the other recordings, else `Differs`.
+async fn judge(
+    arguments: &Arguments,
+    played: &Played,
+    others: &[Value],
+) -> Result<Outcome, Failure> {
     let name = &played.history.name;
-    let others = again(stage, &played.history, arguments.again).await?;
-    let allowed = others.iter().find(|other| other.differences.is_empty());
-    if let Some(other) = allowed {
+    for trace in others {
+        if !differences(trace).await?.is_empty() {
+            continue;
+        }
         println!("{name}: the real Kueue varies, and the model does one of its outcomes:");
-        for difference in between(&played.trace, &other.trace)? {
+        for difference in between(&played.trace, trace)? {
             println!("  {difference}");
         }
         write(&arguments.out.join("races"), played)?;
-        write(&arguments.out.join("races/other"), other)?;
+        let other = path_of(&arguments.out.join("races/other"), &played.history);
+        write_trace(&other, trace)?;
         return Ok(Outcome::Races);
     }
-    for other in &others {
-        let varies = between(&played.trace, &other.trace)?;
+    for trace in others {
+        let varies = between(&played.trace, trace)?;
         if let Some(first) = varies.first() {
             println!("{name}: the real Kueue varies, and the model does none of its outcomes:");
             println!("  {first}");
@@ -224,32 +331,11 @@ async fn judge(arguments: &Arguments, stage: &Stage, played: &Played) -> Result<
     Ok(Outcome::Differs)
 }
 
-async fn play(stage: &Stage, history: History) -> Result<Played, Failure> {
-    let trace = record(stage, &history).await?;
-    let differences = differences(&trace).await?;
-    Ok(Played {
-        history,
-        trace,
-        differences,
-    })
-}
-
-/// The history, played so many times more.
-async fn again(stage: &Stage, history: &History, times: usize) -> Result<Vec<Played>, Failure> {
-    let plays = (0..times).map(|_| play(stage, history.clone()));
-    futures::future::try_join_all(plays).await
-}
-
 async fn shorten(arguments: &Arguments, stage: &Stage, played: Played) -> Result<(), Failure> {
     let Played { history, trace, .. } = played;
     let (history, trace) =
         minimise::minimise(stage, history, trace, arguments.side_by_side).await?;
-    let differences = differences(&trace).await?;
-    let shortest = Played {
-        history,
-        trace,
-        differences,
-    };
+    let shortest = compared(history, trace).await?;
     println!("shortest:");
     print(&shortest);
     write(&arguments.out.join("minimal"), &shortest)
@@ -267,14 +353,21 @@ fn print(played: &Played) {
 }
 
 fn write(folder: &Path, played: &Played) -> Result<(), Failure> {
-    let path = folder.join(format!("{}.json", played.history.name));
-    write_trace(&path, &played.trace)
+    write_trace(&path_of(folder, &played.history), &played.trace)
+}
+
+fn path_of(folder: &Path, history: &History) -> PathBuf {
+    folder.join(format!("{}.json", history.name))
 }
 
 fn write_trace(path: &Path, trace: &Value) -> Result<(), Failure> {
+    write_text(path, &to_text(trace))
+}
+
+fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(path, to_text(trace)))
+        .and_then(|()| std::fs::write(path, text))
         .map_err(|source| Failure::Write {
             path: path.to_owned(),
             source,

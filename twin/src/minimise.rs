@@ -10,8 +10,8 @@ use crate::history::{History, Step};
 use crate::record::record;
 use crate::stage::Stage;
 
-/// Leaves out steps, as long as the model still differs from the real Kueue; with the trace of what
-/// is left.
+/// Removes steps while the model still differs from the real Kueue. Returns the shortened history
+/// and its trace.
 pub(crate) async fn minimise(
     stage: &Stage,
     mut history: History,
@@ -42,7 +42,8 @@ pub(crate) async fn minimise(
     }
 }
 
-/// The history without its second half of actions, and without each single step, from the last on.
+/// Returns shorter candidates: without the last four or two steps, and without each single step.
+/// The last step is removed first. The first candidates keep more than half of the steps.
 fn shorter(history: &History) -> Vec<History> {
     let without = |keep: &dyn Fn(usize) -> bool| {
         let kept = history.steps.iter().enumerate();

@@ -1,11 +1,11 @@
-//! Random numbers that a seed determines.
+//! Random numbers from a seed.
 
 /// The `SplitMix64` generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A generator for one history of a seed.
+    /// Returns a generator for one history of a seed.
     pub(crate) fn new(seed: u64, number: u64) -> Self {
         let mut random = Self(seed.wrapping_mul(0x9E37_79B9).wrapping_add(number));
         random.next();
@@ -20,28 +20,28 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, and without, `end`.
+    /// Returns a number from 0 to `end`, exclusive.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(1).max(1);
         usize::try_from(self.next() % end).unwrap_or_default()
     }
 
-    /// The same for counts.
+    /// Returns a count from 0 to `end`, exclusive.
     pub(crate) fn next_below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of them; they must not be empty.
+    /// Returns one item of `all`, which must not be empty.
     pub(crate) fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 
-    /// The place of one of them, each as often as its weight.
+    /// Returns the index of a weight, with a probability proportional to that weight.
     pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut at = self.below(weights.iter().sum());
         for (place, weight) in weights.iter().enumerate() {

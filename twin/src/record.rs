@@ -1,4 +1,4 @@
-//! A history on the real Kueue, recorded as a trace.
+//! Recording of a history on the real Kueue, as a trace.
 
 mod requests;
 
@@ -12,22 +12,23 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
 
+use crate::bodies::{collection, namespaced_path};
 use crate::history::{History, MARK, Step};
 use crate::stage::{Request, Seen, Stage, StageError};
 
-/// A step is over when nothing has changed for so long: longer than Kueue collects changes (1 s).
+/// A step ends after this time without a change. It exceeds Kueue's batch period for changes (1 s).
 const QUIET: Duration = Duration::from_millis(1600);
-/// How long after a hasty step the next one follows, whatever changes.
+/// The delay between a hasty step and the next one, regardless of changes.
 const HASTE: Duration = Duration::from_millis(10);
-/// The longest time of a step. What changes for longer does not come to rest, and the history ends
-/// there.
+/// The maximum duration of a step. The history ends there if changes continue for longer.
 const LONGEST: Duration = Duration::from_mins(2);
-/// The most changes of a step: a Kueue that writes without end makes thousands a second.
+/// The maximum number of changes in a step. A Kueue that writes without end makes thousands a
+/// second.
 const MOST: usize = 1000;
-/// After what nothing waits for.
+/// The time without a change after the first ResourceFlavors, which no object waits for.
 const SOON: Duration = Duration::from_millis(300);
 
-/// Plays the history and returns its trace.
+/// Runs the history on the real Kueue and returns its trace.
 pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, StageError> {
     let (mark, changes) = stage.listen();
     let namespace = json!({
@@ -49,10 +50,11 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
         is_restless: false,
     };
     let began = clock.now();
-    let mut steps = Vec::new();
+    let (mut steps, mut is_hasty) = (Vec::new(), false);
     for step in &history.steps {
-        if let Some(step) = recorder.play(step).await? {
-            steps.push(step);
+        if let Some(played) = recorder.play(step).await? {
+            steps.push(played);
+            is_hasty = matches!(step, Step::Hasty(_));
         }
         if recorder.is_restless {
             let seconds = LONGEST.as_secs();
@@ -64,14 +66,27 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
             break;
         }
     }
-    Ok(json!({
+    // All steps after the hasty one had no object to apply to.
+    if let Some(last) = steps.last_mut().filter(|_| is_hasty) {
+        let rest = recorder.observe(QUIET).await;
+        if let Some(observed) = last["observed"].as_array_mut() {
+            observed.extend(rest);
+        }
+    }
+    recorder.changes.close();
+    recorder.clean_up(history).await?;
+    let mut trace = json!({
         "scenario": history.name,
         "kueue": format!("v{}", stage.release()),
         "apiserver": "v1.36.3",
         "began": began.to_string(),
         "workloadNames": recorder.names,
         "steps": steps,
-    }))
+    });
+    if let Some(settings) = stage.settings() {
+        trace["settings"] = settings.clone();
+    }
+    Ok(trace)
 }
 
 struct Recorder<'a> {
@@ -79,20 +94,40 @@ struct Recorder<'a> {
     mark: String,
     changes: UnboundedReceiver<Seen>,
     clock: Clock,
-    /// Whether states have all that tells the Workloads of a job apart.
+    /// Whether states contain all fields that distinguish the Workloads of a job.
     full: bool,
     zero: Instant,
-    /// The objects as they are, by kind and name.
+    /// The current objects, by kind and name.
     live: BTreeMap<(&'static str, String), Arc<Value>>,
-    /// The same, as the trace shows them.
+    /// The states of the objects in the trace, by kind and name.
     states: BTreeMap<String, Value>,
-    /// Generated names of Workloads, also of those that are gone, and the short ones.
+    /// The short names of Workloads, also of deleted ones, by generated name.
     names: BTreeMap<String, String>,
-    /// Whether something went on changing until the longest time of a step.
+    /// Whether a step reached its maximum duration or number of changes.
     is_restless: bool,
 }
 
 impl Recorder<'_> {
+    /// Deletes the objects of the history. Each cycle of Kueue's scheduler copies all
+    /// `ClusterQueue`s, and an interrupted watch lists all Events again.
+    async fn clean_up(&self, history: &History) -> Result<(), StageError> {
+        let events = "/apis/events.k8s.io/v1/namespaces/t@/events".to_owned();
+        for all in [namespaced_path("workloads"), events] {
+            self.stage.send(&Request::delete(self.marked(&all))).await?;
+        }
+        for step in history.steps.iter().rev() {
+            let Step::Create(objects) = step else {
+                continue;
+            };
+            for object in objects {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let path = self.marked(&format!("{}/{name}", collection(object)));
+                self.stage.send(&Request::delete(path)).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn play(&mut self, step: &Step) -> Result<Option<Value>, StageError> {
         let Some(requests) = self.requests(step) else {
             return Ok(None);
@@ -138,7 +173,7 @@ impl Recorder<'_> {
         Ok(Some(played))
     }
 
-    /// Everything that changes until nothing has for so long, or for the longest time.
+    /// Returns all changes until nothing changes for `quiet`, or until a step's limit is reached.
     async fn observe(&mut self, quiet: Duration) -> Vec<Value> {
         let mut observed = Vec::new();
         let mut last = Instant::now();
@@ -156,7 +191,7 @@ impl Recorder<'_> {
         observed
     }
 
-    /// Everything that changes until then.
+    /// Returns all changes until `end`.
     async fn observe_until(&mut self, end: Instant) -> Vec<Value> {
         let mut observed = Vec::new();
         while let Ok(Some(seen)) = timeout_at(end, self.changes.recv()).await {
@@ -165,7 +200,7 @@ impl Recorder<'_> {
         observed
     }
 
-    /// Takes note of a change, and shows it if it is one in the eyes of a trace.
+    /// Stores a change. Returns it if it belongs in the trace.
     fn take(&mut self, seen: &Seen) -> Option<Value> {
         let name = seen.object["metadata"]["name"].as_str()?.to_owned();
         if seen.kind == "Workload" {
@@ -208,7 +243,7 @@ impl Recorder<'_> {
         }))
     }
 
-    /// The short name of the Workload of a job: the job's, with a number if it is a slice.
+    /// Stores the short name of a job's Workload: the job's name, with a number for a slice.
     fn name_of_job(&mut self, name: &str, object: &Value) {
         let metadata = &object["metadata"];
         let name = name.replace(&self.mark, "");
@@ -241,7 +276,7 @@ impl Recorder<'_> {
         (seconds * 1000.0).round() / 1000.0
     }
 
-    /// With the names that the trace has.
+    /// Returns the value with the names in the trace, without the mark.
     fn unmarked(&self, value: &Value) -> Value {
         let text = value.to_string().replace(&self.mark, "");
         serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
@@ -252,12 +287,12 @@ impl Recorder<'_> {
         name.replace(&self.mark, "")
     }
 
-    /// With the names that the server has.
+    /// Returns the text with the names on the server, with the mark.
     fn marked(&self, text: &str) -> String {
         text.replace(MARK, &self.mark)
     }
 
-    /// The Workload with this short name: its own, or that of the job that it is for.
+    /// Returns the newest Workload with this short name: its own, or the name of its job.
     fn workload(&self, short: &str) -> Option<&Arc<Value>> {
         let name = self.marked(short);
         let all = self

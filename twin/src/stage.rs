@@ -1,4 +1,4 @@
-//! A real API server with a real Kueue, and what changes on it.
+//! A real API server with a real Kueue, and watches of its objects.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,10 +35,11 @@ pub(crate) struct Stage {
     marks: AtomicU32,
     kueue: Kueue,
     release: String,
+    settings: Option<Value>,
     _cluster: Cluster,
 }
 
-/// Why a request was not answered.
+/// An error of the servers, or of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StageError {
     /// The servers did not start.
@@ -47,23 +48,23 @@ pub(crate) enum StageError {
     /// A request could not be made.
     #[error("cannot send a request: {0}")]
     Request(#[from] http::Error),
-    /// It was not answered.
+    /// The API server did not respond.
     #[error("the API server does not answer: {0}")]
     Client(#[from] kube::Error),
-    /// Its webhooks are not served.
+    /// Kueue does not serve its webhooks.
     #[error("the webhooks of Kueue do not answer after {WEBHOOKS:?}; the end of its log:\n{0}")]
     Webhooks(String),
 }
 
 const WEBHOOKS: Duration = Duration::from_secs(60);
 
-/// What an API server answered.
+/// The response of the API server.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Value,
 }
 
-/// A request.
+/// A request to the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: &'static str,
@@ -111,13 +112,13 @@ impl Request {
 }
 
 impl Stage {
-    /// Starts both, Kueue of this release, and waits until its webhooks answer.
-    pub(crate) async fn start(release: &str) -> Result<Self, StageError> {
+    /// Starts both, and waits until Kueue's webhooks answer. Of `options`, the release is required,
+    /// and the webhooks are replaced.
+    pub(crate) async fn start(options: KueueOptions<'_>) -> Result<Self, StageError> {
         let cluster = Cluster::start().await?;
         let options = KueueOptions {
             webhooks: &["kueue.x-k8s.io", "batch", ""],
-            release: Some(release),
-            ..KueueOptions::default()
+            ..options
         };
         let kueue = Kueue::start_with(&cluster, options).await?;
         let client = cluster.client()?;
@@ -141,7 +142,8 @@ impl Stage {
             listeners,
             marks: AtomicU32::new(1),
             kueue,
-            release: release.to_owned(),
+            release: options.release.unwrap_or_default().to_owned(),
+            settings: options.settings.cloned(),
             _cluster: cluster,
         };
         stage.webhooks().await?;
@@ -162,7 +164,7 @@ impl Stage {
                 return Ok(());
             }
             if began.elapsed() > WEBHOOKS {
-                let log = self.kueue.log();
+                let log = self.log();
                 let last: Vec<&str> = log.lines().rev().take(15).collect();
                 let last: Vec<&str> = last.into_iter().rev().collect();
                 return Err(StageError::Webhooks(last.join("\n")));
@@ -171,7 +173,7 @@ impl Stage {
         }
     }
 
-    /// A mark that no other history has, and the changes of objects that bear it.
+    /// Returns a unique mark, and the changes of objects with the mark in their name or namespace.
     pub(crate) fn listen(&self) -> (String, UnboundedReceiver<Seen>) {
         let number = self.marks.fetch_add(1, Ordering::Relaxed);
         let mark = format!("-z{number:05}z");
@@ -182,17 +184,27 @@ impl Stage {
         (mark, receiver)
     }
 
-    /// The release of Kueue, such as `0.19.2`.
+    /// Returns the log of Kueue.
+    pub(crate) fn log(&self) -> String {
+        self.kueue.log()
+    }
+
+    /// Returns the release of Kueue, such as `0.19.2`.
     pub(crate) fn release(&self) -> &str {
         &self.release
     }
 
-    /// A client of the API server.
+    /// Returns the settings of Kueue that are not the default.
+    pub(crate) fn settings(&self) -> Option<&Value> {
+        self.settings.as_ref()
+    }
+
+    /// Returns a client of the API server.
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Sends a request as it is.
+    /// Sends a request unchanged.
     pub(crate) async fn send(&self, request: &Request) -> Result<Answer, StageError> {
         let body = if request.body.is_null() {
             Vec::new()
@@ -246,7 +258,7 @@ async fn watch(api: Api<DynamicObject>, kind: &'static str, listeners: Listeners
     }
 }
 
-/// The mark in a name.
+/// Returns the mark in a name.
 fn mark_in(name: &str) -> Option<&str> {
     const LENGTH: usize = "-z00000z".len();
     let begins = name.match_indices("-z").map(|(at, _)| at);

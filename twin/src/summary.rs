@@ -1,22 +1,22 @@
-//! What came of all histories, as a table.
+//! Summary of all histories, as a table.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::history::History;
 
-/// What came of a history.
+/// The outcome of the comparison of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The model does what the real Kueue did.
+    /// The model behaves as the real Kueue did.
     Agrees,
-    /// The real Kueue varies from run to run, and the model does one of its outcomes.
+    /// The real Kueue varies from run to run, and the model has one of its outcomes.
     Races,
-    /// The model does something that the real Kueue never did.
+    /// The model has an outcome that the real Kueue had in no run.
     Differs,
 }
 
-/// How many histories came out how.
+/// The number of histories with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     agree: u64,
@@ -30,7 +30,7 @@ impl Counts {
     }
 }
 
-/// What came of all histories.
+/// The outcomes of all histories.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
     alone: Counts,
@@ -38,7 +38,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Counts a history.
+    /// Counts a history with its outcome.
     pub(crate) fn count(&mut self, history: &History, outcome: Outcome) {
         let counts = if history.has_cohorts() {
             &mut self.in_cohorts
@@ -52,12 +52,12 @@ impl Summary {
         }
     }
 
-    /// How many histories nothing explains.
+    /// Returns the number of histories with an unexplained difference.
     pub(crate) fn unexplained(&self) -> u64 {
         self.alone.differ + self.in_cohorts.differ
     }
 
-    /// The table, as the book has it. `took`: until all had been played once.
+    /// Returns the table in the format of the book. `took` is the time to record each history once.
     pub(crate) fn table(&self, kueue: &str, seed: u64, took: Duration) -> String {
         let sum = Counts {
             agree: self.alone.agree + self.in_cohorts.agree,

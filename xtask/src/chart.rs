@@ -1,4 +1,4 @@
-//! The Helm chart: what of it is generated, and the program that renders it.
+//! The Helm chart: its generated values, and the program that renders it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::process::Command;
 
 use crate::{Failure, root, tools};
 
-/// The version of Helm that the chart is tested with. The tests ask for the same
+/// The version of Helm that the chart is tested with. The tests require the same
 /// (`charts/tests/src/helm.rs`).
 const HELM: &str = "v3.22.0";
 
-/// What stands before the generated part of a values file.
+/// The beginning of the line before the generated part of a values file.
 const MARK: &str = "# ---- printed by ";
 
 /// The values files, and the command that prints the generated part of each.
@@ -33,16 +33,11 @@ const VALUES: [(&str, &str, &[&str]); 4] = [
     ("values-rule.yaml", "rule-check", &["helm-values"]),
 ];
 
-/// Writes the generated part of each values file anew.
+/// Regenerates the generated part of each values file.
 pub(crate) fn update() -> Result<(), Failure> {
-    // All of the workspace's features, as the tests have them: others would build all dependencies
-    // twice.
     let programs = ["provisioning-check", "budget-check", "rule-check"];
     let programs = programs.iter().flat_map(|program| ["--bin", program]);
-    let arguments: Vec<&str> = ["build", "--workspace", "--all-features"]
-        .into_iter()
-        .chain(programs)
-        .collect();
+    let arguments: Vec<&str> = tools::AS_TESTS.into_iter().chain(programs).collect();
     tools::cargo(&arguments, &[])?;
     for (file, program, arguments) in VALUES {
         let path = root().join("charts/kueue-check").join(file);
@@ -72,7 +67,7 @@ fn output(program: PathBuf, arguments: &[&str]) -> Result<String, Failure> {
     }
 }
 
-/// Installs Helm into `.tools`, from its Go module, unless it is there. The first time takes
+/// Installs Helm into `.tools`, from its Go module, unless it is installed. The first time takes
 /// minutes.
 pub(crate) fn install_helm() -> Result<(), Failure> {
     let folder = root().join(".tools/bin");

@@ -1,12 +1,12 @@
-//! The documentation of the crates that others program with.
+//! The documentation of the library crates.
 
 use std::fs;
 use std::path::Path;
 
 use crate::{Failure, mutants, tools};
 
-/// Their names as rustdoc has them. The shipped checks are programs: their libraries are there for
-/// their own tests.
+/// Their names in rustdoc. The shipped checks are programs, whose libraries exist for their own
+/// tests.
 const CRATES: [&str; 7] = [
     "kueue_check",
     "kueue_check_macros",
@@ -17,11 +17,11 @@ const CRATES: [&str; 7] = [
     "kueue_check_sim_cli",
 ];
 
-/// The pages of types, by how their names begin.
+/// The beginnings of the file names of types' pages.
 const TYPES: [&str; 5] = ["enum.", "struct.", "trait.", "type.", "union."];
 
-/// Writes the documentation of all crates without a warning, and looks for an example on the page
-/// of each public type.
+/// Builds the documentation of all crates without a warning. The page of each public type must have
+/// an example.
 pub(crate) fn build() -> Result<(), Failure> {
     mutants::check()?;
     tools::cargo(
@@ -61,7 +61,7 @@ fn read(page: &Path) -> Result<String, Failure> {
     fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))
 }
 
-/// The pages of types in the list of all items. A folder may have older pages besides.
+/// Returns the pages of types in the list of all items. A folder may have older pages too.
 fn pages(list: &str) -> impl Iterator<Item = String> {
     let targets = list
         .split("href=\"")
@@ -75,8 +75,8 @@ fn pages(list: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// Whether the documentation of the item itself, which stands before that of its parts, has code
-/// that is compiled.
+/// Returns true if the item's own documentation has code that is compiled. It precedes the
+/// documentation of the item's parts.
 fn has_example(page: &str) -> bool {
     page.split_once("<details class=\"toggle top-doc\"")
         .and_then(|(_, rest)| rest.split_once("</details>"))

@@ -1,8 +1,8 @@
-//! The features of libraries, which must be the same in whatever is built here.
+//! The features of libraries, which must be the same for all builds here.
 //!
-//! Cargo enables what the selected packages need together. If the short tests, the whole tests and
-//! the programs need different features of one library, that library and everything above it is
-//! built once for each of them.
+//! Cargo enables all features that the selected packages require together. If the short tests, all
+//! tests and the programs require different features of one library, that library and its
+//! dependents are built once for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use std::process::Command;
 
 use crate::{Failure, root};
 
-/// The features of each library, as cargo resolves them for one selection: for programs, and for
-/// what runs while they are built.
+/// The features of each library, as cargo resolves them for one selection. They are for programs,
+/// and for build scripts and macros.
 type Resolved = BTreeMap<String, BTreeSet<String>>;
 
-/// Compares the selection of the whole tests with that of the short ones, which leave `excluded`
-/// out, and with that of the programs.
+/// Compares the features of all tests with those of the short tests and of the programs. The short
+/// tests omit `excluded`.
 pub(crate) fn check(excluded: &[&str]) -> Result<(), Failure> {
     let short: Vec<&str> = ["--all-features", "--edges", "normal,build,dev"]
         .into_iter()
@@ -63,7 +63,7 @@ fn libraries(tree: &str) -> Resolved {
     resolved
 }
 
-/// Lists what `other`, the selection of `whom`, has otherwise than `whole`.
+/// Lists the features in `other`, the selection of `whom`, that differ from `whole`.
 fn differences(whole: &Resolved, other: &Resolved, whom: &str) -> String {
     let mut text = String::new();
     for (package, features) in other {

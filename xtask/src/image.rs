@@ -19,15 +19,15 @@ const FEATURES: &str = "otel";
 /// The user and the group of the image.
 const USER: &str = "65532";
 
-/// What a base image brings that is not the program: authorities of TLS and time zones.
+/// The files of a base image besides the program: TLS authorities and time zones.
 const BASE: [&str; 2] = ["etc/ssl/certs/ca-certificates.crt", "usr/share/zoneinfo"];
 
 /// The section with the list of crates, which scanners read.
 const CRATES: &str = ".dep-v0";
 
-/// Builds the images of the `named` programs, or of all, as the Dockerfile does: static, with the
-/// list of their crates, and the program and [`BASE`] as the whole file system. Then runs each in
-/// it, as its user.
+/// Builds the images of the `named` programs, or of all, as the Dockerfile does. They are static,
+/// with the list of their crates. The program and [`BASE`] are the whole file system. Then runs
+/// each in it, as its user.
 pub(crate) fn check(named: &[&str]) -> Result<(), Failure> {
     if let Some(unknown) = named.iter().find(|name| !PROGRAMS.contains(name)) {
         let known = PROGRAMS.join("`, `");
@@ -66,12 +66,12 @@ pub(crate) fn check(named: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The package of a program, as the Dockerfile finds it.
+/// Returns the package of a program, as the Dockerfile determines it.
 fn package(program: &str) -> String {
     format!("kueue-check-{}", program.trim_end_matches("-check"))
 }
 
-/// Makes the file system, and returns its folder.
+/// Creates the file system; returns its folder.
 fn assemble(name: &str, program: &Path) -> Result<PathBuf, Failure> {
     let image = tools::target().join("images").join(name);
     let failed = |error| format!("{}: {error}", image.display());
@@ -102,8 +102,8 @@ fn assemble(name: &str, program: &Path) -> Result<PathBuf, Failure> {
     Ok(image)
 }
 
-/// Runs it where nothing but the image is, as the image's user: what is printed must be what it is
-/// for, and a cluster that is missing an error that says so.
+/// Runs the program with only the image's files, as the image's user. Its output must be as
+/// expected, and a missing cluster must be reported as an error.
 fn try_out(name: &str, image: &Path) -> Result<(), Failure> {
     for (arguments, success, expected) in [
         (&["--version"][..], true, name),
@@ -115,7 +115,7 @@ fn try_out(name: &str, image: &Path) -> Result<(), Failure> {
         ),
         (&["run"], false, "no cluster"),
     ] {
-        // The provisioning check's parameters are defined by Kueue.
+        // Kueue defines the provisioning check's parameters.
         if arguments == ["crds"] && name == "provisioning-check" {
             continue;
         }

@@ -1,4 +1,4 @@
-//! xtask commands. This crate depends on nothing, so a fresh clone can run it at once.
+//! xtask commands. This crate has no dependencies, so a fresh clone can run it at once.
 
 mod chart;
 mod docs;
@@ -51,7 +51,7 @@ usage: cargo xtask COMMAND
   crds [FOLDER]           make sim/kueue-model/crds from the originals in FOLDER (default: ../shared/crds)
 ";
 
-/// Why a chore was not done. The tool that failed has said more.
+/// The reason why a command failed. The failed tool has printed more.
 type Failure = String;
 
 fn main() -> ExitCode {
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_owned()

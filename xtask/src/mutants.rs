@@ -1,5 +1,5 @@
-//! Mutants: changes of the runtime's code that some test must find, and of the model of Kueue that
-//! recorded histories must find.
+//! Mutants: code changes that tests must find. A test must find each change of the runtime's code,
+//! and recorded histories each change of the model of Kueue.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use crate::{Failure, root};
 
-/// The table. Its first lines say how it is written.
+/// The table of mutants. Its first lines describe its format.
 const TABLE: &str = "src/interleavings/mutants.txt";
 
-/// The same for the model of Kueue.
+/// The table for the model of Kueue.
 const TABLE_OF_MODEL: &str = "twin/mutants.txt";
 
 /// One change.
@@ -45,7 +45,7 @@ fn parse<'a>(name: &str, table: &'a str) -> Result<Vec<Mutant<'a>>, Failure> {
 }
 
 impl Mutant<'_> {
-    /// The file's text with the change.
+    /// Returns the file's text with the change.
     fn of(&self, text: &str) -> Result<String, Failure> {
         match text.matches(self.from).count() {
             1 => Ok(text.replacen(self.from, self.to, 1)),
@@ -61,7 +61,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Whether each change can still be made.
+/// Checks that each change still applies.
 pub(crate) fn check() -> Result<(), Failure> {
     let mut wrong = String::new();
     for name in [TABLE, TABLE_OF_MODEL] {
@@ -75,8 +75,8 @@ pub(crate) fn check() -> Result<(), Failure> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
-/// Makes each change whose name contains `part` in a copy of the repository, and says what finds
-/// it.
+/// Makes each change whose name contains `part` in a copy of the repository. Prints the tests that
+/// find it.
 pub(crate) fn run(part: &str) -> Result<(), Failure> {
     check()?;
     let table = read(&root().join(TABLE))?;
@@ -103,7 +103,7 @@ pub(crate) fn run(part: &str) -> Result<(), Failure> {
     }
 }
 
-/// Does something while a change is made in `tree`.
+/// Calls `run` while a change is made in `tree`.
 fn with_change<T>(tree: &Path, mutant: &Mutant<'_>, run: impl FnOnce() -> T) -> Result<T, Failure> {
     let path = tree.join(mutant.file);
     let original = read(&path)?;
@@ -115,8 +115,8 @@ fn with_change<T>(tree: &Path, mutant: &Mutant<'_>, run: impl FnOnce() -> T) -> 
     Ok(outcome)
 }
 
-/// Makes each change of the model of Kueue in a copy of the repository, plays the recorded
-/// histories of `folder` to it, and prints a table of how many each needs to be found.
+/// Makes each change of the model of Kueue in a copy of the repository. Replays the recorded
+/// histories of `folder` and prints a table of the number of histories until each is found.
 pub(crate) fn of_model(folder: &Path) -> Result<(), Failure> {
     check()?;
     let folder = fs::canonicalize(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -139,7 +139,7 @@ pub(crate) fn of_model(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The place of the first history that the model in `tree` does not reproduce.
+/// Returns the place of the first history that the model in `tree` does not reproduce.
 fn first_that_differs(tree: &Path, folder: &Path) -> Result<Option<u32>, Failure> {
     let output = Command::new("cargo")
         .current_dir(tree)
@@ -160,7 +160,7 @@ fn first_that_differs(tree: &Path, folder: &Path) -> Result<Option<u32>, Failure
     }
 }
 
-/// From cheap to dear.
+/// The test steps, fastest first.
 const STEPS: [(&str, &[&str]); 3] = [
     (
         "tables",
@@ -186,8 +186,8 @@ const STEPS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// What finds the change in `tree`: the tests, and the shortest counterexample of the search. Of
-/// the mutants of findings the search is asked also where a table has found them.
+/// Returns the tests that find the change in `tree`, and the shortest counterexample of the search.
+/// For mutants of findings the search also runs if a table has found them.
 fn find(tree: &Path, name: &str) -> Option<String> {
     let mut found = String::new();
     for (step, arguments) in STEPS {
@@ -235,7 +235,7 @@ fn find(tree: &Path, name: &str) -> Option<String> {
     (!found.is_empty()).then_some(found)
 }
 
-/// Copies what is in the repository to `tree`, where nothing is lost by a change.
+/// Copies the files of the repository to `tree`, where changes lose nothing.
 fn copy(tree: &Path) -> Result<(), Failure> {
     let listed = Command::new("git")
         .current_dir(root())
@@ -246,7 +246,7 @@ fn copy(tree: &Path) -> Result<(), Failure> {
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         let (from, to) = (root().join(name), tree.join(name));
         let Ok(text) = fs::read(&from) else { continue };
-        // What is the same keeps its time, so that it is not built again.
+        // Unchanged files keep their time, so that cargo does not rebuild them.
         if fs::read(&to).is_ok_and(|known| known == text) {
             continue;
         }

@@ -4,12 +4,11 @@ use std::process::Command;
 
 use crate::{Failure, root, tools};
 
-/// The version of cargo-semver-checks that is installed where there is none. It takes eleven
-/// minutes of one core to build.
+/// The version of cargo-semver-checks that is installed if there is none. Building it takes 11 min
+/// on one core.
 const SEMVER_CHECKS: &str = "0.51.0";
 
-/// The crates whose promises are compared. One that only makes macros has none that could be read
-/// off.
+/// The crates whose public API is compared. A macro crate has no API that could be compared.
 const LIBRARIES: [&str; 10] = [
     "kueue-check",
     "kueue-check-schema",
@@ -23,8 +22,8 @@ const LIBRARIES: [&str; 10] = [
     "kueue-check-rule",
 ];
 
-/// Builds the packages as those who install them will, and looks for promises that have been broken
-/// since `revision`, or since the last release.
+/// Builds the packages as for an installation, and finds incompatible API changes. It compares with
+/// `revision`, or with the last release.
 pub(crate) fn check(revision: Option<&str>) -> Result<(), Failure> {
     tools::published(&["package"])?;
     let Some(revision) = revision.map_or_else(last, |revision| Some(revision.to_owned())) else {
@@ -37,7 +36,7 @@ pub(crate) fn check(revision: Option<&str>) -> Result<(), Failure> {
     tools::run(&program, &arguments, &[])
 }
 
-/// The tag of the last release.
+/// Returns the tag of the last release.
 fn last() -> Option<String> {
     let output = Command::new("git")
         .args(["describe", "--tags", "--abbrev=0", "--match", "v*"])

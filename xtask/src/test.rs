@@ -7,7 +7,7 @@ use crate::{Failure, chart, docs, features, tools, try_example, workflows};
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
-/// What `test` runs: it needs nothing but crates.
+/// The steps of `test`, which require only crates.
 const SHORT: [&str; 5] = [
     "format",
     "workflows",
@@ -16,14 +16,14 @@ const SHORT: [&str; 5] = [
     "tests on the simulator",
 ];
 
-/// What the short one leaves out.
+/// The message about the steps that the short test omits.
 const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sample, the book, charts, templates, packages, licences (`cargo xtask test --all`)";
 
-/// How many single faults of each story it tries.
+/// The number of single faults of each scenario that the short test tries.
 const SAMPLE: &str = "12";
 
-/// The packages whose tests need more than the simulator. The renderer of templates is not among
-/// them: without its dependencies, those of the others would have other features.
+/// The packages whose tests require more than the simulator. The renderer of templates is not among
+/// them: without its dependencies, the dependencies of the others would have other features.
 const NOT_SIMULATED: [&str; 5] = [
     "kueue-check-book",
     "kueue-check-chart-tests",
@@ -32,7 +32,7 @@ const NOT_SIMULATED: [&str; 5] = [
     "kueue-check-twin",
 ];
 
-/// From cheap to dear, so that a mistake shows early.
+/// The steps, fastest first, so that a mistake is reported early.
 const STEPS: [Step; 15] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("workflows", workflows::check),
@@ -103,11 +103,10 @@ const STEPS: [Step; 15] = [
     ("example", example),
 ];
 
-/// Runs the short steps, all with `--all`, or those with these names, and stops at the first that
-/// fails.
+/// Runs the short steps, all with `--all`, or those with these names. Stops at the first failure.
 pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
     let short = names.is_empty();
-    // `tests` has the whole of what `tests on the simulator` has a part of.
+    // `tests` includes all of `tests on the simulator`.
     let mut all = STEPS.map(|(name, _)| name).to_vec();
     all.retain(|name| *name != "tests on the simulator");
     let names = match names {
@@ -149,7 +148,7 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The tests of the SDK, the simulator and the shipped checks, without a real server.
+/// Runs the tests of the SDK, the simulator and the shipped checks, without a real server.
 fn simulated() -> Result<(), Failure> {
     let mut arguments = vec!["test", "--workspace", "--all-features", "--no-fail-fast"];
     arguments.extend(NOT_SIMULATED.iter().flat_map(|name| ["--exclude", name]));
@@ -182,7 +181,7 @@ fn servers() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Its programs, commands and links are among the tests; here it is built, where mdBook can be had.
+/// Builds the book if mdBook is available. The tests cover its programs, commands and links.
 fn book() -> Result<(), Failure> {
     match tools::mdbook() {
         Ok(mdbook) => tools::book(&mdbook),
@@ -194,7 +193,8 @@ fn book() -> Result<(), Failure> {
     }
 }
 
-/// A missing Helm skips the chart's tests where nothing is required.
+/// Installs Helm if Go is available. A missing Helm skips the chart's tests unless they are
+/// required.
 fn helm() -> Result<(), Failure> {
     if has_go() {
         chart::install_helm()

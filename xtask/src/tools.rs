@@ -1,27 +1,28 @@
-//! Programs that xtask commands call.
+//! Programs that the xtask commands call.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::{Failure, root, workflows};
 
-/// Set where tests may be skipped that need what can't be had there; without it they fail.
+/// The variable that lets tests skip programs that are not available; without it they fail.
 pub(crate) const SKIP: &str = "KUEUE_CHECK_SKIP_TESTENV";
 
-/// Set where nothing may be skipped, as in CI.
+/// The variable that forbids skipped tests, as in CI.
 pub(crate) const REQUIRE: &str = "KUEUE_CHECK_REQUIRE_TESTENV";
 
-/// The version of cargo-deny that is installed where there is none.
+/// The version of cargo-deny that is installed if there is none.
 const CARGO_DENY: &str = "0.20.2";
 
-/// The version of mdBook that is installed where there is none. Another one may make other pages.
+/// The version of mdBook that is installed if there is none. Another version may generate other
+/// pages.
 const MDBOOK: &str = "0.5.4";
 
-/// The version of cargo-generate that is installed where there is none: the newest that the oldest
-/// supported Rust builds.
+/// The version of cargo-generate that is installed if there is none. It is the newest that the
+/// oldest supported Rust builds.
 const CARGO_GENERATE: &str = "0.23.8";
 
-/// The version of actionlint that is installed where there is none.
+/// The version of actionlint that is installed if there is none.
 const ACTIONLINT: &str = "v1.7.12";
 
 /// Runs `program` in the root of the repository.
@@ -37,8 +38,8 @@ pub(crate) fn run(
     );
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
-    // Cargo describes this package to what it runs. Build scripts read the same variables, and all
-    // that depends on them would be built again beside a plain `cargo test`.
+    // Cargo sets variables about this package for its child processes. Build scripts read the same
+    // variables, and their dependents would be rebuilt after a plain `cargo test`.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -56,10 +57,10 @@ pub(crate) fn run(
     }
 }
 
-/// Runs cargo, the one that runs this.
+/// Runs the same cargo that runs this program.
 pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
-    // Without Go there are no servers: a message at the end says so.
+    // Without Go there are no servers; a message at the end reports it.
     let skip = [(SKIP, "1")];
     let environment: Vec<(&str, &str)> = if answers("go", "version") {
         environment.to_vec()
@@ -69,7 +70,7 @@ pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<
     run(&cargo, arguments, &environment)
 }
 
-/// Whether `program` is there.
+/// Returns true if `program` is installed.
 pub(crate) fn answers(program: &str, argument: &str) -> bool {
     Command::new(program)
         .arg(argument)
@@ -79,27 +80,23 @@ pub(crate) fn answers(program: &str, argument: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Builds the test environment's program, with the features of the tests, so that nothing is built
-/// twice; its path.
+/// Builds a program with the features of the tests, so that nothing is built twice.
+pub(crate) const AS_TESTS: [&str; 3] = ["build", "--workspace", "--all-features"];
+
+/// Builds the test environment's program; returns its path.
 fn build_testenv() -> Result<PathBuf, Failure> {
-    let build = ["build", "--workspace", "--all-features", "--bin", "testenv"];
+    let mut build = AS_TESTS.to_vec();
+    build.extend(["--bin", "testenv"]);
     cargo(&build, &[])?;
     Ok(target().join("debug/testenv"))
 }
 
-/// Renders the template of a check in all its variants, with cargo-generate too, and builds and
-/// tries them.
+/// Renders the check template in all its variants, with cargo-generate too, and builds and tests
+/// them.
 pub(crate) fn check_templates() -> Result<(), Failure> {
-    cargo(
-        &[
-            "build",
-            "--workspace",
-            "--all-features",
-            "--bin",
-            "kueue-check-template",
-        ],
-        &[],
-    )?;
+    let mut build = AS_TESTS.to_vec();
+    build.extend(["--bin", "kueue-check-template"]);
+    cargo(&build, &[])?;
     let program = target().join("debug/kueue-check-template");
     let generate = installed("cargo-generate", CARGO_GENERATE, &[])?;
     run(&program, &["compare", &generate.to_string_lossy()], &[])?;
@@ -115,8 +112,8 @@ fn first_check() -> Result<(), Failure> {
     ignored_tests(&["it"], &["--nocapture", "--exact", test], &[])
 }
 
-/// Reads the workflows of this repository, and of the projects that were rendered for the
-/// comparison, as GitHub would.
+/// Checks the workflows of this repository by GitHub's rules. It also checks those of the projects
+/// that were rendered for the comparison.
 fn check_workflows() -> Result<(), Failure> {
     if !answers("go", "version") {
         println!("SKIPPED: reading workflows as GitHub does, because actionlint is built with Go");
@@ -154,17 +151,17 @@ pub(crate) fn install_go(module: &str, linker_flags: &str) -> Result<(), Failure
     )
 }
 
-/// Where cargo builds.
+/// Returns cargo's build folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Makes the packages of all crates that are published. `cargo xtask release` also builds them.
+/// Packages all published crates. `cargo xtask release` also builds them.
 pub(crate) fn package() -> Result<(), Failure> {
     published(&["package", "--quiet", "--no-verify", "--allow-dirty"])
 }
 
-/// Calls cargo for all crates that are published.
+/// Calls cargo for all published crates.
 pub(crate) fn published(arguments: &[&str]) -> Result<(), Failure> {
     let unpublished = unpublished()?;
     let others = unpublished.iter().flat_map(|name| ["--exclude", name]);
@@ -177,7 +174,7 @@ pub(crate) fn published(arguments: &[&str]) -> Result<(), Failure> {
     cargo(&all, &[])
 }
 
-/// The names of this workspace's packages whose manifests say `publish = false`.
+/// Returns the names of this workspace's packages with `publish = false`.
 fn unpublished() -> Result<Vec<String>, Failure> {
     let workspace = manifest(&root())?;
     let members = workspace
@@ -210,7 +207,7 @@ pub(crate) fn build_servers() -> Result<(), Failure> {
     run(&build_testenv()?, &["build"], &[])
 }
 
-/// Makes the project's own copies of Kueue's definitions.
+/// Generates the project's copies of Kueue's definitions.
 pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
     let testenv = build_testenv()?;
     let from = from.to_string_lossy();
@@ -226,8 +223,7 @@ pub(crate) fn crds(from: &Path) -> Result<(), Failure> {
     run(&testenv, &["crd-json", config, known], &[])
 }
 
-/// Tries the shipped checks beside a real Kueue, of another version than the pinned one if it is
-/// named.
+/// Tests the shipped checks with a real Kueue of the pinned version, or of the given one.
 pub(crate) fn with_kueue(arguments: &[&str]) -> Result<(), Failure> {
     let (version, filter) = match arguments {
         ["--kueue", version, filter @ ..] => (Some(*version), filter),
@@ -238,14 +234,9 @@ pub(crate) fn with_kueue(arguments: &[&str]) -> Result<(), Failure> {
         [part] if !part.starts_with('-') => format!("with_kueue::{part}"),
         _ => return Err("usage: cargo xtask kueue [--kueue VERSION] [PART]".to_owned()),
     };
-    // One story runs it as a program. With the features of the tests nothing is built twice.
-    let licences = [
-        "build",
-        "--workspace",
-        "--all-features",
-        "--example",
-        "licences",
-    ];
+    // One test runs it as a program.
+    let mut licences = AS_TESTS.to_vec();
+    licences.extend(["--example", "licences"]);
     cargo(&licences, &[])?;
     let options = [&*filter, "--test-threads=1", "--nocapture"];
     let Some(version) = version else {
@@ -255,7 +246,7 @@ pub(crate) fn with_kueue(arguments: &[&str]) -> Result<(), Failure> {
     ignored_tests(&["chart"], &options, &environment)
 }
 
-/// Plays random histories on a real Kueue and on the model.
+/// Runs random histories on a real Kueue and on the model.
 pub(crate) fn twin(flags: &[&str]) -> Result<(), Failure> {
     let mut arguments = vec!["run", "--quiet", "--package", "kueue-check-twin", "--"];
     arguments.extend(flags);
@@ -264,21 +255,15 @@ pub(crate) fn twin(flags: &[&str]) -> Result<(), Failure> {
 
 /// Runs fuzz targets. With the features of the tests nothing is built twice.
 pub(crate) fn fuzz(flags: &[&str]) -> Result<(), Failure> {
-    let mut arguments = vec![
-        "run",
-        "--quiet",
-        "--package",
-        "kueue-check-fuzz",
-        "--all-features",
-    ];
-    arguments.push("--");
+    let mut arguments = vec!["run", "--quiet", "--package", "kueue-check-fuzz"];
+    arguments.extend(["--all-features", "--"]);
     arguments.extend(flags);
     cargo(&arguments, &[])
 }
 
 /// Runs the shipped checks for minutes under random jobs, faults and kills.
 pub(crate) fn soak(flags: &[&str]) -> Result<(), Failure> {
-    // The checks with the features that are shipped.
+    // The checks have the features that are shipped.
     let mut build = vec!["build"];
     for (package, program) in [
         ("kueue-check-soak", "soak"),
@@ -296,7 +281,7 @@ pub(crate) fn tutorials() -> Result<(), Failure> {
     ignored_tests(&["it"], &["--nocapture", "fresh::"], &[])
 }
 
-/// Runs tests that are no part of every run.
+/// Runs tests that not every run includes.
 fn ignored_tests(
     suites: &[&str],
     options: &[&str],
@@ -312,7 +297,7 @@ fn ignored_tests(
     cargo(&arguments, environment)
 }
 
-/// Prints the figures.
+/// Runs the benchmarks and prints the figures.
 pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
     let mut arguments = vec!["bench", "--bench", "cluster", "--"];
     arguments.extend(flags);
@@ -338,15 +323,14 @@ pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
     cargo(&arguments, &environment)
 }
 
-/// A tool of this project's own, of a version that is known: installed into `.tools` if it is not
-/// there.
+/// Returns a tool of a fixed version, installed into `.tools` if it is missing.
 pub(crate) fn installed(tool: &str, version: &str, features: &[&str]) -> Result<PathBuf, Failure> {
     let own = root().join(".tools");
     let program = own.join("bin").join(tool);
     if !program.exists() {
         println!("installing {tool} {version} into .tools");
         let folder = own.to_string_lossy();
-        // Not optimized: it takes longer to build one than it ever runs here.
+        // Not optimized: building takes longer than it ever runs here.
         let mut arguments = vec!["install", tool, "--quiet", "--locked", "--debug"];
         arguments.extend(["--version", version, "--root", &*folder]);
         arguments.extend(features);
@@ -355,8 +339,8 @@ pub(crate) fn installed(tool: &str, version: &str, features: &[&str]) -> Result<
     Ok(program)
 }
 
-/// mdBook, installed if it is not there: without its server, which would be most of it (4 minutes
-/// on 2 cores that others use too).
+/// Returns mdBook, installed if it is missing. It is built without its server, which would take
+/// most of the build (4 min on two shared cores).
 pub(crate) fn mdbook() -> Result<PathBuf, Failure> {
     let features = ["--no-default-features", "--features", "search"];
     installed("mdbook", MDBOOK, &features)
@@ -367,27 +351,19 @@ pub(crate) fn book(mdbook: &Path) -> Result<(), Failure> {
     run(mdbook, &["build", "book"], &[])
 }
 
-/// Writes what the programs say into the book: flags, metrics, permissions, timelines.
+/// Writes the output of programs into the book: flags, metrics, permissions, timelines.
 pub(crate) fn write_book() -> Result<(), Failure> {
-    cargo(
-        &[
-            "run",
-            "--quiet",
-            "--package",
-            "kueue-check-book",
-            "--",
-            "write",
-        ],
-        &[],
-    )
+    let package = ["run", "--quiet", "--package", "kueue-check-book"];
+    cargo(&[&package[..], &["--", "write"]].concat(), &[])
 }
 
-/// Set by the workflows, which reach the database of advisories: there, that check is never
-/// skipped. (`CI` does not say that: a CI machine may reach no more than the registries.)
+/// The variable that forbids skipping the check of advisories. The workflows set it, because they
+/// reach the database of advisories. (`CI` does not imply that: a CI machine may reach only the
+/// registries.)
 const REQUIRE_ADVISORIES: &str = "KUEUE_CHECK_REQUIRE_ADVISORIES";
 
-/// Licences, banned crates, sources; advisories where their database can be fetched, and where
-/// [`REQUIRE_ADVISORIES`] is set.
+/// Checks licences, banned crates and sources. Checks advisories if their database can be fetched,
+/// and always if [`REQUIRE_ADVISORIES`] is set.
 pub(crate) fn deny() -> Result<(), Failure> {
     let program = if answers("cargo-deny", "--version") {
         PathBuf::from("cargo-deny")
@@ -405,8 +381,8 @@ pub(crate) fn deny() -> Result<(), Failure> {
     run(&program, &["--workspace", "check", "advisories"], &[])
 }
 
-/// What becomes of the check of advisories whose database cannot be fetched: where it is required,
-/// a skipped check would pass for as long as that lasts.
+/// Returns the result if the database of advisories cannot be fetched. Where the check is required,
+/// a skipped check would pass unnoticed, so it is an error.
 fn without_advisories(failure: Failure, required: bool) -> Result<(), Failure> {
     if required {
         return Err(format!(

@@ -7,20 +7,20 @@ use std::time::Instant;
 
 use crate::{Failure, root, tools};
 
-/// The example that runs if none is named.
+/// The default example.
 const DEFAULT: &str = "maintenance_window";
 
 /// The program that starts the cluster and the example.
 const PROGRAM: &str = "kueue-check-try";
 
-/// Builds an example and the program that runs it, and becomes that program: there is no process
-/// that could outlive another.
+/// Builds an example and the program that runs it, and becomes that program. So no process outlives
+/// another.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     let command = prepare(arguments)?;
     Err(become_it(command))
 }
 
-/// Runs the default example until there is a verdict for each job.
+/// Runs the default example until each job has a verdict.
 pub(crate) fn once(flags: &[&str]) -> Result<(), Failure> {
     let mut command = prepare(&[&[DEFAULT, "--once"], flags].concat())?;
     let status = command.status().map_err(|error| error.to_string())?;
@@ -80,10 +80,10 @@ fn prepare(arguments: &[&str]) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Builds both in the profile that compiles fastest; their paths.
+/// Builds both in the profile that compiles fastest; returns their paths.
 ///
-/// Cargo reports each crate on a pipe to here. If this process is killed, cargo cannot write there,
-/// and ends after the crates that it compiles.
+/// Cargo reports each crate on a pipe to this process. If this process is killed, cargo cannot
+/// write to it, and ends after the crates that it compiles.
 fn build(example: &str, real: bool) -> Result<[PathBuf; 2], Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -125,7 +125,7 @@ fn build(example: &str, real: bool) -> Result<[PathBuf; 2], Failure> {
     Ok([named(PROGRAM)?, named(example)?])
 }
 
-/// The program that one of cargo's reports is about.
+/// Returns the executable in one of cargo's reports.
 fn executable(report: &str) -> Option<PathBuf> {
     let (_, rest) = report.split_once(r#""executable":""#)?;
     let path = rest.split_once('"')?.0;

@@ -1,15 +1,15 @@
-//! What must hold of workflows and image files, ours and the template's: they run with rights to
-//! publish, so what they use is named by its content.
+//! Rules for workflows and image files, of this project and of the template. They run with
+//! permissions to publish, so their dependencies are pinned by content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{Failure, root};
 
-/// Where workflows and Dockerfiles are.
+/// The folders with workflows and Dockerfiles.
 const FOLDERS: [&str; 2] = ["", "templates/check"];
 
-/// Reads all of them, and says what is wrong.
+/// Checks all of them, and returns the problems.
 pub(crate) fn check() -> Result<(), Failure> {
     let mut problems = Vec::new();
     for folder in FOLDERS {
@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     }
 }
 
-/// The workflows of the project in `folder`.
+/// Returns the workflows of the project in `folder`.
 pub(crate) fn workflows(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let folder = folder.join(".github/workflows");
     let entries =
@@ -50,7 +50,7 @@ fn place(path: &Path, (line, problem): &(usize, String)) -> String {
     format!("{}:{line}: {problem}", path.display())
 }
 
-/// What is wrong with a workflow, with the line.
+/// Returns the problems of a workflow, with their lines.
 fn of_workflow(text: &str) -> impl Iterator<Item = (usize, String)> {
     let unpinned = text.lines().enumerate().filter_map(|(number, line)| {
         let problem = of_use(line)?;
@@ -70,7 +70,7 @@ fn of_workflow(text: &str) -> impl Iterator<Item = (usize, String)> {
     unpinned.chain(keeping).chain(unlimited)
 }
 
-/// What is wrong with a line that uses an action.
+/// Returns the problem of a line that uses an action.
 fn of_use(line: &str) -> Option<String> {
     let (_, action) = line.split_once("uses:")?;
     let action = action.trim();
@@ -88,7 +88,7 @@ fn of_use(line: &str) -> Option<String> {
     (!is_version).then(|| format!("{name} is pinned without its version in a comment"))
 }
 
-/// What is wrong with a Dockerfile, with the line.
+/// Returns the problems of a Dockerfile, with their lines.
 fn of_dockerfile(text: &str) -> impl Iterator<Item = (usize, String)> {
     text.lines().enumerate().filter_map(|(number, line)| {
         let image = line.strip_prefix("FROM ")?.split_whitespace();

@@ -1,5 +1,5 @@
-//! The book's program. By its own name it writes what is generated; by another's it is that
-//! program, so that one binary runs all that the book shows.
+//! The book's program. Under its own name it writes the generated files. Under the name of another
+//! program it runs as that program, so one binary runs all programs of the book.
 //!
 //! ```console
 //! $ book write          # book/src/pictures and book/src/reference/generated
@@ -23,7 +23,7 @@ use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// A program, by name.
+/// A program and its name.
 type Program = (&'static str, fn() -> Result);
 
 const PROGRAMS: [Program; 7] = [
@@ -55,7 +55,7 @@ fn main() -> Result {
     }
 }
 
-/// Writes what differs from what stands there.
+/// Writes the generated files that differ from those on disk.
 fn write() -> Result {
     let folder = repository().join("book/src");
     for (file, text) in generated(&std::env::current_exe()?) {

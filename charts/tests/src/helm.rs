@@ -1,4 +1,4 @@
-//! Helm, as a program.
+//! The program Helm.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 /// The version that `cargo xtask helm` installs (`xtask/src/chart.rs`).
 const VERSION: &str = "v3.22.0";
-/// The Kubernetes that templates are rendered for: that of the API server of the tests.
+/// The Kubernetes version for rendered templates: that of the API server of the tests.
 const KUBERNETES: &str = "1.36.3";
 
-/// There is no Helm.
+/// Helm is missing, or has another version.
 #[derive(Debug)]
 pub struct HelmUnavailable(String);
 
@@ -20,18 +20,18 @@ impl std::fmt::Display for HelmUnavailable {
     }
 }
 
-/// Helm of the pinned version.
+/// Helm in the pinned version.
 #[derive(Clone, Debug)]
 pub struct Helm(PathBuf);
 
-/// The chart's folder.
+/// Returns the chart's folder.
 pub fn chart() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.join("../kueue-check")
 }
 
 impl Helm {
-    /// The one that `cargo xtask helm` has installed.
+    /// Returns the Helm that `cargo xtask helm` has installed.
     ///
     /// # Errors
     /// If there is none, or another version.
@@ -55,10 +55,10 @@ impl Helm {
         }
     }
 
-    /// What `helm template` renders for the release `release` in `namespace`.
+    /// Returns the output of `helm template` for the release `release` in `namespace`.
     ///
     /// # Errors
-    /// What Helm says.
+    /// Helm's error output.
     pub fn template(
         &self,
         release: &str,
@@ -76,24 +76,25 @@ impl Helm {
             .map_err(|error| format!("{error}\n{text}"))
     }
 
-    /// What `helm lint --strict` says.
+    /// Returns the output of `helm lint --strict`.
     ///
     /// # Errors
-    /// What it says, if it finds anything wrong.
+    /// Its output, if it reports a problem.
     pub fn lint(&self, arguments: &[&str]) -> Result<String, String> {
         self.run(&[&["lint", "--strict"], arguments].concat())
     }
 
-    /// A command on the cluster of `kubeconfig`, such as `install RELEASE CHART`; what it prints.
+    /// Runs a command on the cluster of `kubeconfig`, such as `install RELEASE CHART`. Returns its
+    /// output.
     ///
     /// # Errors
-    /// What Helm says.
+    /// Helm's error output.
     pub fn on(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut call = Command::new(&self.0);
         outcome(call.args(arguments).env("KUBECONFIG", kubeconfig))
     }
 
-    /// Runs a command on the chart, and without a cluster, whatever the environment says.
+    /// Runs a command on the chart without a cluster, independent of the environment.
     fn run(&self, arguments: &[&str]) -> Result<String, String> {
         let mut call = Command::new(&self.0);
         call.args(arguments)

@@ -1,4 +1,4 @@
-//! What the tests of the chart stand on: Helm, and which metrics a PromQL expression reads.
+//! Tools for the tests of the chart: Helm, and a reader of the metrics in a PromQL expression.
 
 mod helm;
 mod promql;

@@ -1,18 +1,18 @@
-//! Which series an expression of PromQL reads, and which labels it uses. A reader of names, not a
-//! parser: Prometheus says whether an expression is well formed.
+//! The series and labels in a PromQL expression. This is a reader of names, not a parser:
+//! Prometheus checks whether an expression is well formed.
 
 use std::collections::BTreeSet;
 
-/// What an expression reads.
+/// The names in an expression.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct MetricReference {
     /// The names of series.
     pub series: BTreeSet<String>,
-    /// The labels by which series are chosen, grouped or joined.
+    /// The labels that select, group or join series.
     pub labels: BTreeSet<String>,
 }
 
-/// Words after which parentheses hold labels.
+/// Keywords after which parentheses contain labels.
 const GROUPING: [&str; 6] = [
     "by",
     "without",
@@ -21,12 +21,12 @@ const GROUPING: [&str; 6] = [
     "group_left",
     "group_right",
 ];
-/// Words that are no names.
+/// Keywords, which are no names.
 const WORDS: [&str; 8] = [
     "and", "or", "unless", "bool", "offset", "inf", "nan", "atan2",
 ];
 
-/// What `expression` reads.
+/// Returns the series and labels that `expression` reads.
 pub fn reads(expression: &str) -> MetricReference {
     let mut read = MetricReference::default();
     let mut rest = expression;
@@ -75,8 +75,8 @@ pub fn reads(expression: &str) -> MetricReference {
     read
 }
 
-/// What stands between the first character and the next `end` that is not in quotes, and what comes
-/// after that.
+/// Returns the text between the first character and the next `end` outside of quotes, and the text
+/// after it.
 fn until(text: &str, end: char) -> (&str, &str) {
     let mut quoted = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -90,7 +90,7 @@ fn until(text: &str, end: char) -> (&str, &str) {
     (text.get(1..).unwrap_or_default(), "")
 }
 
-/// The labels of `a="b",c=~"d"`.
+/// Returns the labels of `a="b",c=~"d"`.
 fn matched(inside: &str) -> Vec<String> {
     let mut labels = Vec::new();
     let mut rest = inside;

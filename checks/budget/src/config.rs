@@ -1,4 +1,4 @@
-//! A Budget's spec as the ledger reads it.
+//! The configuration of a Budget, compiled from its spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::resource::{
     NamespaceBudgetSpec, OnTooLarge, OnUnpriced, Quota, Running, SourceSpec, Takeover,
 };
 
-/// What one limit applies to.
+/// An account, to which one limit applies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
     /// One namespace.
@@ -29,7 +29,7 @@ pub enum Account {
 }
 
 impl Account {
-    /// Its name.
+    /// Returns the name of the namespace or pool.
     pub fn name(&self) -> &str {
         match self {
             Self::Namespace(name) | Self::Pool(name) => name,
@@ -47,15 +47,15 @@ impl std::fmt::Display for Account {
     }
 }
 
-/// A label selector that makes sense.
+/// A valid label selector.
 #[derive(Clone, Debug)]
 pub struct Selector(kube::core::Selector);
 
 impl Selector {
-    /// The selector `selector`.
+    /// Parses `selector`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the problem if `selector` is invalid.
     pub fn new(selector: &LabelSelector) -> Result<Self, String> {
         let parsed: kube::core::Selector = selector
             .clone()
@@ -64,38 +64,38 @@ impl Selector {
         Ok(Self(parsed))
     }
 
-    /// Whether it selects what has `labels`.
+    /// Returns true if the selector matches `labels`.
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.matches(labels)
     }
 }
 
-/// A pool, without the namespaces.
+/// A pool of namespaces, without their names.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
     /// Its name.
     pub name: Arc<str>,
     /// Its limit.
     pub limit: Amount,
-    /// Which namespaces.
+    /// The selector of its namespaces.
     pub selector: Selector,
 }
 
 /// A priority class. Classes of both kinds can have one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityClass {
-    /// Kueue's own or Kubernetes'.
+    /// The kind: Kueue's or Kubernetes'.
     pub kind: PriorityClassKind,
     /// Its name.
     pub name: Arc<str>,
 }
 
-/// What is never held.
+/// The exemptions of a Budget: Workloads that are never held.
 #[derive(Clone, Debug, Default)]
 pub struct ExemptTerms {
     /// Priority classes, each in some namespaces.
     pub classes: Vec<ExemptClass>,
-    /// Everything in these namespaces.
+    /// Namespaces whose Workloads are all exempt.
     pub namespaces: BTreeSet<String>,
 }
 
@@ -104,24 +104,24 @@ pub struct ExemptTerms {
 pub struct ExemptClass {
     /// The class.
     pub class: Arc<PriorityClass>,
-    /// Where it is exempt.
+    /// The namespaces in which it is exempt.
     pub namespaces: ExemptNamespaces,
 }
 
-/// Where a priority class is exempt.
+/// The namespaces in which a priority class is exempt.
 #[derive(Clone, Debug)]
 pub enum ExemptNamespaces {
-    /// In these namespaces.
+    /// Namespaces with these names.
     Named(BTreeSet<String>),
-    /// In those with these labels.
+    /// Namespaces with these labels.
     Selected(Selector),
 }
 
 impl ExemptTerms {
-    /// What `spec` exempts.
+    /// Compiles the exemptions in `spec`.
     ///
     /// # Errors
-    /// The first entry that is invalid.
+    /// Returns the first invalid entry.
     pub fn new(spec: &Exempt) -> Result<Self, Invalid> {
         let classes = spec.priority_classes.iter().enumerate();
         let classes = classes.map(|(number, entry)| {
@@ -136,7 +136,7 @@ impl ExemptTerms {
         })
     }
 
-    /// Whether it depends on the labels of namespaces.
+    /// Returns true if an exemption depends on the labels of namespaces.
     fn needs_labels(&self) -> bool {
         let mut classes = self.classes.iter();
         classes.any(|class| matches!(class.namespaces, ExemptNamespaces::Selected(_)))
@@ -166,7 +166,7 @@ impl ExemptClass {
     }
 }
 
-/// A Budget, compiled: every choice made.
+/// The compiled configuration of a Budget, with all defaults applied.
 #[derive(Clone, Debug)]
 pub struct BudgetConfig {
     /// The Budget's name.
@@ -175,13 +175,13 @@ pub struct BudgetConfig {
     pub uid: String,
     /// Its `metadata.generation`.
     pub generation: i64,
-    /// What is spent.
+    /// The unit that is spent.
     pub unit: Arc<str>,
-    /// When periods begin.
+    /// The schedule of the periods.
     pub schedule: Schedule,
-    /// Where it is known what has been spent.
+    /// The source of spend data.
     pub source: SourceSpec,
-    /// How old the newest known spending may be, in seconds.
+    /// The maximum age of the watermark, in seconds.
     pub staleness: i64,
     limits_namespaces: bool,
     default_limit: Option<Amount>,
@@ -189,47 +189,47 @@ pub struct BudgetConfig {
     limits: BTreeMap<String, Amount>,
     /// The pools.
     pub pools: Vec<PoolConfig>,
-    /// What resources cost.
+    /// The prices of resources.
     pub prices: PriceList,
-    /// How many seconds a job goes on that has passed its guessed end.
+    /// The seconds for which a job is expected to continue once it has passed its assumed end.
     pub overrun: i64,
-    /// The most that one job may cost.
+    /// The maximum cost of one job.
     pub max_per_workload: Option<Amount>,
-    /// What a limit does.
+    /// How limits are enforced.
     pub enforcement: Enforcement,
-    /// Who gets what is left.
+    /// The order in which remaining money is allocated.
     pub order: AdmitOrder,
-    /// At which percentages to warn, rising.
+    /// The percentages of a limit at which to warn, in ascending order.
     pub warn_at: Vec<u32>,
-    /// Who is never held.
+    /// The exemptions.
     pub exempt: ExemptTerms,
-    /// When spending is stale.
+    /// The action while spend data is stale.
     pub on_stale: HoldOrAdmit,
-    /// When the source has no figures of the period's beginning.
+    /// The action while the source has no figures of the period's beginning.
     pub on_uncovered: HoldOrAdmit,
-    /// When a job is too large.
+    /// The action for a job that is too large.
     pub on_too_large: OnTooLarge,
-    /// When a job has no price.
+    /// The action for a job without a price.
     pub on_unpriced: OnUnpriced,
-    /// When no limit applies to a job.
+    /// The action for a job to which no limit applies.
     pub on_ungoverned: HoldOrAdmit,
-    /// What becomes of the quota of held jobs.
+    /// The action for the quota of held jobs.
     pub quota: Quota,
-    /// With Yield: the first and the longest pause, in seconds.
+    /// With `Yield`: the first and the longest interval, in seconds.
     pub yields: (i64, i64),
-    /// What becomes of running jobs that have overspent, and after how many seconds.
+    /// The action for running jobs of an overspent account, and its delay in seconds.
     pub overspent: (Running, i64),
     /// Whether pods are annotated.
     pub mark_pods: bool,
     /// How a process without history starts.
     pub takeover: Takeover,
-    /// Which source measures what: a change begins the observation anew.
+    /// A digest of source, unit and period. A change resets the spend data.
     pub measured: String,
-    /// What was published of spending, if the same measured it.
+    /// The published spend, if its digest is the same.
     pub floor: Option<Floor>,
 }
 
-/// A namespace's own limit.
+/// The limit overrides of a namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitOverride {
     /// The NamespaceBudgets of the namespace, by name.
@@ -242,7 +242,7 @@ fn seconds(duration: Option<HumanDuration>, default: i64) -> i64 {
     })
 }
 
-/// 64 bits of FNV-1a: it is compared by programs of other versions.
+/// Returns a 64-bit FNV-1a digest, which programs of other versions compare.
 fn digest(value: &serde_json::Value) -> String {
     let text = value.to_string();
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -251,7 +251,7 @@ fn digest(value: &serde_json::Value) -> String {
     format!("{hash:016x}")
 }
 
-/// What the status of `budget` says was spent, if that is about what `terms` measure.
+/// Returns the spend in the status of `budget`, if its digest is that of `terms`.
 fn floor(budget: &Budget, terms: &BudgetConfig) -> Option<Floor> {
     let status = budget.status.as_ref();
     let status = status.filter(|status| status.measured.as_deref() == Some(&*terms.measured))?;
@@ -272,10 +272,10 @@ fn floor(budget: &Budget, terms: &BudgetConfig) -> Option<Floor> {
 }
 
 impl BudgetConfig {
-    /// The terms of `budget`.
+    /// Compiles the configuration of `budget`.
     ///
     /// # Errors
-    /// [`Invalid`] says what is invalid.
+    /// Returns [`Invalid`] with the invalid field.
     pub fn of(budget: &Budget) -> Result<Self, Invalid> {
         let terms = Self::of_spec(&budget.name_any(), &budget.spec)?;
         Ok(Self {
@@ -286,10 +286,10 @@ impl BudgetConfig {
         })
     }
 
-    /// The terms of the Budget `name` with `spec`.
+    /// Compiles `spec` as the spec of the Budget `name`.
     ///
     /// # Errors
-    /// [`Invalid`] says what is invalid.
+    /// Returns [`Invalid`] with the invalid field.
     pub fn of_spec(name: &str, spec: &BudgetSpec) -> Result<Self, Invalid> {
         spec.check()?;
         let limits_namespaces = spec.namespace_limits.is_some();
@@ -360,15 +360,17 @@ impl BudgetConfig {
         })
     }
 
-    /// Whether `other` measures something else: what was known of spending is worth nothing then.
+    /// Returns true if `other` measures the same. Otherwise recorded spend has no meaning for it.
     pub fn measures_like(&self, other: &Self) -> bool {
         self.measured == other.measured
     }
 
-    /// The limit of a namespace with its own NamespaceBudgets at `now`; `None` if it has no budget.
-    /// Of two the lower holds. What NamespaceBudgets give, top-ups included, is at most
-    /// `namespaceLimits.max`; that does not lower what the Budget itself gives. A Budget without
-    /// `namespaceLimits` has no limits of single namespaces, so NamespaceBudgets do not change it.
+    /// Returns the limit of a namespace at `now`; `None` if it has no limit.
+    ///
+    /// The lowest of several NamespaceBudgets applies. A NamespaceBudget's limit and top-ups
+    /// together are at most `namespaceLimits.max`; that maximum does not lower the Budget's own
+    /// limit. A Budget without `namespaceLimits` has no limits of single namespaces, so
+    /// NamespaceBudgets have no effect.
     pub fn namespace_limit(
         &self,
         namespace: &str,
@@ -382,7 +384,7 @@ impl BudgetConfig {
             .map(|budget| {
                 let limit = budget.limit.or(given).unwrap_or_default();
                 let wanted = limit + budget.topped_up(now);
-                // Without a limit of its own, it adds to what the Budget gives.
+                // Without its own limit, a NamespaceBudget adds to the Budget's limit.
                 let least = given.filter(|_| budget.limit.is_none()).unwrap_or_default();
                 self.max_limit
                     .map_or(wanted, |max| wanted.min(max.max(least)))
@@ -391,22 +393,22 @@ impl BudgetConfig {
         lowest.or(given)
     }
 
-    /// Whether anything in it depends on the labels of namespaces.
+    /// Returns true if pools or exemptions depend on the labels of namespaces.
     pub fn needs_labels(&self) -> bool {
         !self.pools.is_empty() || self.exempt.needs_labels()
     }
 
-    /// The namespaces that are named in it.
+    /// Returns the namespaces that have a limit of their own in the Budget.
     pub fn named_namespaces(&self) -> impl Iterator<Item = &str> {
         self.limits.keys().map(String::as_str)
     }
 
-    /// Whether it has limits of single namespaces, which NamespaceBudgets change.
+    /// Returns true if there are limits of single namespaces, which NamespaceBudgets change.
     pub fn limits_namespaces(&self) -> bool {
         self.limits_namespaces
     }
 
-    /// Whether each namespace has a limit, unless it says otherwise.
+    /// Returns true if each namespace has a limit by default.
     pub fn governs_all(&self) -> bool {
         self.default_limit.is_some()
     }
@@ -523,7 +525,7 @@ mod tests {
                 ]),
                 Some("5000"),
             ),
-            // The Budget itself may give more than the maximum.
+            // The Budget's own limit may exceed the maximum.
             (
                 &json!({"max": "100", "default": "500"}),
                 "tools",

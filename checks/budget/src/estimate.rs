@@ -1,4 +1,4 @@
-//! The estimate of a job: its price for an hour, and for how long.
+//! The estimate of a job: its price per hour and its duration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::resource::Price;
 /// An estimate of one Workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
-    /// What it spends in an hour.
+    /// The cost per hour.
     pub rate: Rate,
-    /// For how many seconds.
+    /// The expected duration, in seconds.
     pub seconds: u32,
-    /// Whether Kueue ends it then; otherwise the time is a guess.
+    /// Whether Kueue enforces the duration; otherwise it is an assumption.
     pub bounded: bool,
-    /// For how many seconds its pods may go on after the signal to stop.
+    /// The longest termination grace period of its pods, in seconds.
     pub grace: u32,
-    /// A resource that it uses, and its flavor, for which there is no price.
+    /// A used resource without a price, and its flavor.
     pub unpriced: Option<(String, String)>,
 }
 
 impl Estimate {
-    /// What it spends in all.
+    /// Returns the total cost.
     pub fn total(&self) -> Amount {
         self.rate.cost(self.longest())
     }
 
-    /// The same in words: `4h and 30s to terminate`.
+    /// Formats the duration: `4h and 30s to terminate`.
     pub fn time(&self) -> String {
         let human = |seconds: u32| HumanDuration::from(Duration::from_secs(seconds.into()));
         match self.grace {
@@ -39,13 +39,13 @@ impl Estimate {
         }
     }
 
-    /// For how many seconds its pods may use their resources.
+    /// Returns the seconds for which its pods may use their resources.
     pub fn longest(&self) -> i64 {
         i64::from(self.seconds) + i64::from(self.grace)
     }
 }
 
-/// What resources cost, and how long jobs run that don't say so.
+/// A price list of resources, with the safety factor and the default duration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriceList {
     prices: Vec<Price>,
@@ -53,11 +53,12 @@ pub struct PriceList {
     default_seconds: u32,
 }
 
-/// Resources that are priced by the GiB.
+/// The bytes of a GiB, by which memory and storage are priced.
 const GIB: u64 = 1 << 30;
 
 impl PriceList {
-    /// The book with `prices`, of which the first counts that fits a flavor and names the resource.
+    /// Creates a price list. The first price that matches the flavor and names the resource
+    /// applies.
     pub fn new(prices: Vec<Price>, safety: Amount, default_seconds: u32) -> Self {
         Self {
             prices,
@@ -72,7 +73,7 @@ impl PriceList {
         fitting.find_map(|price| price.resources.get(resource).copied())
     }
 
-    /// Returns what `workload` will cost in its current reservation. Rounded up throughout.
+    /// Returns the estimate of `workload` in its current reservation. Every step rounds up.
     ///
     /// The usage is that of the pods that run or will run ([`PodSet::count`]), with overhead and
     /// defaults.
@@ -113,7 +114,7 @@ impl PriceList {
         }
     }
 
-    /// The assigned resources of `pods` that are used at all, each with its flavor and price.
+    /// Returns the used resources of `pods` with an assigned flavor, each with flavor and price.
     fn lines<'a>(
         &'a self,
         pods: &'a PodSet,
@@ -127,8 +128,8 @@ impl PriceList {
             })
     }
 
-    /// `workload`'s costly resources in words: `8× nvidia.com/gpu a100-spot for 24h and 30s to
-    /// terminate`.
+    /// Describes the most expensive resource of `workload`: `8× nvidia.com/gpu a100-spot for 24h
+    /// and 30s to terminate`.
     pub fn describe(&self, workload: &Workload, quote: &Estimate) -> String {
         let mut totals: BTreeMap<(&str, &str), (Quantity, Rate)> = BTreeMap::new();
         for pods in workload.pod_sets() {
@@ -169,7 +170,7 @@ fn divisor(resource: &str) -> u64 {
     if by_the_gib { GIB } else { 1 }
 }
 
-/// In thousandths, also where they don't fit in 64 bits.
+/// Returns the quantity in thousandths, even if they exceed 64 bits.
 fn thousandths(quantity: Quantity) -> i128 {
     let units = quantity.units();
     if units > i64::MAX / 2000 {
@@ -249,7 +250,7 @@ mod tests {
             &assigned(&json!({"tpu": "a100"}), &json!({"tpu": "4"})),
         ));
         assert_eq!(quote.unpriced, Some(("tpu".to_owned(), "a100".to_owned())));
-        // Beside a priced resource too: a price of 0 says what is meant to be free.
+        // Beside a priced resource too: a price of 0 marks a resource as free.
         let both = |tpu: &str| {
             assigned(
                 &json!({"tpu": tpu, "nvidia.com/gpu": tpu}),
@@ -270,7 +271,7 @@ mod tests {
             (None, "2.9".parse().unwrap()),
             "what a flavor's own prices leave out has that of the next that fits"
         );
-        // Nothing requested is nothing to price.
+        // A Workload without requests needs no price.
         assert_eq!(
             book().estimate(&workload(&json!({}), &json!({}))).unpriced,
             None

@@ -1,18 +1,17 @@
-//! A budget for Kueue: a job starts only while its namespace has money.
+//! An admission check for budgets: a job starts only while its namespace has money.
 //!
-//! What has been spent stands in a monitoring system ([`source`]); what a namespace may spend in a
-//! period stands in a custom resource ([`resource`]). Between the two lies an unmeasured window of
-//! minutes, in which a naive check admits hundreds of jobs on the same money. The [`ledger`] closes
-//! it: what it has let start counts as committed, by its estimate ([`estimate`]), until the source
-//! reports it.
+//! The spend of a namespace is in a monitoring system ([`source`]). Its limit for a period is in a
+//! custom resource ([`resource`]). Spend is reported minutes late, and in that time a naive check
+//! admits hundreds of jobs on the same money. The [`ledger`] prevents this: an approved job counts
+//! as committed, by its estimate ([`estimate`]), until the source reports it.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! | --- | --- |
-//! | [`money`], [`period`], [`estimate`] | exact amounts; periods of a calendar; what a job costs |
+//! | [`money`], [`period`], [`estimate`] | exact amounts; calendar periods; the cost of a job |
 //! | [`resource`], [`config`] | `Budget` and `NamespaceBudget`; the same, compiled |
 //! | [`ledger`] | decisions, pure |
 //! | [`source`] | Prometheus, Datadog, fixed amounts |
-//! | [`controller`] | the admission check, and its work beside |
+//! | [`controller`] | the admission check and its background work |
 //! | [`command`] | `demo`, `balance`, `estimate` |
 
 pub mod command;

@@ -9,8 +9,8 @@ use kueue_check_budget::source::Credentials;
 #[derive(Debug, Parser)]
 #[command(name = "budget-check", version, arg_required_else_help = true)]
 struct Arguments {
-    /// A part of the check that needs rights of its own, which `manifests` then prints too. Repeat
-    /// it, or separate several by commas.
+    /// An optional part of the check with permissions of its own, which `manifests` then prints
+    /// too. Repeat the flag, or separate several values by commas.
     #[arg(
         long = "with",
         global = true,
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Command::Own(BudgetCommand::Estimate(arguments)) => command::estimate(&arguments)?,
         #[cfg(feature = "demo")]
         Command::Own(BudgetCommand::Demo(shown)) => {
-            // The simulation has a runtime of its own, whose time is virtual.
+            // The simulator has its own runtime with virtual time.
             let story = tokio::task::spawn_blocking(move || command::demo(&shown));
             story.await??;
             String::new()

@@ -1,8 +1,8 @@
 //! Verdicts and messages of decisions.
 //!
-//! A message has the numbers of the moment in which it was decided. Live numbers stand in the
-//! status of the Budget: a message that changed with each of them would be a write and an event for
-//! each Workload and minute.
+//! A message contains the numbers at the time of the decision. Live numbers are in the status of
+//! the Budget. A message that changed with each of them would cause a write and an event for each
+//! Workload and minute.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -16,19 +16,19 @@ use crate::ledger::{
 use crate::money::Amount;
 use crate::resource::GROUP;
 
-/// Says what the ledger has decided about `workload`.
+/// Formats the ledger's decisions about a Workload as verdicts and messages.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageFormatter<'a> {
-    /// The Budget.
+    /// The configuration of the Budget.
     pub terms: &'a BudgetConfig,
     /// The Workload.
     pub workload: &'a Workload,
-    /// The same with its price.
+    /// The Workload as a run, with its estimate.
     pub run: &'a Run,
 }
 
 impl MessageFormatter<'_> {
-    /// The verdict that says `decision`.
+    /// Returns the verdict for `decision`.
     pub fn verdict(&self, decision: &Decision) -> Verdict {
         match decision {
             Decision::Unchanged => Verdict::unchanged(),
@@ -58,16 +58,17 @@ impl MessageFormatter<'_> {
         }
     }
 
-    /// What pods are annotated with. Each Budget has a key of its own, because two values of one
-    /// key would keep a job from starting.
+    /// Returns the annotation of the pods. Each Budget has its own key, because two values of one
+    /// key would prevent the job from starting.
     fn marks(&self) -> PodSetUpdates {
         let key = format!("{GROUP}/{}", self.terms.budget);
         let names = self.workload.pod_sets().iter().map(PodSet::name);
         let updates = PodSetUpdates::builder()
             .pod_sets(names, |pods| pods.annotation(&key, self.estimate()))
             .build();
-        // An AdmissionCheck refers to a name of up to 63 letters without dots, which is a key, and
-        // a Workload has no more pod sets than updates may have.
+        // The build cannot fail. An AdmissionCheck refers to a name of at most 63 characters
+        // without dots, which is a valid key. A Workload has no more pod sets than updates may
+        // have.
         updates.unwrap_or_default()
     }
 
@@ -127,7 +128,7 @@ impl MessageFormatter<'_> {
         }
     }
 
-    /// `reason` in a sentence.
+    /// Returns `reason` as a sentence.
     pub fn reason(&self, reason: &HoldReason) -> String {
         let word = self.terms.schedule.unit_name();
         match reason {
@@ -230,7 +231,7 @@ impl MessageFormatter<'_> {
         }
     }
 
-    /// What a growth adds to.
+    /// Returns the part of a message that names the running pods to which a growth adds.
     fn beyond_what_runs(&self) -> String {
         match self.run.grows {
             None => String::new(),
@@ -244,7 +245,7 @@ impl MessageFormatter<'_> {
 
     fn retry_hint(&self) -> &'static str {
         match &self.run.job {
-            // Kueue queues no variant again (measured on 0.19.2).
+            // Kueue does not requeue a variant (measured on 0.19.2).
             Some(job) if job.is_variant => " of the job",
             Some(_) if self.run.grows.is_some() => ", or scale the job back",
             _ => ", then set spec.active=true",
@@ -270,7 +271,7 @@ impl MessageFormatter<'_> {
     }
 }
 
-/// `Mon 23 Nov 00:00 CET`.
+/// Formats `at` as `Mon 23 Nov 00:00 CET`.
 pub fn when(at: Timestamp, zone: &TimeZone) -> String {
     at.to_zoned(zone.clone())
         .strftime("%a %-d %b %H:%M %Z")

@@ -8,9 +8,10 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An amount of a budget's unit, in millionths, never negative. Sums that no longer fit stay at the largest value.
+/// An amount of a budget's unit, in millionths, never negative. Sums saturate at the largest value.
 ///
-/// Written as a string of up to 12 digits and 6 decimals: a Kubernetes quantity would accept `1500m`, a JSON number would be a float.
+/// Serialized as a string of up to 12 digits and 6 decimals: a Kubernetes quantity would accept
+/// `1500m`, and a JSON number would be a float.
 ///
 /// ```
 /// use kueue_check_budget::money::Amount;
@@ -23,43 +24,46 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(i128);
 
-/// Text that is no amount.
+/// The error for text that is not an amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not an amount: expected up to 12 digits and up to 6 decimals, such as `500` or `0.012`"
 )]
 pub struct AmountError(String);
 
-/// What the pattern in the definitions says too.
+/// The pattern of an amount, also in the definitions.
 pub(crate) const PATTERN: &str = r"^[0-9]{1,12}(\.[0-9]{1,6})?$";
 const MILLION: i128 = 1_000_000;
-/// What a source may answer at most; anything more is no money.
+/// The exclusive upper bound of a value from a source.
 const MAX_RESULT: f64 = 1e12;
-/// What counts as a rounding error of the source below zero.
+/// The lowest value from a source that counts as zero: a rounding error.
 const NEGATIVE_ZERO: f64 = -0.01;
 
 impl Amount {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// More than anything.
+    /// The largest amount.
     pub const MAX: Self = Self(i128::MAX);
 
-    /// So many whole units.
+    /// Returns an amount of whole units.
     pub fn units(units: u32) -> Self {
         Self(i128::from(units) * MILLION)
     }
 
-    /// So many millionths; a negative number counts as nothing.
+    /// Returns an amount of millionths; a negative number becomes zero.
     pub(crate) fn millionths(millionths: i128) -> Self {
         Self(millionths.max(0))
     }
 
-    /// In millionths.
+    /// Returns the amount in millionths.
     pub(crate) fn in_millionths(self) -> i128 {
         self.0
     }
 
-    /// What a source has measured, rounded up. `None` for what is no money: not finite, below zero by more than a rounding error, or 10^12 and more, which cannot be written.
+    /// Returns the amount that a source has measured, rounded up.
+    ///
+    /// Returns `None` if `value` is not finite, is below zero by more than a rounding error, or is
+    /// 10^12 or more, which cannot be written.
     pub fn measured(value: f64) -> Option<Self> {
         if !value.is_finite() || !(NEGATIVE_ZERO..MAX_RESULT).contains(&value) {
             return None;
@@ -77,13 +81,13 @@ impl Amount {
         Some(Self::millionths(up as i128))
     }
 
-    /// What is left after taking `other` away; nothing if that is more.
+    /// Subtracts `other`; returns zero if `other` is larger.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
         Self::millionths(self.0.saturating_sub(other.0))
     }
 
-    /// How many hundredths of `whole` it is, rounded down; of nothing, everything is too much.
+    /// Returns the percentage of `whole`, rounded down; `u32::MAX` if only `whole` is zero.
     pub fn percent_of(self, whole: Self) -> u32 {
         match whole.0 {
             0 if self.0 == 0 => 0,
@@ -92,24 +96,26 @@ impl Amount {
         }
     }
 
-    /// With two decimals, rounded: for messages.
+    /// Formats the amount with two decimals, rounded: for messages.
     pub fn cents(self) -> String {
         let cents = self.0.saturating_add(MILLION / 200) / (MILLION / 100);
         format!("{}.{:02}", cents / 100, cents % 100)
     }
 
-    /// With two decimals, rounded down: for what is left, so that a job that does not fit never seems to.
+    /// Formats the amount with two decimals, rounded down.
+    ///
+    /// For remaining amounts: a job that does not fit never appears to fit.
     pub fn cents_down(self) -> String {
         Self(self.0 - self.0.rem_euclid(MILLION / 100)).cents()
     }
 
-    /// As a float, for metrics.
+    /// Returns the amount as a float, for metrics.
     #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / MILLION as f64
     }
 
-    /// Multiplied by a factor such as 1.1, rounded up.
+    /// Multiplies by a factor such as 1.1, rounded up.
     #[must_use]
     pub fn times(self, factor: Self) -> Self {
         Self(div_up(self.0.saturating_mul(factor.0), MILLION))
@@ -195,15 +201,19 @@ impl Sum for Amount {
     }
 }
 
-/// How fast something is spent: billionths of the unit in an hour, up to eighteen thousand million units. In one word, because each job keeps one.
+/// A rate of spending, in billionths of the unit per hour.
+///
+/// At most 18,000 million units per hour. It fits in one machine word, because each job has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// `thousandths` of a resource at `price` for `divisor` of it (bytes of a GiB) and an hour, rounded up.
+    /// Returns the rate of `thousandths` of a resource, rounded up.
+    ///
+    /// `price` is that of `divisor` of the resource (the bytes of a GiB) for an hour.
     pub fn of(thousandths: i128, price: Amount, divisor: u64) -> Self {
         // 10^-3 × 10^-6 = 10^-9.
         Self::clamped(div_up(
@@ -216,29 +226,29 @@ impl Rate {
         Self(u64::try_from(billionths).unwrap_or(u64::MAX))
     }
 
-    /// Multiplied by a factor such as 1.1, rounded up.
+    /// Multiplies by a factor such as 1.1, rounded up.
     #[must_use]
     pub fn times(self, factor: Amount) -> Self {
         Self::clamped(div_up(i128::from(self.0).saturating_mul(factor.0), MILLION))
     }
 
-    /// Less `other`; never negative.
+    /// Subtracts `other`; returns zero if `other` is larger.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// What it spends in `seconds`.
+    /// Returns the cost of `seconds`.
     pub fn cost(self, seconds: i64) -> Amount {
         Spending::default().and(self, seconds).total()
     }
 
-    /// What it spends in an hour.
+    /// Returns the cost of an hour.
     pub fn per_hour(self) -> Amount {
         self.cost(3600)
     }
 
-    /// After how many seconds it has spent `amount`; `None` if it never does.
+    /// Returns the number of seconds until `amount` is spent; `None` if the rate is zero.
     pub fn seconds_until(self, amount: Amount) -> Option<i64> {
         (self.0 > 0).then(|| {
             i64::try_from(amount.0.saturating_mul(3_600_000) / i128::from(self.0))
@@ -255,12 +265,12 @@ impl Add for Rate {
     }
 }
 
-/// A sum of costs, rounded once, at its end.
+/// A sum of costs that is rounded once, at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spending(i128);
 
 impl Spending {
-    /// With `rate` for `seconds` more; a negative time counts as none.
+    /// Adds the cost of `rate` for `seconds`; a negative time counts as zero.
     #[must_use]
     pub fn and(self, rate: Rate, seconds: i64) -> Self {
         Self(
@@ -269,7 +279,7 @@ impl Spending {
         )
     }
 
-    /// The sum, rounded up to a millionth.
+    /// Returns the sum, rounded up to a millionth.
     pub fn total(self) -> Amount {
         Amount(div_up(self.0, 3_600_000))
     }
@@ -386,8 +396,8 @@ mod tests {
         );
     }
 
-    /// With a real Kueue a job that needed 1.00 waited with 0.996 left, and its message said that
-    /// 1.00 was.
+    /// With a real Kueue a job that needed 1.00 waited with 0.996 remaining, and its message showed
+    /// 1.00 as remaining.
     #[test]
     fn what_is_left_is_never_more_than_is_left() {
         for (text, shown) in [("0.996", "0.99"), ("1", "1.00"), ("0.009999", "0.00")] {

@@ -1,5 +1,5 @@
-//! What a committed Workload costs the ledger in memory, and an answer the process, counted by the
-//! allocator. A binary of its own, because it counts everything.
+//! The memory that a committed Workload takes in the ledger, and a response in the process, counted
+//! by the allocator. It is a binary of its own, because it counts everything.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -24,12 +24,13 @@ use tokio::runtime::Runtime;
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const WORKLOADS: usize = 10_000;
-/// What the ledger may keep of a Workload besides the runtime's own view of it, which it shares. A
-/// priority class with its kind, by which exemptions are decided, takes a pointer of it, and so do
-/// the job, if it may have several Workloads, and the pods that a growth claims.
+/// The maximum, in bytes, that the ledger may keep of a Workload besides the runtime's cached copy,
+/// which it shares. Three parts take a pointer each: the priority class with its kind, by which
+/// exemptions are decided; the job, if it may have several Workloads; the pods that a growth
+/// commits.
 const BAR: usize = 224;
 
-/// A job that runs, in one of fifty namespaces. Uids are random, as a cluster's are.
+/// Returns a running job, in one of 50 namespaces. Uids are random, as a cluster's are.
 fn workload(number: usize) -> Workload {
     let random = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let uid = format!("{:08x}-0000-4000-8000-{number:012x}", random >> 32);
@@ -49,16 +50,16 @@ fn workload(number: usize) -> Workload {
 /// One test at a time: the allocator counts all of them.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The size of an answer that is too large, and of one that is read.
+/// The sizes of a response that is too large, and of one that is read, in bytes.
 const SIZES: [usize; 2] = [8 << 20, (4 << 20) - 8192];
-/// What either may cost at most, at any moment.
+/// The maximum memory that either may take at any moment, in bytes.
 const MOST: usize = 16 << 20;
 
-/// What Datadog answers to the first of its two questions.
+/// Datadog's response to the first of its two queries.
 const PROBE: &str = "{\"status\":\"ok\",\"series\":[{\"pointlist\":[[1795251000000,1]]}]}";
 
-/// Answers each question with `head`, `item` so often that it is `size` bytes, and `tail`; and says
-/// how long that is, or not.
+/// Starts a server that responds to each request with `head`, `item` repeated up to `size` bytes,
+/// and `tail`. `says_length` sets whether it states the length.
 async fn server([head, item, tail]: [&'static str; 3], size: usize, says_length: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -96,7 +97,7 @@ async fn server([head, item, tail]: [&'static str; 3], size: usize, says_length:
     url
 }
 
-/// What the answer of the server at `url` costs at most, and what it was.
+/// Returns the peak memory for the response of the server at `url`, and the error.
 fn cost(runtime: &Runtime, case: &str, url: &str, folder: &Path) -> (usize, Option<SourceError>) {
     let spec = if case.ends_with("Datadog") {
         json!({"datadog": {"site": "datadoghq.eu", "url": url, "query": "x by {kube_namespace}", "freshness": "x",

@@ -1,4 +1,4 @@
-//! Definitions and objects of an earlier time.
+//! Definitions and objects of earlier releases.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,51 +7,51 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kueue_check_schema::breaking_changes_of_definition;
 use serde_json::Value;
 
-/// Why a promise cannot be read, or an object did not survive.
+/// The reason why a promise cannot be read, or an object did not survive.
 #[derive(Debug, thiserror::Error)]
 pub enum PromiseError {
     /// A file cannot be read.
     #[error("{0}: {1}")]
     File(PathBuf, String),
-    /// The API server refuses something.
+    /// The API server rejects a request.
     #[error("{what}: {error}")]
     Refused {
-        /// What was asked.
+        /// The operation.
         what: String,
-        /// What the server says.
+        /// The server's error.
         error: Box<kube::Error>,
     },
     /// The definitions cannot be installed.
     #[error("cannot install the definitions: {0}")]
     Install(String),
-    /// An object is not what it was.
+    /// An object has changed.
     #[error("{step}: {object} was {was} and is {is}")]
     Lost {
-        /// After which step.
+        /// The step after which it changed.
         step: String,
-        /// Which object.
+        /// The object.
         object: String,
-        /// What it was.
+        /// Its content before.
         was: Box<Value>,
-        /// What it is.
+        /// Its content now.
         is: Box<Value>,
     },
     /// The check cannot read an object.
     #[error("{step}: the check cannot read {object}: {problem}")]
     Unreadable {
-        /// After which step.
+        /// The step after which it is unreadable.
         step: String,
-        /// Which object.
+        /// The object.
         object: String,
-        /// Why.
+        /// The reason.
         problem: String,
     },
 }
 
-/// A state of the definitions that was released.
+/// A released state of the definitions.
 #[derive(Clone, Debug)]
 pub struct Frozen {
-    /// Its folder's name.
+    /// The name of its folder.
     pub name: String,
     /// The definitions.
     pub definitions: Vec<CustomResourceDefinition>,
@@ -60,10 +60,10 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// The states in the folders of `folder`, in the order of their names.
+    /// Returns the states in the folders of `folder`, in the order of their names.
     ///
     /// # Errors
-    /// One of them cannot be read.
+    /// If one of them cannot be read.
     pub fn read_all(folder: &Path) -> Result<Vec<Self>, PromiseError> {
         let fail = |error: std::io::Error| PromiseError::File(folder.into(), error.to_string());
         let mut folders = Vec::new();
@@ -88,7 +88,7 @@ impl Frozen {
         })
     }
 
-    /// What breaks under the `present` definitions.
+    /// Returns the incompatibilities with the `present` definitions.
     pub(crate) fn broken_by(&self, present: &[Value]) -> Vec<String> {
         let mut broken = Vec::new();
         for earlier in self.definitions.iter().filter_map(crate::value) {
@@ -109,7 +109,7 @@ impl Frozen {
         broken
     }
 
-    /// The fields that no object has.
+    /// Returns the fields that no object has.
     pub(crate) fn unset_fields(&self) -> Vec<String> {
         let mut unset = BTreeSet::new();
         for definition in self.definitions.iter().filter_map(crate::value) {

@@ -1,4 +1,4 @@
-//! Objects of an earlier time on an API server whose definitions go up and down.
+//! Objects of earlier releases on an API server whose definitions are upgraded and downgraded.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ use crate::{Frozen, Promise, PromiseError};
 
 /// The field that the later definition has and the present one does not.
 const LATER: &str = "laterField";
-/// How long an API server may take to serve a changed definition.
+/// The maximum time until an API server serves a changed definition.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An API server.
 pub enum Server {
-    /// The simulated one.
+    /// The simulated API server.
     Simulated(ApiServer),
-    /// A real one.
+    /// A real API server.
     Real(Box<Cluster>),
 }
 
 impl Server {
-    /// The simulated one, without any definition.
+    /// Creates the simulated API server, without any definition.
     pub fn simulated() -> Self {
         Self::Simulated(ApiServer::new(system_time()))
     }
 
-    /// A real one, which is started; none where tests may skip it.
+    /// Starts a real API server. Returns `None` where tests may skip it.
     pub async fn real() -> Option<Self> {
         let what = "upgrade and downgrade of definitions on a real API server";
         let cluster = Cluster::start_or_skip(what).await?;
@@ -63,12 +63,12 @@ impl Server {
 }
 
 impl Promise {
-    /// Takes the objects of each released state through the definitions of their time, those of now,
-    /// later ones with a field more, and back. After each step an object is read and applied again,
-    /// by the administrator and by the check, and must be what it was.
+    /// Takes the objects of each released state through the definitions of their release, the
+    /// present ones, later ones with one more field, and back. After each step the administrator
+    /// and the check read an object and apply it again, and it must be unchanged.
     ///
     /// # Errors
-    /// The first object that is refused, or is not what it was.
+    /// The first object that is rejected or has changed.
     pub async fn keep(&self, server: &Server) -> Result<(), PromiseError> {
         for frozen in &self.frozen {
             self.keep_one(server, frozen).await?;
@@ -85,7 +85,7 @@ impl Promise {
             written.push(content(&read(&client, object).await?));
         }
         for (object, written) in frozen.objects.iter().zip(&written) {
-            // What is stored has defaults, too.
+            // Stored objects include defaults.
             if !is_part(&content(object), written) {
                 return Err(lost("written", &content(object), written));
             }
@@ -107,7 +107,7 @@ impl Promise {
             for (object, written) in frozen.objects.iter().zip(&written) {
                 compare(step, written, &content(&read(&client, object).await?))?;
                 if has_later {
-                    // A downgrade may cost the new field, and nothing else.
+                    // A downgrade may remove the new field, and nothing else.
                     set_later(&client, object).await?;
                 }
                 apply(&client, object).await?;
@@ -119,7 +119,7 @@ impl Promise {
         Ok(())
     }
 
-    /// Reads an object as the check does, and replaces it with what was read.
+    /// Reads an object as the check does, and replaces it with the result.
     async fn rewrite(
         &self,
         step: &str,
@@ -150,10 +150,10 @@ impl Promise {
             .map_err(|error| refused(step, object, error))
     }
 
-    /// What the check writes, with the metadata that the API server sets.
+    /// Returns the object that the check writes, with the metadata that the API server sets.
     fn of_check(stored: &Value, mut written: Value) -> Value {
         written["metadata"] = stored["metadata"].clone();
-        // A check does not know later fields, and does not write a spec.
+        // A check has no later fields in its types, and does not write a spec.
         if let Some(later) = stored["spec"].get(LATER) {
             written["spec"][LATER] = later.clone();
         }
@@ -161,8 +161,8 @@ impl Promise {
     }
 }
 
-/// What an object says: spec and status, without what the API server fills in for itself and
-/// without the later field.
+/// Returns spec and status of an object, without fields that the API server sets and without the
+/// later field.
 fn content(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     if let Some(spec) = spec.as_object_mut() {
@@ -171,8 +171,8 @@ fn content(object: &Value) -> Value {
     json!({"kind": object["kind"], "spec": spec, "status": object["status"]})
 }
 
-/// The definition without the rules about points in time, which the simulated API server does not
-/// have (`kueue_check_schema`): it would refuse what they are about.
+/// Returns the definition without the rules about points in time. The simulated API server does not
+/// implement these (`kueue_check_schema`) and would reject the fields that they are about.
 fn without_times(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
     let mut value = crate::value(definition).unwrap_or_default();
     drop_rules(&mut value);
@@ -193,7 +193,7 @@ fn drop_rules(schema: &mut Value) {
     }
 }
 
-/// The definition with one field more.
+/// Returns the definition with one more field.
 fn later(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
     let mut value = crate::value(definition).unwrap_or_default();
     let pointer = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
@@ -203,7 +203,7 @@ fn later(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
     serde_json::from_value(value).unwrap_or_else(|_| definition.clone())
 }
 
-/// Waits until the definitions are served that have the later field, or those that do not.
+/// Waits until the API server serves the definitions with the later field, or those without it.
 async fn served(client: &Client, objects: &[Value], has_later: bool) -> Result<(), PromiseError> {
     for object in objects {
         let began = Instant::now();
@@ -223,14 +223,14 @@ async fn served(client: &Client, objects: &[Value], has_later: bool) -> Result<(
 }
 
 async fn set_later(client: &Client, object: &Value) -> Result<(), PromiseError> {
-    // An approval cannot be changed.
+    // An approval is immutable.
     if object["kind"] == "Approval" {
         return Ok(());
     }
     try_later(client, object, false).await.map(drop)
 }
 
-/// The object with the later field, as the API server takes it.
+/// Writes the object with the later field. Returns it as the API server accepts it.
 async fn try_later(client: &Client, object: &Value, dry: bool) -> Result<Value, PromiseError> {
     let mut probe = object.clone();
     probe["spec"][LATER] = json!("later");
@@ -238,11 +238,11 @@ async fn try_later(client: &Client, object: &Value, dry: bool) -> Result<Value, 
         probe.remove("status");
     }
     if dry {
-        // Not the object itself, whose changes may have rules.
+        // A probe instead of the object, whose changes may violate rules.
         probe["metadata"]["name"] = json!(format!("probe-{}", object_name(object)));
     }
     let applied = if dry {
-        // An unknown field is pruned from what is created, and refused in what is applied.
+        // The API server prunes an unknown field in a create, and rejects it in an apply.
         let parameters = PostParams {
             dry_run: true,
             ..PostParams::default()
@@ -260,7 +260,7 @@ async fn try_later(client: &Client, object: &Value, dry: bool) -> Result<Value, 
     Ok(serde_json::to_value(applied).unwrap_or_default())
 }
 
-/// Applies spec and status as their owners do.
+/// Applies spec and status, each with its field manager.
 async fn apply(client: &Client, object: &Value) -> Result<(), PromiseError> {
     let api = api(client, object);
     let mut spec = object.clone();
@@ -351,7 +351,7 @@ fn lost(step: &str, was: &Value, is: &Value) -> PromiseError {
     }
 }
 
-/// Whether everything that `part` says is in `whole`. What is empty says nothing: a list without
+/// Returns true if `whole` contains all of `part`. Empty values do not count: a list without
 /// elements is the same as none.
 fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {

@@ -1,9 +1,9 @@
-//! Tests that custom resources keep what earlier definitions of them promised.
+//! Tests that custom resources stay compatible with earlier released definitions.
 //!
-//! A folder of a check holds one folder for each state of its definitions that was released:
-//! `definitions.yaml` as it was, and `objects.yaml` with objects that have every field together.
-//! They are never changed. [`Promise`] compares the present definitions with them, and takes the
-//! objects through upgrades and downgrades on an API server.
+//! A folder of a check has one folder for each released state of its definitions:
+//! `definitions.yaml` as released, and `objects.yaml` with objects that together have every field.
+//! They never change. [`Promise`] compares the present definitions with them, and takes the objects
+//! through upgrades and downgrades on an API server.
 
 mod frozen;
 mod journey;
@@ -19,7 +19,7 @@ use serde_json::Value;
 pub use frozen::{Frozen, PromiseError};
 pub use journey::Server;
 
-/// A kind of a check: its present definition, and how the check reads and writes an object.
+/// A kind of a check: its present definition, and the check's decoding and encoding of an object.
 #[derive(Clone, Debug)]
 pub struct Kind {
     definition: CustomResourceDefinition,
@@ -27,7 +27,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// The kind whose objects the check reads as `K`.
+    /// Returns the kind whose objects the check reads as `K`.
     pub fn of<K: CustomResourceExt + DeserializeOwned + Serialize>() -> Self {
         Self {
             definition: K::crd(),
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// What the definitions of a check have promised.
+/// The released definitions and objects of a check.
 #[derive(Clone, Debug)]
 pub struct Promise {
     kinds: Vec<Kind>,
@@ -47,8 +47,8 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// What the check in the folder `package` has promised of its `kinds`: the states that were
-    /// released are in `tests/promise`.
+    /// Reads the released states of the check in the folder `package` for its `kinds`. They are in
+    /// `tests/promise`.
     ///
     /// # Errors
     /// If a file cannot be read, or there is no state.
@@ -64,8 +64,8 @@ impl Promise {
         Ok(Self { kinds, frozen })
     }
 
-    /// Everything that the present definitions break, of all states that were released; one line
-    /// each.
+    /// Returns the incompatibilities of the present definitions with all released states, one per
+    /// line.
     pub fn broken(&self) -> Vec<String> {
         let present: Vec<Value> = self.present().iter().filter_map(value).collect();
         self.frozen
@@ -74,8 +74,8 @@ impl Promise {
             .collect()
     }
 
-    /// The fields of the released definitions that none of the objects of their time has: what
-    /// happens to them is not tested.
+    /// Returns the fields of the released definitions that none of their objects has. They are not
+    /// tested.
     pub fn unset_fields(&self) -> Vec<String> {
         self.frozen.iter().flat_map(Frozen::unset_fields).collect()
     }

@@ -1,5 +1,5 @@
 //! `demo`: the check on a simulated cluster, with a model of Cluster Autoscaler and a node pool
-//! that can grow. Takes no time: time is virtual.
+//! that can grow. It takes no real time: time is virtual.
 
 use std::time::Duration;
 
@@ -18,8 +18,7 @@ use crate::{CONTROLLER_NAME, ProvisioningCheck};
 
 const CLASS: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
 
-/// A person who signs off each job by hand, and the one called `late` only after a quarter of an
-/// hour.
+/// A person who signs off each job by hand; the one named `late` after 15 min.
 struct SignOff;
 
 impl AdmissionCheckController for SignOff {
@@ -41,18 +40,18 @@ impl AdmissionCheckController for SignOff {
     }
 }
 
-/// Six training jobs on a pool of one node that can grow to four, and what became of them.
+/// Runs six training jobs on a pool of one node that can grow to four, and returns the run.
 ///
 /// # Panics
-/// If the story does not go as it should.
+/// If the scenario does not end as expected.
 pub fn run() -> Run {
     simulation().run(async |cluster| story(cluster).await)
 }
 
-/// The same, shown.
+/// Runs the demo and prints or serves the result.
 ///
 /// # Errors
-/// If the story does not go as it should, a file can't be written, or the port is taken.
+/// If the scenario does not end as expected, a file can't be written, or the port is in use.
 pub fn run_and_print(demo: &Demo) -> Result<(), DemoError> {
     let title = "Six training jobs on a pool of one node that can grow to four";
     demo.run(title, &simulation(), async |cluster| story(cluster).await)

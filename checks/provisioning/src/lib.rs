@@ -1,15 +1,15 @@
-//! The admission check that asks an autoscaler for capacity before a job starts: what Kueue's own
-//! provisioning check does, without its defects.
+//! The admission check that requests capacity from an autoscaler before a job starts. It replaces
+//! Kueue's own provisioning check, without its defects.
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! | --- | --- |
 //! | [`config`] | the parameters: Kueue's ProvisioningRequestConfig, and options in its annotations |
-//! | [`pods`] | what capacity a Workload needs |
-//! | [`names`] | what is created is called as Kueue calls it |
-//! | [`request`] | a request for capacity, whatever kind of object it is |
+//! | [`pods`] | the capacity that a Workload needs |
+//! | [`names`] | the names of created objects, the same as Kueue's |
+//! | [`request`] | a request for capacity, independent of the kind of object |
 //! | [`decide`] | the decision, as one pure function |
 //! | [`backend`] | the kind of object: ProvisioningRequests |
-//! | [`controller`] | between the SDK, the decision and the backend |
+//! | [`controller`] | connects the SDK, the decision and the backend |
 
 pub mod backend;
 pub mod config;

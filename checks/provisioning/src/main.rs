@@ -43,7 +43,7 @@ async fn main() -> kueue_check::Result<()> {
     let command = match command {
         #[cfg(feature = "demo")]
         Command::Demo(shown) => {
-            // The simulation has a runtime of its own, whose time is virtual.
+            // The simulator has its own runtime, with virtual time.
             let story = tokio::task::spawn_blocking(move || {
                 kueue_check_provisioning::demo::run_and_print(&shown)
             });

@@ -1,38 +1,38 @@
-//! Names of what is created. They are Kueue's own, so that a cluster can change over with requests
-//! in flight.
+//! Names of created objects. They are the same as Kueue's, so a cluster can switch to this check
+//! with requests in flight.
 
-/// The longest name that is used as it is, in bytes. Longer ones are cut and distinguished by a
-/// hash, which makes 253, Kubernetes' limit.
+/// The longest name that is used unchanged, in bytes. Longer ones are truncated and made unique by
+/// a hash, up to Kubernetes' limit of 253.
 pub const NAME_LIMIT: usize = 247;
 
-/// How many hexadecimal digits of the hash a cut name has.
+/// The number of hexadecimal digits of the hash in a truncated name.
 const HASH_DIGITS: usize = 5;
 
-/// The request of `workload` for the AdmissionCheck `check`, number `attempt`.
+/// Returns the name of the request of `workload` for the AdmissionCheck `check`, attempt `attempt`.
 pub fn request_name(workload: &str, check: &str, attempt: u32) -> String {
     limited(&format!("{workload}-{check}-{attempt}"))
 }
 
-/// The PodTemplate of `pod_set` for the request `request`.
+/// Returns the name of the PodTemplate of `pod_set` for the request `request`.
 pub fn template_name(request: &str, pod_set: &str) -> String {
     limited(&format!("ppt-{request}-{pod_set}"))
 }
 
-/// The number in the name of a request of `workload` for `check`; `None` if the name is of
-/// something else, or was cut.
+/// Returns the attempt number in the name of a request of `workload` for `check`. Returns `None` if
+/// the name is of another object, or was truncated.
 ///
-/// Requests say their number in an annotation; this is for those that Kueue itself created.
+/// Requests of this check have the number in an annotation; this is for those that Kueue created.
 pub fn attempt_in_name(name: &str, workload: &str, check: &str) -> Option<u32> {
     let digits = name.strip_prefix(&limited(&format!("{workload}-{check}-")))?;
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| digits.parse().unwrap_or(1))
 }
 
-/// Whether `name` is of a template of any request of `workload` for `check`, as far as the name
-/// tells: one that was cut before the number tells nothing.
+/// Returns true if `name` is of a template of any request of `workload` for `check`. A name that
+/// was truncated before the number gives no match.
 ///
-/// Of two AdmissionChecks `gpu` and `gpu-1`, a template of the second may have a name like one of
-/// the first. This is for templates that do not say for which check they were made.
+/// With AdmissionChecks `gpu` and `gpu-1`, a template of the second may have a name like one of the
+/// first. This is for templates without an annotation of their check.
 pub fn is_template_of(name: &str, workload: &str, check: &str) -> bool {
     let Some(rest) = name.strip_prefix(&format!("ppt-{workload}-{check}-")) else {
         return false;
@@ -41,7 +41,7 @@ pub fn is_template_of(name: &str, workload: &str, check: &str) -> bool {
     pod_set.len() < rest.len() && pod_set.starts_with('-')
 }
 
-/// `name`, or its beginning and five digits of its SHA-1.
+/// Returns `name`, or its beginning and five digits of its SHA-1 if it is too long.
 fn limited(name: &str) -> String {
     if name.len() <= NAME_LIMIT {
         return name.to_owned();

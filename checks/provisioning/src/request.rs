@@ -1,4 +1,4 @@
-//! A request for capacity, whatever kind of object it is.
+//! A request for capacity, independent of the kind of object.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kueue_check::api::{ResourceVersion, Uid};
 
 use crate::names::attempt_in_name;
 
-/// One request for the capacity of one Workload, as far as is decided on.
+/// One request for the capacity of one Workload: the fields that decisions use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CapacityRequest {
     /// The namespace, which is the Workload's.
@@ -22,66 +22,65 @@ pub struct CapacityRequest {
     pub workload: Uid,
     /// That Workload's name.
     pub workload_name: Box<str>,
-    /// What was written on it when it was created; nothing on one that Kueue created.
+    /// The annotations set at its creation; `None` on one that Kueue created.
     pub mark: Option<RequestAnnotations>,
     /// When it was created, to the second.
     pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Who is to provision.
+    /// The provisioning class.
     pub class: Box<str>,
-    /// The class's parameters.
+    /// The parameters of the class.
     pub parameters: BTreeMap<Box<str>, Box<str>>,
-    /// The pods that it asks for, in order.
+    /// The requested pods, in order.
     pub pods: Box<[RequestedPods]>,
-    /// What has come of it.
+    /// The phase, by its conditions.
     pub phase: Phase,
-    /// What the provider reported of the capacity.
+    /// The details of the capacity that the provider reported.
     pub details: BTreeMap<Box<str>, Box<str>>,
 }
 
-/// Pods alike that a request asks for.
+/// A number of requested pods with one template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedPods {
     /// The name of their PodTemplate.
     pub template: Box<str>,
-    /// How many.
+    /// The number of pods.
     pub count: u64,
 }
 
-/// What the check writes on a request, so that it recognizes it whatever its name.
+/// The annotations that the check sets on a request, to recognize it whatever its name is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestAnnotations {
-    /// The controller name of the check that made it: another check looks after its own.
+    /// The controller name of the check that made it. Each check handles only its own requests.
     pub controller: Box<str>,
     /// The AdmissionCheck.
     pub check: Box<str>,
     /// Which attempt it is, from 1.
     pub attempt: u32,
-    /// Seconds since 1970 of the quota reservation for which it was created.
+    /// The time of the quota reservation for which it was created, in seconds since 1970.
     pub reserved: i64,
     /// The key of the Workload's family, if the job may have several Workloads.
     pub family: Option<Uid>,
-    /// How the attempts before it failed.
+    /// The failures of the attempts before it.
     pub tally: FailureCounts,
-    /// Whether it is kept, once it has failed, until the next attempt: it is the record of the
-    /// failures.
+    /// Whether a failed request is kept until the next attempt, as the record of the failures.
     pub keep_failed: bool,
-    /// The pod sets that were merged into another one, by the one whose template stands for them.
+    /// The pod sets that were merged into another one, by the pod set whose template they use.
     pub merged: BTreeMap<Box<str>, Vec<Box<str>>>,
 }
 
-/// How attempts failed.
+/// The number of failed attempts, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureCounts {
-    /// For good reasons to worry.
+    /// Failures for any other reason than a lack of capacity.
     pub errors: u32,
-    /// Because there was no capacity then.
+    /// Failures because there was no capacity at that time.
     pub no_capacity: u32,
 }
 
 impl FailureCounts {
-    /// With one more failure.
+    /// Returns the counts with one more failure.
     #[must_use]
     pub fn plus(mut self, kind: FailureKind) -> Self {
         let count = match kind {
@@ -96,47 +95,47 @@ impl FailureCounts {
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// There is no capacity now; later there may be.
+    /// There is no capacity now; there may be later.
     NoCapacity,
-    /// Anything else.
+    /// Any other reason.
     Error,
 }
 
-/// What has come of a request. Of several things that are true, the first in this order counts, as
-/// for Kueue's own check.
+/// The phase of a request. If several conditions are true, the first in this order counts, as in
+/// Kueue's own check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It failed for good.
+    /// The request failed for good.
     Failed {
-        /// Why.
+        /// The reason.
         kind: FailureKind,
-        /// When.
+        /// The time of the failure.
         at: Timestamp,
-        /// The provider's words.
+        /// The provider's message.
         message: Box<str>,
     },
-    /// The capacity was there and was taken away.
+    /// The capacity existed and was revoked.
     Revoked {
-        /// When.
+        /// The time of the revocation.
         at: Timestamp,
-        /// The provider's words.
+        /// The provider's message.
         message: Box<str>,
     },
-    /// The capacity was there and is no longer kept free.
+    /// The capacity existed and is no longer reserved.
     BookingExpired {
-        /// When.
+        /// The time of the expiry.
         at: Timestamp,
-        /// The provider's words.
+        /// The provider's message.
         message: Box<str>,
     },
-    /// The capacity is there.
+    /// The capacity exists.
     Provisioned {
-        /// The provider's words.
+        /// The provider's message.
         message: Box<str>,
     },
-    /// It is at work on, and the provider tells how far it is.
+    /// The provider works on the request and reports its progress.
     Waiting {
-        /// The provider's words.
+        /// The provider's message.
         message: Box<str>,
     },
     /// An autoscaler has accepted it.
@@ -146,7 +145,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Whether pods may have been started by the request.
+    /// Returns true if the request may have started pods.
     pub fn was_provisioned(&self) -> bool {
         match self {
             Self::Provisioned { .. } | Self::Revoked { .. } | Self::BookingExpired { .. } => true,
@@ -156,7 +155,8 @@ impl Phase {
 }
 
 impl CapacityRequest {
-    /// Which attempt of `check` for the Workload `workload` it is; `None` if it is none.
+    /// Returns the attempt number of the request as one of `check` for the Workload `workload`, or
+    /// `None` if it is none.
     pub fn attempt_of(&self, workload: &str, check: &str) -> Option<u32> {
         match &self.mark {
             Some(mark) => (&*mark.check == check).then_some(mark.attempt),
@@ -164,8 +164,8 @@ impl CapacityRequest {
         }
     }
 
-    /// The AdmissionCheck that it is for, as far as the request itself tells: one that Kueue
-    /// created tells only by its name.
+    /// Returns the AdmissionCheck of the request, if its annotations have it. A request that Kueue
+    /// created has it only in its name.
     pub fn check(&self) -> Option<&str> {
         if let Some(mark) = &self.mark {
             return Some(&mark.check);
@@ -181,13 +181,13 @@ impl CapacityRequest {
             .then_some(check)
     }
 
-    /// The key of the Workload's family, if the job may have several Workloads.
+    /// Returns the key of the Workload's family, if the job may have several Workloads.
     pub fn family(&self) -> Option<&Uid> {
         self.mark.as_ref()?.family.as_ref()
     }
 
-    /// Whether it asks for what is wanted now: the class, and every one of `parameters`. More
-    /// parameters do no harm.
+    /// Returns true if it has the class and each of `parameters`. Additional parameters are
+    /// allowed.
     pub fn matches(&self, class: &str, parameters: &BTreeMap<String, String>) -> bool {
         let has = |(key, value): (&String, &String)| {
             self.parameters.get(key.as_str()).map(|own| &**own) == Some(value.as_str())
@@ -195,8 +195,8 @@ impl CapacityRequest {
         &*self.class == class && parameters.iter().all(has)
     }
 
-    /// How the attempts before it failed, if it was the attempt number `attempt`. On a request of
-    /// Kueue's all failures count as errors.
+    /// Returns the failures of the attempts before it, if it was attempt number `attempt`. For a
+    /// request of Kueue's all failures count as errors.
     pub fn tally(&self, attempt: u32) -> FailureCounts {
         let unknown = FailureCounts {
             errors: attempt.saturating_sub(1),

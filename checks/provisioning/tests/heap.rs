@@ -1,5 +1,5 @@
-//! What a Workload whose request is pending costs in memory, counted by the allocator, and in
-//! requests. A binary of its own, because it counts everything.
+//! The memory and the requests that a Workload with a pending request costs. The allocator counts
+//! the memory. A binary of its own, because it counts all allocations.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -24,19 +24,19 @@ use tokio::time::sleep;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-const WORKLOADS: usize = 5_000;
-/// What a Workload with a request may cost, all included: view, index, queue, what is remembered of
-/// the answer, and the request.
+const WORKLOADS: usize = 1_500;
+/// The maximum memory of a Workload with a request, in bytes: store, index, queue, cached verdict,
+/// and the request.
 const BUDGET: usize = 4096;
-/// What its entry says, and its request too, so that there is nothing to write.
+/// The message of its entry and of its request, so that there is nothing to write.
 const ETA: &str = "Waiting for resources. Currently there are not enough resources available to fulfill the request.";
 
-/// A cluster of Workloads that wait for their requests. It makes each object when it is asked for
-/// it, so that it keeps nothing.
+/// A server with Workloads that wait for their requests. It makes each object on demand, so it
+/// stores none.
 #[derive(Clone)]
 struct Server {
     workloads: usize,
-    /// Requests that are no watches.
+    /// The number of requests that are not watches.
     asked: Arc<AtomicUsize>,
 }
 
@@ -55,7 +55,7 @@ fn owner(number: usize) -> (Value, String) {
     (reference, name)
 }
 
-/// The request of a Workload, as this check makes it and an autoscaler answers it.
+/// Returns the request of a Workload, as this check makes it and an autoscaler updates it.
 fn request(number: usize) -> Value {
     let (workload, name) = owner(number);
     let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "name": format!("ppt-{name}-driver"), "uid": format!("t-{number}"), "controller": true});
@@ -78,7 +78,7 @@ fn request(number: usize) -> Value {
     })
 }
 
-/// One of its templates, which the Workload owns.
+/// Returns one of its templates, which the Workload owns.
 fn template(number: usize) -> Value {
     let name = request(number)["spec"]["podSets"][0]["podTemplateRef"]["name"].clone();
     json!({
@@ -88,7 +88,7 @@ fn template(number: usize) -> Value {
     })
 }
 
-/// The template of this name.
+/// Returns the template of this name.
 fn named_template(name: &str) -> Value {
     let number = number_of(name.trim_start_matches("ppt-"));
     let set = usize::from(name.ends_with("-workers"));
@@ -121,7 +121,7 @@ impl Server {
             "provisioningrequests" => self.page(query, self::request),
             "podtemplates" => self.page(query, template),
             name if path.contains("/workloads/") => waiting(number_of(name)),
-            // Read once for each request that the process has not made.
+            // Read once for each request that this process has not made.
             name if path.contains("/podtemplates/") => named_template(name),
             _ => list(Vec::new(), None),
         };
@@ -160,14 +160,14 @@ fn admission_check() -> Value {
         "status": {"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "The admission check is active", "observedGeneration": 1}]}})
 }
 
-/// One for which the Workloads have to be read: whether they need capacity depends on their
-/// templates.
+/// Returns a config that requires reading the Workloads: whether they need capacity depends on
+/// their templates.
 fn config() -> Value {
     json!({"metadata": {"name": "gpus", "uid": "g", "resourceVersion": "1", "generation": 1},
         "spec": {"provisioningClassName": "queued-provisioning.example.com", "parameters": {"maxRunDurationSeconds": "604800"}, "managedResources": ["nvidia.com/gpu"]}})
 }
 
-/// The heap in use, and its peak, when the check has evaluated `workloads` of them.
+/// Returns the heap in use, and its peak, after the check has evaluated `workloads` Workloads.
 async fn heap_with(workloads: usize) -> (usize, usize) {
     ALLOCATOR.reset_peak_usage();
     let server = Server {
@@ -199,10 +199,10 @@ async fn heap_with(workloads: usize) -> (usize, usize) {
     let before = asked.load(Ordering::Relaxed);
     sleep(Duration::from_secs(3600)).await;
     let later = asked.load(Ordering::Relaxed) - before;
-    // The resync: two for the served API each ten minutes, and the lists each half hour, those of
+    // The resync: two for the served API every 10 min, and the lists every 30 min, those of
     // Workloads and requests in pages of 50.
     let lists = 6 + 2 * workloads.div_ceil(50);
-    // ClusterQueues and ResourceFlavors each five minutes.
+    // ClusterQueues and ResourceFlavors every 5 min.
     let topologies = 2 * 12;
     assert!(
         later <= 2 * 7 + 3 * lists + topologies,

@@ -1,4 +1,4 @@
-//! Bounds that a schema can't say.
+//! Bounds that a schema cannot express.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //! ([`WebhookCheck`]) or people ([`ApprovalCheck`]) decide.
 //!
 //! The service of a `WebhookCheck` receives a versioned JSON [`document`] with up to 500 Workloads,
-//! and answers with a verdict for each. What it answers wrongly costs that answer and nothing else:
-//! an error is never a verdict, so an outage of the service evicts no job.
+//! and returns a verdict for each. An invalid verdict affects only that verdict: an error is never
+//! a verdict, so an outage of the service evicts no job.
 //!
 //! ```no_run
 //! use kueue_check_rule::{ServerPolicy, Unlisted, WebhookCheck};
@@ -22,8 +22,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! AdmissionChecks name all of them by [`CONTROLLER`]; the kind of their parameters says which one
-//! answers.
+//! All of them have the controller name [`CONTROLLER`]; the kind of an AdmissionCheck's parameters
+//! selects the check.
 //!
 //! | module | what is in it |
 //! | --- | --- |
@@ -33,7 +33,7 @@
 //! | [`cel`] | the language of expressions |
 //! | [`document`] | the JSON documents of webhooks, their schema and `OpenAPI` |
 //! | [`mock`] | a service that answers from a table |
-//! | [`tools`] | what a rule says about a Workload, without a cluster |
+//! | [`tools`] | the verdict of a rule about a Workload, without a cluster |
 
 pub mod approval;
 mod bounds;
@@ -50,5 +50,5 @@ pub use celcheck::CELCheck;
 pub use kueue_check_sources::{AllowedServer, ServerPolicy, Unlisted};
 pub use webhook::WebhookCheck;
 
-/// `spec.controllerName` of the AdmissionChecks that are answered.
+/// The `spec.controllerName` of the AdmissionChecks of this program.
 pub const CONTROLLER: &str = "kueue-check.dev/rule";

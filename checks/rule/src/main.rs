@@ -1,6 +1,6 @@
-//! `rule-check`: jobs start when a rule of the cluster's administrators says so. A rule is a
-//! `CELCheck`, whose expressions decide, a `WebhookCheck`, which an HTTP service decides, or an
-//! `ApprovalCheck`, which people decide.
+//! `rule-check`: jobs start by rules of the cluster's administrators. A rule is a `CELCheck`, whose
+//! expressions decide, a `WebhookCheck`, for which an HTTP service decides, or an `ApprovalCheck`,
+//! for which people decide.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -135,8 +135,8 @@ enum Format {
 }
 
 impl Arguments {
-    /// The arguments of `run` in the Deployment that `manifests` prints: what was said to
-    /// `manifests` holds for what it prints.
+    /// Returns the arguments of `run` in the Deployment that `manifests` prints: the arguments of
+    /// `manifests` apply to its output.
     fn of_run(&self) -> Vec<String> {
         let servers = self.servers.iter().map(|server| {
             let folder = server.credentials.as_ref();
@@ -150,7 +150,8 @@ impl Arguments {
         servers.chain(annotations).chain(watched).collect()
     }
 
-    /// The first server that is named twice: which of the two folders would count?
+    /// Returns the first server that is named twice: it is ambiguous which of the two folders
+    /// counts.
     fn named_twice(&self) -> Option<&AllowedServer> {
         let mut servers = self.servers.iter().enumerate();
         let twice = servers.find(|(number, server)| {
@@ -162,7 +163,7 @@ impl Arguments {
 }
 
 impl Render {
-    /// What is printed.
+    /// Returns the text to print.
     fn text(&self) -> Result<String, String> {
         let read = |path: &Path| {
             std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
@@ -184,7 +185,7 @@ impl Render {
     }
 }
 
-/// What a tool found, or its problem on standard error and exit code 2.
+/// Returns the result of a tool, or prints its problem to standard error and exits with code 2.
 fn or_exit<T>(found: Result<T, String>) -> T {
     found.unwrap_or_else(|problem| {
         eprintln!("{problem}");

@@ -1,10 +1,10 @@
-//! Which servers and files rules may name: the deployment decides.
+//! The servers and files that rules may name. The deployment sets them.
 
 use kueue_check::Inactive;
 use kueue_check_sources::{Origin, ServerPolicy};
 
-/// Refuses a URL in `field` whose server the deployment does not allow, or to which it does not
-/// allow credentials to be sent.
+/// Returns an error if the deployment does not allow the server of the URL in `field`, or does not
+/// allow credentials to be sent there.
 pub(crate) fn allowed(
     servers: &ServerPolicy,
     field: &str,

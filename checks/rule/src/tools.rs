@@ -1,5 +1,5 @@
-//! Tools for the authors of rules: what a rule says about a Workload, without a cluster, and tables
-//! of such cases for a pipeline.
+//! Tools for authors of rules: the verdict of a rule about a Workload, without a cluster, and
+//! tables of such cases for a pipeline.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -17,21 +17,21 @@ use crate::celcheck::resource::CELCheck;
 use crate::celcheck::rule::{Decided, Environment, Rule};
 use crate::celcheck::scope;
 
-/// How many characters of a value are shown.
+/// The maximum number of characters of a value in the output.
 const SHOWN: usize = 500;
 
-/// What rules read besides the Workload.
+/// The data that rules read besides the Workload.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GivenData {
     /// Objects, by the name of their resource: `configmaps`.
     #[serde(default)]
     objects: BTreeMap<String, Vec<Json>>,
-    /// What data sources have answered, by name. An answer of Prometheus is a list of
-    /// `{labels: {…}, value: 1.5}`.
+    /// The answers of data sources, by name. An answer of Prometheus is a list of `{labels: {…},
+    /// value: 1.5}`.
     #[serde(default)]
     sources: BTreeMap<String, Json>,
-    /// The Workloads that `starting()` returns, whatever its time is.
+    /// The Workloads that `starting()` returns, whatever its duration is.
     #[serde(default)]
     starting: Vec<Json>,
 }
@@ -40,18 +40,18 @@ pub struct GivenData {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Table {
-    /// The file with the `CELCheck`, from the folder of the table.
+    /// The file with the `CELCheck`, relative to the folder of the table.
     rule: String,
     /// The name of the `CELCheck`, if the file has several.
     #[serde(default)]
     name: Option<String>,
-    /// What all cases have.
+    /// The data of all cases.
     #[serde(default)]
     data: GivenData,
     cases: Vec<Case>,
 }
 
-/// A Workload, and what the rule says about it.
+/// A Workload, and the expected verdict of the rule.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
@@ -60,7 +60,7 @@ struct Case {
     now: Option<Timestamp>,
     #[serde(default)]
     workload: Json,
-    /// Instead of the table's, object lists and sources one by one.
+    /// Overrides the table's object lists and sources, one by one.
     #[serde(default)]
     data: GivenData,
     expect: Expected,
@@ -69,26 +69,26 @@ struct Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Expected {
-    /// `Ready`, `Pending`, `Retry` or `Rejected`; or `Error`: there is no verdict.
+    /// `Ready`, `Pending`, `Retry` or `Rejected`; or `Error` if there is no verdict.
     state: String,
-    /// What is in the message.
+    /// The text that the message contains.
     #[serde(default)]
     message: Option<String>,
-    /// What is added to the pods, as it is written into the Workload.
+    /// The expected additions to the pods, as written into the Workload.
     #[serde(default)]
     pod_set_updates: Option<Json>,
 }
 
-/// What came of one case.
+/// The outcome of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The case.
     pub name: String,
-    /// What differs from what was expected.
+    /// The difference from the expected verdict.
     pub problem: Option<String>,
 }
 
-/// What came of a table.
+/// The outcome of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The file with the table.
@@ -98,15 +98,15 @@ pub struct Report {
 }
 
 impl GivenData {
-    /// Reads them from YAML.
+    /// Reads the data from YAML.
     ///
     /// # Errors
-    /// They are something else.
+    /// If the YAML has another structure.
     pub fn read(text: &str) -> Result<Self, String> {
         serde_saphyr::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// These, and what only `other` has.
+    /// Returns this data, and the parts that only `other` has.
     fn over(&self, other: &Self) -> Self {
         let mut all = other.clone();
         all.objects.extend(self.objects.clone());
@@ -124,7 +124,7 @@ impl Data for GivenData {
         let named = |object: &Value| {
             let metadata = object.get("metadata");
             let of = |field| metadata.and_then(|metadata| metadata.get(field));
-            // What has a namespace is not found without it.
+            // A namespaced object is not found without its namespace.
             of("name") == Some(&Value::text(name))
                 && (namespace.is_some() || of("namespace").is_none())
         };
@@ -157,10 +157,10 @@ impl Data for GivenData {
     }
 }
 
-/// The `CELCheck` in `text`, which may have several documents in YAML.
+/// Returns the `CELCheck` in `text`, which may have several documents in YAML.
 ///
 /// # Errors
-/// There is none, or several and no name, or it is wrong.
+/// If there is none, there are several and no name is given, or it is invalid.
 pub fn read_rule(text: &str, name: Option<&str>) -> Result<Arc<CELCheck>, String> {
     let documents: Vec<Json> =
         serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
@@ -177,19 +177,19 @@ pub fn read_rule(text: &str, name: Option<&str>) -> Result<Arc<CELCheck>, String
     Ok(Arc::new(rule))
 }
 
-/// The document in `text`, in YAML.
+/// Returns the document in `text`, in YAML.
 ///
 /// # Errors
-/// There is none, or several.
+/// If there is none, or there are several.
 pub fn read_document(text: &str) -> Result<Json, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-/// The Workload in `given`, of which what is missing is filled in: a name, one pod, quota since
+/// Returns the Workload in `given`. Missing parts are filled in: a name, one pod, quota since
 /// `now`.
 ///
 /// # Errors
-/// It is no Workload.
+/// If it is no Workload.
 pub fn read_workload(given: &Json, check: &str, now: Timestamp) -> Result<Workload, String> {
     let mut whole = json!({
         "metadata": {"namespace": "default", "name": "job", "uid": "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4"},
@@ -213,7 +213,7 @@ pub fn read_workload(given: &Json, check: &str, now: Timestamp) -> Result<Worklo
     Workload::from_json(whole).map_err(|error| error.to_string())
 }
 
-/// JSON merge patch.
+/// Applies a JSON merge patch.
 fn merge(into: &mut Json, patch: &Json) {
     match (into, patch) {
         (_, Json::Null) => {}
@@ -226,10 +226,10 @@ fn merge(into: &mut Json, patch: &Json) {
     }
 }
 
-/// What `rule` says about `workload`.
+/// Evaluates `rule` for `workload`.
 ///
 /// # Errors
-/// There is no verdict.
+/// If there is no verdict.
 pub fn decide(
     rule: &CELCheck,
     workload: &Json,
@@ -253,7 +253,7 @@ fn state(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// A value for people, of which at most so many characters are written.
+/// Returns a value for people, truncated to a maximum number of characters.
 fn shown(value: &Value) -> String {
     struct Short(String);
     impl fmt::Write for Short {
@@ -276,7 +276,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// `decided` for people.
+/// Returns `decided` as text for people.
 pub fn describe(decided: &Decided) -> String {
     let verdict = &decided.verdict;
     let mut text = format!(
@@ -301,10 +301,10 @@ pub fn describe(decided: &Decided) -> String {
     text
 }
 
-/// Tries the cases of the table in the file `path`. Those that do not say when they are, are `now`.
+/// Runs the cases of the table in the file `path`. Cases without a time use `now`.
 ///
 /// # Errors
-/// There is no table, or no rule.
+/// If there is no table, or no rule.
 pub fn try_table(path: &Path, now: Timestamp) -> Result<Report, String> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
@@ -329,7 +329,7 @@ pub fn try_table(path: &Path, now: Timestamp) -> Result<Report, String> {
     })
 }
 
-/// What differs from what `case` expects.
+/// Returns the difference from what `case` expects.
 fn differs(rule: &CELCheck, case: &Case, data: &GivenData, now: Timestamp) -> Option<String> {
     let expected = &case.expect;
     let decided = decide(rule, &case.workload, data, case.now.unwrap_or(now));
@@ -363,14 +363,14 @@ fn differs(rule: &CELCheck, case: &Case, data: &GivenData, now: Timestamp) -> Op
 }
 
 impl Report {
-    /// Whether every case is as expected.
+    /// Returns true if every case is as expected.
     pub fn passed(&self) -> bool {
         self.outcomes
             .iter()
             .all(|outcome| outcome.problem.is_none())
     }
 
-    /// In the XML of `JUnit`, which CI systems read.
+    /// Returns the report in the XML of `JUnit`, which CI systems read.
     pub fn to_junit(&self) -> String {
         let failures = self
             .outcomes
@@ -401,7 +401,7 @@ impl Report {
     }
 }
 
-/// `text` in an attribute of XML. What XML can't have is a space.
+/// Returns `text` for an attribute of XML. Characters that XML cannot have become spaces.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -417,7 +417,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// `ok`, or what differs, for each case.
+/// Writes `ok`, or the difference, for each case.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for outcome in &self.outcomes {

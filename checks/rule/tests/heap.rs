@@ -1,5 +1,5 @@
-//! What an answer costs the process in memory, counted by the allocator. A binary of its own,
-//! because it counts everything.
+//! The memory that an answer costs the process, counted by the allocator. A binary of its own,
+//! because it counts all allocations.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -19,22 +19,22 @@ use tokio::runtime::Runtime;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// The limit of an answer, less what stands around it.
+/// The limit of an answer, without the surrounding document.
 const LARGE: usize = (8 << 20) - 4096;
-/// What an answer may cost at most, at any moment: its bytes, the growth of their buffer, and an
+/// The maximum memory of an answer at any moment: its bytes, the growth of their buffer, and an
 /// item.
 const MOST: usize = 28 << 20;
 
-/// What is written at once.
+/// The number of bytes in one write.
 const BLOCK: usize = 64 * 1024;
 
-/// The allocator counts for all tests: one at a time.
+/// Locks the allocator's count, which all tests share.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A server whose answer is `head`, `item` in whole blocks up to `size` bytes, and `tail`.
+/// Starts a server whose answer is `head`, `item` in whole blocks up to `size` bytes, and `tail`.
 fn server(
     runtime: &Runtime,
     head: &'static str,
@@ -154,7 +154,7 @@ fn an_answer_of_any_size_and_shape_costs_at_most_28_mib() {
     }
 }
 
-/// What a checked rule takes, beside its object: 1,000 of them stay below this.
+/// The maximum memory of a checked rule, besides its object: 1,000 of them stay below this.
 const OF_A_RULE: usize = 16 * 1024;
 
 #[test]
@@ -167,7 +167,7 @@ fn a_checked_rule_takes_less_than_16_kib() {
         ("price", include_str!("../examples/price.yaml")),
     ] {
         let rule = read_rule(text, None).unwrap();
-        // What is made once for all rules is made before.
+        // Values that all rules share are created first.
         drop(Rule::new(&rule.spec, &Environment::default()).unwrap());
         let before = ALLOCATOR.current_usage();
         let rules: Vec<Rule> = (0..100)

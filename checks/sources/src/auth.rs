@@ -1,4 +1,4 @@
-//! Authentication: in which files the credentials are, as parameters of a check name them.
+//! Authentication: the files with credentials that parameters of a check name.
 
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ServerPolicy, SourceError, secret_header};
 
-/// How to authenticate: exactly one of them. Files are read only below the folder that the
+/// How to authenticate: exactly one of the fields. Files are read only below the folder that the
 /// deployment of the check names, and sent only to the servers that it names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -14,7 +14,8 @@ use crate::{ServerPolicy, SourceError, secret_header};
     {"rule": "has(self.bearerTokenFile) != has(self.basic)", "message": "exactly one of bearerTokenFile and basic must be set"}
 ]))]
 pub struct Auth {
-    /// A file with a bearer token; read again when the server refuses it, so that it can be rotated.
+    /// A file with a bearer token. It is read again when the server rejects the token, so that it
+    /// can be rotated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub bearer_token_file: Option<String>,
@@ -36,7 +37,7 @@ pub struct BasicAuth {
 }
 
 impl Auth {
-    /// The header `Authorization` for `url`, of the files as they are now.
+    /// Returns the header `Authorization` for `url`, from the current content of the files.
     ///
     /// # Errors
     /// [`SourceError::Credentials`]: a file cannot be read, or may not be sent to `url`.
@@ -63,7 +64,7 @@ impl Auth {
     }
 }
 
-/// RFC 4648, with padding.
+/// Encodes `bytes` as base64 (RFC 4648, with padding).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-/// Why a source gives no usable answer. Nothing in it is secret.
+/// The reason for which a source returns no usable response. It contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// It can't be reached.
+    /// The source cannot be reached.
     #[error("{0} cannot be reached: {1}")]
     Unreachable(&'static str, String),
-    /// It took too long.
+    /// It did not respond in time.
     #[error("{0} did not answer in {1:?}")]
     TimedOut(&'static str, Duration),
-    /// It accepts no request with these credentials.
+    /// It rejects the credentials.
     #[error("{0} refused the credentials ({1})")]
     Unauthorized(&'static str, u16),
-    /// Credentials can't be read.
+    /// The credentials cannot be used.
     #[error("the credentials cannot be used: {0}")]
     Credentials(String),
-    /// It refuses the query as invalid.
+    /// It rejects the query as invalid.
     #[error("{0} refused the query (400): {1}")]
     BadQuery(&'static str, String),
     /// The query failed.
@@ -26,16 +26,16 @@ pub enum SourceError {
     /// It is overloaded, or down.
     #[error("{0}: {1} {2}")]
     Unavailable(&'static str, u16, String),
-    /// It asks for a pause.
+    /// It requests a pause.
     #[error("{0} asks for a pause of {1:?}")]
     Throttled(&'static str, Duration),
-    /// What it says is no answer of its API.
+    /// The response is not one of its API.
     #[error("{0} gave no answer of its API: {1}")]
     BadResponse(&'static str, String),
-    /// The query's result is of another kind than a vector with a certain label.
+    /// The query's result is not a vector with the expected label.
     #[error("the query's result is {0}; expected a vector with the label `{1}`")]
     WrongShape(String, String),
-    /// The answer may be incomplete.
+    /// The response may be incomplete.
     #[error("{0} warned that the answer may be incomplete: {1}")]
     Incomplete(&'static str, String),
     /// A raw metric has no sample that is new enough.
@@ -44,7 +44,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// One word for conditions.
+    /// Returns the reason for conditions, in one word.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unreachable(..) => "Unreachable",
@@ -62,7 +62,7 @@ impl SourceError {
         }
     }
 
-    /// The same for metrics.
+    /// Returns the label for metrics.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Unreachable(..) => "unreachable",
@@ -80,14 +80,17 @@ impl SourceError {
         }
     }
 
-    /// Whether the configuration is wrong, and not the source: another request is of no use before
-    /// it changes.
+    /// Returns true if the configuration is wrong, and not the source: another request is useless
+    /// before it changes.
     pub fn is_configuration(&self) -> bool {
         matches!(self, Self::BadQuery(..) | Self::WrongShape(..))
     }
 
-    /// How long to wait after `failures` in a row: as the source requires, or from a second to a
-    /// minute; for a wrong configuration ten minutes. `jitter` is from 0 to 1.
+    /// Returns the pause after `failures` in a row.
+    ///
+    /// A source that requests a pause gets it, within 1 s and 1 h. A wrong configuration gets 10
+    /// min. Other errors get an exponential backoff from 1 s to 60 s, which a `jitter` of 0 halves
+    /// and a `jitter` of 1 leaves as it is.
     pub fn pause(&self, failures: u32, jitter: f64) -> Duration {
         match self {
             Self::Throttled(_, after) => {
@@ -103,14 +106,14 @@ impl SourceError {
     }
 }
 
-/// Text of a server for a condition: one line, at most 256 characters.
+/// Formats text of a server for a condition: one line, at most 256 characters.
 pub fn brief(text: &str) -> String {
     let line: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .take(256)
         .collect();
-    // A credential can be shorter than what stands in its place.
+    // A credential can be shorter than its replacement, so the text is cut again.
     let message = kueue_check::Message::new(line.trim());
     message.as_str().chars().take(256).collect()
 }

@@ -1,5 +1,5 @@
-//! HTTP as a source needs it: one request, one bounded answer, no redirects, and credentials from
-//! files only.
+//! An HTTP client for sources: one request, one bounded response, no redirects, and credentials
+//! from files only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{ServerPolicy, SourceError, brief};
 
-/// The largest answer that is read, unless it is said otherwise: 20,000 samples take less.
+/// The default maximum size of a response, in bytes: 20,000 samples take less.
 const LARGEST: usize = 4 * 1024 * 1024;
-/// How many answers are in memory at once.
+/// The maximum number of responses in memory at once.
 const AT_ONCE: usize = 4;
-/// How long a request may take in all, unless it is said otherwise.
+/// The default deadline of a request.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A client. Cheap to clone; clones share the room for answers.
+/// An HTTP client. Cheap to clone; clones share the limit on responses in memory.
 #[derive(Clone, Debug)]
 pub struct Http {
     servers: Arc<ServerPolicy>,
@@ -37,7 +37,7 @@ pub struct Http {
     room: Arc<Semaphore>,
 }
 
-/// One answer.
+/// A response.
 #[derive(Debug)]
 pub struct HttpResponse {
     /// Its status.
@@ -46,12 +46,12 @@ pub struct HttpResponse {
     pub headers: HeaderMap,
     /// All of its body.
     pub body: Vec<u8>,
-    /// Until it is dropped, the answer takes room.
+    /// The permit to be in memory, released when the response is dropped.
     _room: Option<OwnedSemaphorePermit>,
 }
 
 impl HttpResponse {
-    /// An answer that no server gave, which takes no room: for tests.
+    /// Creates a response without a server or a permit: for tests.
     pub fn new(status: StatusCode, headers: HeaderMap, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
@@ -62,10 +62,10 @@ impl HttpResponse {
     }
 }
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct HttpRequest<'a> {
-    /// What is asked, in a word for errors.
+    /// The name of the queried system, for errors.
     pub who: &'static str,
     /// The method.
     pub method: Method,
@@ -77,7 +77,7 @@ pub struct HttpRequest<'a> {
     pub body: String,
     /// The file with the authorities to trust instead of the system's.
     pub ca_file: Option<&'a str>,
-    /// With what the client authenticates in TLS.
+    /// The certificate with which the client authenticates in TLS.
     pub certificate: Option<ClientCertificate<'a>>,
 }
 
@@ -93,7 +93,7 @@ pub struct ClientCertificate<'a> {
 type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 impl Http {
-    /// A client for the servers that the deployment allows.
+    /// Creates a client for the servers that the deployment allows.
     pub fn new(servers: impl Into<ServerPolicy>) -> Self {
         Self {
             servers: Arc::new(servers.into()),
@@ -103,30 +103,30 @@ impl Http {
         }
     }
 
-    /// How long a request may take in all. Default: 30 seconds.
+    /// Sets the deadline of a request. Default: 30 s.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// The largest body that is read, in bytes. Default: 4 MiB.
+    /// Sets the maximum size of a response body, in bytes. Default: 4 MiB.
     #[must_use]
     pub fn largest(mut self, bytes: usize) -> Self {
         self.largest = bytes;
         self
     }
 
-    /// The servers that may be asked.
+    /// Returns the policy for the servers that may be queried.
     pub fn servers(&self) -> &ServerPolicy {
         &self.servers
     }
 
-    /// Sends `ask`, and reads the whole answer, whatever its status is. Redirects are not followed:
-    /// credentials would follow them.
+    /// Sends `ask` and reads the whole response, whatever its status is. Redirects are not
+    /// followed, because credentials would follow them.
     ///
     /// # Errors
-    /// There is no whole answer in time, or the request may not be sent.
+    /// There is no whole response in time, or the request may not be sent.
     pub async fn send(&self, ask: HttpRequest<'_>) -> Result<HttpResponse, SourceError> {
         let who = ask.who;
         match tokio::time::timeout(self.deadline, self.send_with_retries(ask)).await {
@@ -143,7 +143,7 @@ impl Http {
             .parse()
             .map_err(|_| unreachable("its URL is invalid".to_owned()))?;
         self.servers.allow_request(&uri).map_err(unreachable)?;
-        // Nothing secret leaves for another server than the one that it was read for.
+        // A secret is sent only to the server for which it was read.
         if ask.headers.iter().any(|(_, value)| value.is_sensitive()) {
             self.servers
                 .allow_sending(&uri)
@@ -184,7 +184,8 @@ impl Http {
         })
     }
 
-    /// A client for one request: once a minute, nothing is gained by keeping a connection.
+    /// Creates a client for one request. At one request a minute, keeping a connection has no
+    /// benefit.
     async fn client(
         &self,
         ca_file: Option<&str>,
@@ -217,7 +218,7 @@ impl Http {
             .build(connector))
     }
 
-    /// The certificate in `files`, for the server of `uri`.
+    /// Reads the certificate in `files`, for the server of `uri`.
     async fn identity(
         &self,
         files: ClientCertificate<'_>,
@@ -250,7 +251,7 @@ impl Http {
     }
 }
 
-/// A size as people write it.
+/// Formats a size for people.
 fn size(bytes: usize) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
@@ -259,7 +260,7 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// All of `body`, in one piece of memory.
+/// Reads all of `body` into one piece of memory.
 async fn whole(mut body: Incoming, largest: usize) -> Result<Vec<u8>, String> {
     let too_large = || format!("it is larger than {}", size(largest));
     let expected = body.size_hint().exact().unwrap_or_default();
@@ -307,7 +308,7 @@ fn versions() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, SourceError>
         .map_err(|error| refuse("TLS", &error))
 }
 
-/// The certificates in `pem`.
+/// Parses the certificates in `pem`.
 fn authorities(pem: &[u8]) -> Result<RootCertStore, SourceError> {
     let refuse = |problem: &dyn std::fmt::Display| refuse("the certificates of caFile", problem);
     let mut roots = RootCertStore::empty();
@@ -321,7 +322,7 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore, SourceError> {
     Ok(roots)
 }
 
-/// An error with its causes; the outermost alone says only that something failed.
+/// Formats an error with its causes. The outermost error alone states only that something failed.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -335,10 +336,11 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A header whose value is not shown by `Debug`, and is sent only where credentials may be sent.
+/// Creates a header whose value `Debug` hides, and which is sent only where credentials may be
+/// sent.
 ///
 /// # Errors
-/// The value cannot stand in a header.
+/// The value is not valid in a header.
 pub fn secret_header(
     name: HeaderName,
     value: &str,
@@ -349,8 +351,8 @@ pub fn secret_header(
     Ok((name, value))
 }
 
-/// What a status means that no API of ours explains: authentication, throttling, outage, and
-/// anything that is no answer.
+/// Maps a status without a meaning of its own in an API to an error: authentication, throttling,
+/// outage, and any other response.
 ///
 /// # Errors
 /// The status is not 200.
@@ -384,7 +386,7 @@ pub fn check_status(who: &'static str, reply: &HttpResponse) -> Result<(), Sourc
     }
 }
 
-/// The pause that an answer asks for.
+/// Returns the pause that a response requests.
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let seconds = |name: &str| {
         headers

@@ -1,16 +1,16 @@
-//! Data sources of the shipped admission checks: HTTP with bounded answers, and Prometheus.
+//! Data sources of the shipped admission checks: HTTP with bounded responses, and Prometheus.
 //!
-//! A user who may edit the parameters of a check chooses a URL and a file with credentials; the
-//! deployment of the check decides by a [`ServerPolicy`] which servers may be asked and which files
-//! may be sent to them.
+//! A user who may edit the parameters of a check chooses a URL and a file with credentials. The
+//! deployment of the check decides by a [`ServerPolicy`] which servers may be queried and which
+//! files may be sent to them.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! | --- | --- |
-//! | [`servers`] | which servers may be asked, and which files may be sent to them |
-//! | [`http`] | one request, one bounded answer, no redirects |
+//! | [`servers`] | which servers may be queried, and which files may be sent to them |
+//! | [`http`] | one request, one bounded response, no redirects |
 //! | [`auth`] | bearer tokens, and users with passwords, from files |
 //! | [`prometheus`] | instant queries, whose samples are read one after another |
-//! | [`error`] | why a source gives no usable answer |
+//! | [`error`] | why a source returns no usable response |
 
 pub mod auth;
 pub mod error;

@@ -1,4 +1,4 @@
-//! Prometheus, and what speaks its query API.
+//! A client for Prometheus, and for other servers with its query API.
 
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -13,13 +13,13 @@ const WHO: &str = "Prometheus";
 /// A Prometheus server, as parameters of a check describe it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PrometheusServer {
-    /// Its address, without a path of the API: `https://prometheus.monitoring:9090`.
+    /// Its address, without an API path: `https://prometheus.monitoring:9090`.
     pub url: String,
     /// How to authenticate.
     pub auth: Option<Auth>,
     /// The file with the authorities to trust instead of the system's.
     pub ca_file: Option<String>,
-    /// Warnings that contain one of these are accepted. Others make an answer unusable, because it
+    /// Warnings that contain one of these are accepted. Others make a response unusable, because it
     /// may be incomplete.
     pub allow_warnings: Vec<String>,
 }
@@ -32,10 +32,10 @@ pub struct PrometheusClient {
 }
 
 impl PrometheusServer {
-    /// Returns an error unless the URL can be one of a server: the field, and what is wrong.
+    /// Validates the URL of a server, and returns the problem.
     ///
     /// # Errors
-    /// It is no URL by http or https, or has a user or a query.
+    /// It is not an http or https URL, or has a user or a query.
     pub fn validate_url(url: &str) -> Result<(), &'static str> {
         let uri: http::Uri = url.parse().map_err(|_| "it is invalid")?;
         let has_user = uri
@@ -53,13 +53,13 @@ impl PrometheusServer {
 }
 
 impl PrometheusClient {
-    /// A client of `server`.
+    /// Creates a client of `server`.
     pub fn new(server: PrometheusServer, http: Http) -> Self {
         Self { server, http }
     }
 
-    /// Returns the vector to which `query` evaluates at `at`: its samples, with the values of
-    /// `labels`. The first of them is named where the result is no vector.
+    /// Returns the samples of the vector to which `query` evaluates at `at`, with the values of
+    /// `labels`. If the result is not a vector, the error names the first label.
     ///
     /// # Errors
     /// There is no vector in time, it has more than 20,000 samples, or a warning came with it.
@@ -73,7 +73,7 @@ impl PrometheusClient {
         self.read_vector(&reply, labels)
     }
 
-    /// The samples in an answer, without asking.
+    /// Reads the samples in a response, without a request.
     ///
     /// # Errors
     /// See [`query`](Self::query).
@@ -87,7 +87,7 @@ impl PrometheusClient {
         samples::read(&reply.body, labels).map_err(|error| unreadable(&error))
     }
 
-    /// The same with all labels of the samples, of which there may be at most `most`.
+    /// Returns the same with all labels of the samples, of which there may be at most `most`.
     ///
     /// # Errors
     /// There is no vector in time, it has more samples, or a warning came with it.
@@ -101,7 +101,7 @@ impl PrometheusClient {
         self.read_all_labels(&reply, most)
     }
 
-    /// The same of an answer, without asking.
+    /// Reads the same from a response, without a request.
     ///
     /// # Errors
     /// See [`query_all`](Self::query_all).
@@ -152,7 +152,7 @@ impl PrometheusClient {
     }
 }
 
-/// An answer without its samples.
+/// A response without its samples.
 #[derive(Deserialize)]
 struct Body {
     status: String,
@@ -176,7 +176,7 @@ fn unreadable(error: &serde_json::Error) -> SourceError {
     SourceError::BadResponse(WHO, brief(&error.to_string()))
 }
 
-/// Refuses a `reply` that is no vector.
+/// Returns an error unless `reply` is a vector.
 fn check_vector<const LABELS: usize>(
     reply: &HttpResponse,
     labels: [&str; LABELS],

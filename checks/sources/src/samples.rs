@@ -1,4 +1,4 @@
-//! The samples of a Prometheus vector, read one after another: only what counts is kept of each.
+//! Readers for the samples of a Prometheus vector, with the requested labels or with all.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,20 +9,19 @@ use std::sync::Arc;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// How many samples an answer may have.
+/// The maximum number of samples in a response.
 const MOST: usize = 20_000;
 
-/// One sample of a vector, with the values of the labels that were asked for.
+/// A sample of a vector, with the values of the requested labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample<const LABELS: usize> {
-    /// The values of the labels, in the order in which they were asked for. One that is empty is
-    /// none.
+    /// The values of the labels, in the requested order. An empty value is `None`.
     pub labels: [Option<Arc<str>>; LABELS],
     /// The value, which may be no number.
     pub value: f64,
 }
 
-/// One sample of a vector, with all its labels.
+/// A sample of a vector, with all its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabeledSample {
     /// Its labels.
@@ -31,7 +30,7 @@ pub struct LabeledSample {
     pub value: f64,
 }
 
-/// At most `most` samples in `body`, an answer whose result is a vector, with all their labels.
+/// Reads at most `most` samples with all their labels from `body`, a response with a vector.
 pub(crate) fn read_all(body: &[u8], most: usize) -> Result<Vec<LabeledSample>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Body {
@@ -64,7 +63,7 @@ pub(crate) fn read_all(body: &[u8], most: usize) -> Result<Vec<LabeledSample>, s
     samples.into_iter().map(read).collect()
 }
 
-/// The samples in `body`, an answer whose result is a vector, with the values of `labels`.
+/// Reads the samples, with the values of `labels`, from `body`, a response with a vector.
 pub(crate) fn read<const LABELS: usize>(
     body: &[u8],
     labels: [&str; LABELS],
@@ -75,17 +74,17 @@ pub(crate) fn read<const LABELS: usize>(
     Ok(samples.flatten().unwrap_or_default())
 }
 
-/// A list of at most so many elements, for `deserialize_with`.
+/// Deserializes a list of at most `MOST` elements, for `deserialize_with`.
 ///
 /// # Errors
-/// It has more, or is no list.
+/// It has more, or is not a list.
 pub fn at_most<'de, const MOST: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_seq(List::<MOST, PhantomData<T>>(PhantomData))
 }
 
-/// A list of at most so many elements, each read by the seed.
+/// A list of at most `MOST` elements, each read by the seed.
 struct List<const MOST: usize, S>(S);
 
 impl<'de, const MOST: usize, S: DeserializeSeed<'de> + Copy> Visitor<'de> for List<MOST, S> {

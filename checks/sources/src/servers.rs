@@ -1,4 +1,4 @@
-//! Servers: which of them may be asked, and which files may be sent to them.
+//! The server policy: which servers may be queried, and which files may be sent to them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,14 +9,15 @@ use serde::Deserialize;
 
 use crate::SourceError;
 
-/// Which servers the parameters of a check may name, and which files may be sent to them. A user
-/// who may edit the parameters chooses a URL and a file; the deployment decides whether the server
-/// may be asked, and whether the file may be sent there.
+/// A policy for the servers that the parameters of a check may name.
+///
+/// A user who may edit the parameters chooses a URL and a file. The deployment decides whether the
+/// server may be queried, and whether the file may be sent there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerPolicy {
     /// The folder below which credentials are. No other file is read.
     pub folder: PathBuf,
-    /// The servers that may be asked.
+    /// The servers that may be queried.
     pub servers: Vec<AllowedServer>,
     /// What applies while `servers` is empty.
     pub unlisted: Unlisted,
@@ -27,9 +28,9 @@ pub struct ServerPolicy {
 /// What applies while no server is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlisted {
-    /// No server may be asked.
+    /// No server may be queried.
     Refuse,
-    /// Every server may be asked, and none with credentials.
+    /// Every server may be queried, but none with credentials.
     WithoutCredentials,
 }
 
@@ -41,7 +42,7 @@ pub struct AllowedServer {
     #[serde(rename = "url", deserialize_with = "origin")]
     pub origin: Origin,
     /// The folder, below that of all credentials, whose files may be sent to it; `.` for all files.
-    /// Without it the server is asked without credentials.
+    /// Without it the server is queried without credentials.
     #[serde(default)]
     pub credentials: Option<PathBuf>,
     /// Whether they may be sent over plain HTTP, where every host on the way can read them.
@@ -58,10 +59,10 @@ pub struct Origin {
 }
 
 impl ServerPolicy {
-    /// Returns an error unless the server of `uri` may be asked without credentials.
+    /// Returns an error unless the server of `uri` may be queried without credentials.
     ///
     /// # Errors
-    /// It says which server is not listed, and where.
+    /// Names the server that is not listed, and the setting.
     pub fn allow_request(&self, uri: &http::Uri) -> Result<(), String> {
         let origin = Origin::of(uri)?;
         let open = self.servers.is_empty() && self.unlisted == Unlisted::WithoutCredentials;
@@ -77,7 +78,7 @@ impl ServerPolicy {
     /// Returns the folder whose files may be sent to the server of `uri`.
     ///
     /// # Errors
-    /// It says why none may be sent.
+    /// States why none may be sent.
     pub fn allow_sending(&self, uri: &http::Uri) -> Result<&Path, String> {
         let origin = Origin::of(uri)?;
         let setting = self.setting;
@@ -98,8 +99,8 @@ impl ServerPolicy {
         Ok(folder)
     }
 
-    /// Returns the content of `file`, without the space around it, to be sent to `url`. It is read
-    /// each time, so that it can be rotated.
+    /// Returns the content of `file`, without the space around it, to be sent to `url`. The file is
+    /// read each time, so that it can be rotated.
     ///
     /// # Errors
     /// [`SourceError::Credentials`]: it cannot be read, is not one line, or may not be sent there.
@@ -133,13 +134,13 @@ impl ServerPolicy {
         bytes.map_err(|error| refuse(error.kind().to_string()))
     }
 
-    /// The path of a file that is not sent.
+    /// Returns the path of a file that is not sent.
     pub(crate) async fn local(&self, file: &Path) -> Result<PathBuf, String> {
         self.below(Path::new(""), file).await
     }
 
-    /// The path of `file`, which is named from the folder of all credentials, if it is in `folder`.
-    /// Links are followed before they are judged: mounted Secrets consist of links.
+    /// Returns the path of `file`, which is relative to the folder of all credentials, if it is in
+    /// `folder`. Links are followed before the check, because mounted Secrets consist of links.
     async fn below(&self, folder: &Path, file: &Path) -> Result<PathBuf, String> {
         let folder = self.folder.join(folder);
         let outside = || format!("credentials are read only below {}", folder.display());
@@ -165,11 +166,11 @@ impl ServerPolicy {
 }
 
 impl AllowedServer {
-    /// The servers of a list in JSON, such as `[{"url": "https://prometheus.monitoring:9090",
-    /// "credentials": "prometheus"}]`; none of an empty text.
+    /// Parses a list of servers in JSON, such as `[{"url": "https://prometheus.monitoring:9090",
+    /// "credentials": "prometheus"}]`. An empty text has none.
     ///
     /// # Errors
-    /// It says what is wrong with the list.
+    /// The problem with the list.
     pub fn list(text: &str) -> Result<Vec<Self>, String> {
         if text.trim().is_empty() {
             return Ok(Vec::new());
@@ -193,9 +194,9 @@ impl AllowedServer {
     }
 }
 
-/// The value of a flag: `https://HOST[:PORT]`, and `=FOLDER` where the files of a folder may be sent
-/// to it. Over plain HTTP that takes a list, except to an address of loopback, which no host on the
-/// way can read.
+/// Parses the value of a flag: `https://HOST[:PORT]`, with `=FOLDER` if the files of a folder may
+/// be sent to it. Files over plain HTTP require a list, except to a loopback address, which no
+/// other host can read.
 impl FromStr for AllowedServer {
     type Err = String;
 
@@ -228,17 +229,18 @@ fn origin<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Origin, D
 }
 
 impl Origin {
-    /// Whether its host is written as an address of loopback. A name may mean another one.
+    /// Returns true if its host is written as a loopback address. A name may resolve to another
+    /// one.
     fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host.parse::<IpAddr>()
             .is_ok_and(|address| address.is_loopback())
     }
 
-    /// The origin of `uri`.
+    /// Returns the origin of `uri`.
     ///
     /// # Errors
-    /// It is no URL of a host by http or https.
+    /// It is not an http or https URL with a host.
     pub fn of(uri: &http::Uri) -> Result<Self, String> {
         let secure = match uri.scheme_str() {
             Some("https") => true,
@@ -254,7 +256,7 @@ impl Origin {
     }
 }
 
-/// `https://prometheus.monitoring:9090`: nothing but scheme, host and port.
+/// Parses `https://prometheus.monitoring:9090`: only a scheme, a host and a port.
 impl FromStr for Origin {
     type Err = String;
 
@@ -372,7 +374,7 @@ mod tests {
             let folder = credentials.allow_sending(&uri).ok();
             assert_eq!(folder, sent.map(Path::new), "{url}");
         }
-        // Built by hand, without what reads a list.
+        // Built by hand, without the validation of a list.
         let by_hand = ServerPolicy {
             servers: vec![AllowedServer {
                 origin: "http://a".parse().unwrap(),

@@ -6,7 +6,7 @@ use crate::running::{Running, eventually, kill, runs};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Whom a signal is sent to.
+/// The receivers of a signal.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     /// The process that `cargo xtask try` has become.
@@ -71,7 +71,7 @@ fn it_ends_when_nobody_reads_its_output() {
     assert!(eventually(LIMIT, || (!runs(check)).then_some(())).is_some());
 }
 
-/// Those of a real cluster are children of children.
+/// The processes of a real cluster are children of children.
 #[cfg(feature = "real")]
 #[test]
 fn no_process_of_a_real_cluster_is_left() {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::running::Running;
 
-/// kubectl, if it is there: that of the machine, or the one of the test environment.
+/// Returns kubectl, if it is installed: that of the machine, or of the test environment.
 fn kubectl() -> Option<std::path::PathBuf> {
     let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../testenv/bin/kubectl");
     let candidates = [own, "kubectl".into()];

@@ -1,4 +1,4 @@
-//! `kueue-check-try` as a user runs it: its output, its end, and what it leaves behind.
+//! `kueue-check-try` as a user runs it: its output, its end, and its remains.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

@@ -67,7 +67,7 @@ impl Running {
             .unwrap_or_else(|| panic!("no line with `{text}`; seen: {:#?}", self.seen))
     }
 
-    /// The next line with this text; `None` if there is none within that time.
+    /// Returns the next line with this text; `None` if there is none within that time.
     pub(crate) fn line(&mut self, text: &str, within: Duration) -> Option<String> {
         let end = now() + within;
         while let Ok(line) = self
@@ -82,7 +82,7 @@ impl Running {
         None
     }
 
-    /// The path of the kubeconfig that it prints.
+    /// Returns the path of the kubeconfig that it prints.
     pub(crate) fn kubeconfig(&mut self) -> PathBuf {
         let line = self.expect("KUBECONFIG=");
         line.split_once("KUBECONFIG=").unwrap().1.into()
@@ -93,7 +93,7 @@ impl Running {
         eventually(within, || self.child.try_wait().unwrap())
     }
 
-    /// The processes that it has started and that run, and their command lines.
+    /// Returns the running processes that it has started, and their command lines.
     pub(crate) fn children(&self) -> Vec<(u32, String)> {
         let own = self.child.id().to_string();
         processes()
@@ -102,7 +102,7 @@ impl Running {
             .collect()
     }
 
-    /// The processes that it has started, those that they have started, and so on.
+    /// Returns the processes that it has started, those that they have started, and so on.
     #[cfg(feature = "real")]
     pub(crate) fn descendants(&self) -> Vec<(u32, String)> {
         let (mut parents, mut found) = (vec![self.child.id().to_string()], Vec::new());
@@ -115,12 +115,12 @@ impl Running {
         found
     }
 
-    /// Closes the pipe of its output with the next line.
+    /// Closes the pipe of its output at the next line.
     pub(crate) fn stop_reading(&self) {
         self.reads.store(false, Ordering::Relaxed);
     }
 
-    /// What it has written to the standard error. It must have ended.
+    /// Returns its output to the standard error. It must have ended.
     pub(crate) fn error(&mut self) -> String {
         let mut text = String::new();
         let error = self.child.stderr.as_mut().unwrap();
@@ -128,7 +128,7 @@ impl Running {
         text
     }
 
-    /// What is left in the directory for temporary files.
+    /// Returns the files that remain in the directory for temporary files.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -158,14 +158,14 @@ fn in_background(lines: Lines<BufReader<ChildStdout>>, reads: Arc<AtomicBool>) -
     receiver
 }
 
-/// An example's program, which cargo builds with the tests.
+/// Returns an example's program, which cargo builds with the tests.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
     profile.join("examples").join(name)
 }
 
-/// Each process: its number, its parent's, and its command line.
+/// Returns each process: its number, its parent's, and its command line.
 fn processes() -> impl Iterator<Item = (u32, String, String)> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     all.filter_map(|entry| {
@@ -182,7 +182,7 @@ fn processes() -> impl Iterator<Item = (u32, String, String)> {
     })
 }
 
-/// Returns true if the process is there and no zombie.
+/// Returns true if the process exists and is not a zombie.
 pub(crate) fn runs(id: u32) -> bool {
     processes().any(|(other, _, _)| other == id)
 }
@@ -195,7 +195,7 @@ pub(crate) fn kill(signal: &str, to: i64) {
     assert!(status.unwrap().success());
 }
 
-/// Repeats the request until there is an answer.
+/// Repeats `found` until it returns a value.
 #[expect(clippy::disallowed_methods, reason = "the processes are real")]
 pub(crate) fn eventually<T>(within: Duration, mut found: impl FnMut() -> Option<T>) -> Option<T> {
     let end = now() + within;

@@ -33,7 +33,7 @@ fn verdicts_follow_the_file() {
     running.expect("Workload job-train: admitted");
     fs::write(&path, "kind: [").unwrap();
     running.expect("samples.yaml: ");
-    // A Workload may be decided by the parameters of before, and what is admitted stays so.
+    // A verdict may still be based on the earlier parameters, and admitted Workloads stay so.
     let outside = "Workload job-train, check day: Pending (outside the window";
     let seen = (0..10).any(|_| {
         fs::write(&path, both(never)).unwrap();

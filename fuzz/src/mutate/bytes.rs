@@ -4,9 +4,9 @@ use fastrand::Rng;
 
 use super::Material;
 
-/// Bytes at which readers change their mind.
+/// Bytes that change the state of parsers.
 const SPECIAL: &[u8] = b"\0\t\n\r \"'\\/{}[]():,;.+-=%&#@*$?!|<>^~`09azAZ_\x7f\x80\xc3\xff";
-/// Texts at which they do, too.
+/// Texts that do, too.
 const TEXTS: &[&str] = &[
     "0",
     "-0",
@@ -34,7 +34,7 @@ const TEXTS: &[&str] = &[
     "\r\n\r\n",
 ];
 
-/// `input` with one change.
+/// Returns `input` with one change.
 pub(super) fn mutate(random: &mut Rng, mut input: Vec<u8>, material: Material<'_>) -> Vec<u8> {
     let at = random.usize(0..=input.len());
     match random.u8(0..12) {
@@ -61,7 +61,7 @@ pub(super) fn mutate(random: &mut Rng, mut input: Vec<u8>, material: Material<'_
             insert(&mut input, at, text.as_bytes());
         }
         9 => {
-            // A piece once more, up to 64 times.
+            // A piece is repeated up to 64 times.
             let end = input.len().min(at + 1 + random.usize(0..32));
             let piece = input[at..end].repeat(1 << random.u32(0..7));
             insert(&mut input, at, &piece);

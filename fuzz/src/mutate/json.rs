@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::Material;
 
-/// The greatest number of nodes that are read.
+/// The maximum number of nodes that can be changed.
 const NODES: usize = 2_000;
 
-/// `input` with one change of its tree; `None` unless it is JSON.
+/// Returns `input` with one change of its tree; `None` unless it is JSON.
 pub(super) fn mutate(random: &mut Rng, input: &[u8], material: Material<'_>) -> Option<Vec<u8>> {
     let mut tree: Value = serde_json::from_slice(input).ok()?;
     let nodes = count(&tree).min(NODES);
@@ -26,7 +26,7 @@ fn count(tree: &Value) -> usize {
     }
 }
 
-/// The node with this number, in the order of the text.
+/// Returns the node with this number, in the order of the text.
 fn find<'t>(tree: &'t mut Value, left: &mut usize) -> Option<&'t mut Value> {
     if *left == 0 {
         return Some(tree);
@@ -141,7 +141,7 @@ fn plain(random: &mut Rng, material: Material<'_>) -> Value {
     }
 }
 
-/// A node of another input.
+/// Returns a node of another input.
 fn other_tree(random: &mut Rng, material: Material<'_>) -> Value {
     let other = super::split(material.any(random));
     let part = &other[random.usize(0..other.len())];

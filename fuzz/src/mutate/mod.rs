@@ -1,7 +1,7 @@
-//! Inputs from inputs.
+//! Mutation of inputs.
 //!
-//! Most mutations keep what a reader parses first, so that they reach what is behind: a JSON tree
-//! stays one, and an input of several parts keeps the others.
+//! Most mutations keep the structure that a reader parses first, so that they reach the code behind
+//! it. A JSON tree stays a tree, and an input of several parts keeps the other parts.
 
 mod bytes;
 mod json;
@@ -10,29 +10,29 @@ use fastrand::Rng;
 
 use crate::target::{Form, Target};
 
-/// What stands between the parts of an input, for targets that take several.
+/// The separator of an input's parts, for targets that take several.
 pub const BETWEEN_PARTS: &str = "\n###\n";
-/// The longest input that is made, in bytes. Readers have bounds of their own above it, which the
-/// targets test with inputs that they make themselves.
+/// The maximum length of a mutated input, in bytes. Readers have larger limits of their own, which
+/// the targets test with inputs that they make themselves.
 const LONGEST: usize = 16 * 1024;
 
-/// What mutations are made of.
+/// The source of mutations.
 #[derive(Clone, Copy, Debug)]
 pub struct Material<'m> {
-    /// The inputs so far, of which there is one at least.
+    /// The inputs so far, at least one.
     pub pool: &'m [Vec<u8>],
-    /// Words that readers know.
+    /// Words that readers recognize.
     pub dictionary: &'m [&'m str],
 }
 
-/// An input for `target`.
+/// Returns an input for `target`.
 pub fn next(random: &mut Rng, target: &Target, pool: &[Vec<u8>]) -> Vec<u8> {
     let material = Material {
         pool,
         dictionary: target.dictionary,
     };
     let mut input = material.any(random).to_vec();
-    // Few mutations stay near what is valid, many go far.
+    // An input with few mutations stays nearly valid, one with many does not.
     let rounds = 1 << random.u32(0..4);
     for _ in 0..rounds {
         input = once(random, target.form, input, material);
@@ -98,7 +98,7 @@ fn parts(random: &mut Rng, input: &[u8], material: Material<'_>) -> Vec<u8> {
     own.join(BETWEEN_PARTS.as_bytes())
 }
 
-/// The parts of an input.
+/// Returns the parts of an input.
 pub fn split(input: &[u8]) -> Vec<Vec<u8>> {
     let between = BETWEEN_PARTS.as_bytes();
     let mut parts = Vec::new();

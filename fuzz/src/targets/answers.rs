@@ -1,4 +1,4 @@
-//! Answers of data sources and services.
+//! Responses of data sources and webhooks.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{Form, KEPT, Outcome, Target, assert_line, magnitude, outcome, shape};
 use crate::mutate::split;
 
-/// The most samples that are read of an answer.
+/// The maximum number of samples that are read from a response.
 const MOST: usize = 20_000;
 
 pub(super) const PROMETHEUS: Target = Target {
@@ -111,7 +111,7 @@ static HTTP: LazyLock<Http> = LazyLock::new(|| {
     })
 });
 
-/// The answer in a part: its status and, after an empty line, its body.
+/// Returns the response in a part: its status and, after an empty line, its body.
 fn answer(part: &[u8]) -> HttpResponse {
     let end = part.windows(2).position(|window| window == b"\n\n");
     let (head, body) = end.map_or((&b""[..], part), |end| (&part[..end], &part[end + 2..]));
@@ -145,7 +145,7 @@ fn question() -> SpendQuery {
     }
 }
 
-/// What must hold of whatever a source reports.
+/// Asserts the properties of any report of a source.
 fn look_at(read: &Result<SpendReport, SourceError>) -> Outcome {
     let report = match read {
         Ok(report) => report.clone().without_invalid_names(),
@@ -218,7 +218,7 @@ fn prometheus(input: &[u8]) -> Outcome {
     if let Ok(all) = &all {
         assert!(all.len() <= 1_000);
     }
-    // Who reads one label and who reads all see the same samples.
+    // A reader of one label and a reader of all labels get the same samples.
     if let (Ok(some), Ok(all)) = (&some, &all) {
         assert_eq!(some.len(), all.len());
         for (one, whole) in some.iter().zip(all) {
@@ -336,7 +336,7 @@ fn review(input: &[u8]) -> Outcome {
             answers.values().map(look).collect()
         }
     };
-    // An answer that both sides can read is the same document after it was written again.
+    // A response that both sides can read is the same document after it is written again.
     if let Ok(whole) = serde_json::from_slice::<kueue_check_rule::document::ReviewResponse>(input) {
         let again = serde_json::to_value(&whole).ok();
         let again = again.and_then(|again: Value| serde_json::from_value(again).ok());

@@ -1,5 +1,4 @@
-//! The simulated API server: requests, patches, protobuf and selectors, as any client may send
-//! them.
+//! The simulated API server: requests, patches, protobuf and selectors of any client.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Form, LARGE, Outcome, Target, magnitude, outcome, shape};
 use crate::mutate::split;
 
-/// How many requests of an input are sent.
+/// The maximum number of requests that are sent for one input.
 const REQUESTS_AT_MOST: usize = 12;
 
 fn server() -> ApiServer {
@@ -132,7 +131,7 @@ fn requests(input: &[u8]) -> Outcome {
         };
         let code = response.status().as_u16();
         if watches {
-            // What a watch shows has no end.
+            // The response of a watch has no end.
             codes.push((code, String::new()));
             continue;
         }
@@ -141,7 +140,7 @@ fn requests(input: &[u8]) -> Outcome {
         };
         let body: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
         is_an_answer(code, &body);
-        // Of a path that no kind has, the answer is a text.
+        // For a path that no kind has, the response is a text.
         if code >= 400 && !body.is_null() {
             assert_eq!(body["kind"], "Status", "{method} {uri}: {body}");
             assert_eq!(body["code"], code, "{method} {uri}: {body}");
@@ -168,11 +167,11 @@ thread_local! {
     };
 }
 
-/// What the real server, too, answers with 500: what its library for server-side apply refuses, and
-/// versions that are no number.
+/// Messages with which the real server, too, returns 500. They are rejections of its library for
+/// server-side apply, and versions that are not a number.
 const SERVER_ERRORS: [&str; 2] = ["failed to create typed patch object", "strconv.ParseUint"];
 
-/// Fails unless the code is one that the server gives.
+/// Panics unless the code is one that the server returns.
 #[track_caller]
 fn is_an_answer(code: u16, body: &Value) {
     let message = body["message"].as_str().unwrap_or_default();
@@ -183,7 +182,7 @@ fn is_an_answer(code: u16, body: &Value) {
     );
 }
 
-/// The request in a part: method and path, headers, and after an empty line the body.
+/// Returns the request in a part: method and path, headers, and after an empty line the body.
 fn request(part: &[u8]) -> Option<Request<Body>> {
     let end = part.windows(2).position(|window| window == b"\n\n");
     let (head, body) = end.map_or((part, &b""[..]), |end| (&part[..end], &part[end + 2..]));
@@ -198,7 +197,7 @@ fn request(part: &[u8]) -> Option<Request<Body>> {
     request.body(Body::from(body.to_vec())).ok()
 }
 
-/// What a write answers is what a read of the object shows.
+/// Asserts that a read returns the object that a write returned.
 fn is_what_is_read(server: &ApiServer, method: &http::Method, path: &str, body: &Value) {
     if !["POST", "PUT", "PATCH"].contains(&method.as_str()) || !body["metadata"]["uid"].is_string()
     {
@@ -223,7 +222,7 @@ fn is_what_is_read(server: &ApiServer, method: &http::Method, path: &str, body: 
     );
     let resource = Resource::new(group, version, *plural);
     let Some(read) = server.get(&resource, namespace, name) else {
-        // A write can take the last finalizer of an object that is being deleted.
+        // A write can remove the last finalizer of an object that is being deleted.
         assert!(
             !body["metadata"]["deletionTimestamp"].is_null(),
             "{method} {path}: {body} is not there"
@@ -375,7 +374,7 @@ fn patches(input: &[u8]) -> Outcome {
             assert_eq!(after, &answer.body, "what is read, and what was answered");
             managers_are_well_formed(after);
             if form == Patch::Apply && !says_nothing(&patch["body"]) {
-                // To apply once more what was applied changes nothing.
+                // Applying the same object again changes nothing.
                 let again = server.call(&call);
                 assert_eq!((again.code, &again.body), (200, after), "applied again");
             }
@@ -388,7 +387,8 @@ fn patches(input: &[u8]) -> Outcome {
     outcome((seen, managers))
 }
 
-/// Whether something in it is null or empty, of which the server keeps nothing that can be owned.
+/// Returns true if a part of it is null or empty. The server keeps nothing of such a part that can
+/// be owned.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -415,7 +415,7 @@ fn resource(object: &Value) -> Option<Resource> {
     Some(Resource::new(*group, *version, *plural))
 }
 
-/// Each manager owns something once, and the fields are a tree.
+/// Asserts that each manager owns fields once, and that the fields are a tree.
 fn managers_are_well_formed(object: &Value) {
     let entries = list(&object["metadata"]["managedFields"]);
     let mut owners = Vec::new();

@@ -1,4 +1,4 @@
-//! Rules: text that an administrator writes, over data that others write.
+//! Rules: CEL text of an administrator over foreign data.
 
 use std::sync::LazyLock;
 
@@ -115,7 +115,7 @@ pub(super) const CEL: Target = Target {
     run: cel,
 };
 
-/// What the second part of an input holds.
+/// The data in the second part of an input.
 struct Foreign(Json);
 
 impl Data for Foreign {
@@ -216,7 +216,7 @@ fn cel(input: &[u8]) -> Outcome {
     );
     match value {
         Ok((kind, shown)) => {
-            // What was promised when the rule was made is what comes.
+            // The value has the type that the compiler returned.
             let promised = program.kind();
             assert!(
                 fits(&kind, promised),
@@ -235,7 +235,7 @@ fn cel(input: &[u8]) -> Outcome {
     }
 }
 
-/// Whether a value of this type is one of the type that was promised.
+/// Returns true if a value of this type fits the type that the compiler returned.
 fn fits(kind: &Type, promised: &Type) -> bool {
     match (kind, promised) {
         (Type::Dyn, _)

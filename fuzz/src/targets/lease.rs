@@ -1,4 +1,4 @@
-//! Lease records, which every replica may write, and every account that may write Leases.
+//! Lease records, which every replica and every account with permission for Leases may write.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn lease(input: &[u8]) -> Outcome {
         let Some(next) = next else { continue };
         let next = next.spec.unwrap_or_default();
         assert_eq!(next.holder_identity.as_deref(), Some("replica-0"));
-        // The API server refuses another: no replica would lead any more.
+        // The API server rejects a negative count, and then no replica could lead.
         let transitions = next.lease_transitions.unwrap_or_default();
         let before = spec.lease_transitions.unwrap_or_default();
         assert!(transitions >= 0 || before < 0, "{transitions}");

@@ -1,7 +1,7 @@
-//! The targets: what reads foreign bytes, and what must hold of it.
+//! The targets: readers of foreign bytes, and their properties.
 //!
-//! A target is a function that panics when a property does not hold. Its outcome tells inputs apart
-//! that were read differently: it is what was read, not the input itself.
+//! A target is a function that panics if a property does not hold. Its outcome is a hash of the
+//! values read, not of the input itself, so it differs for inputs that were read differently.
 
 mod answers;
 mod api_server;
@@ -18,12 +18,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub use crate::target::{Allowance, Form, Outcome, Target};
 
 const MIB: usize = 1024 * 1024;
-/// For readers that keep what they read.
+/// The allowance of readers that keep the data that they read.
 const KEPT: Allowance = Allowance {
     base: 2 * MIB,
     for_each_byte: 256,
 };
-/// For those that compile, or run a server.
+/// The allowance of targets that compile, or run a server.
 const LARGE: Allowance = Allowance {
     base: 32 * MIB,
     for_each_byte: 2_048,
@@ -51,14 +51,14 @@ pub const TARGETS: &[Target] = &[
     api_server::SELECTOR,
 ];
 
-/// The outcome that `value` stands for.
+/// Returns a hash of `value` as an outcome.
 fn outcome(value: impl Hash) -> Outcome {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// The words of an error, without what it quotes: two inputs with the same mistake have the same.
+/// Returns the words of an error without quoted text: inputs with the same mistake have the same.
 fn shape(error: &str) -> String {
     let mut quoted = false;
     error
@@ -73,12 +73,12 @@ fn shape(error: &str) -> String {
         .collect()
 }
 
-/// A number without what is little about it: how many digits it has.
+/// Returns the number of binary digits.
 fn magnitude(number: usize) -> u32 {
     usize::BITS - number.leading_zeros()
 }
 
-/// Fails unless `text` is a line for people of at most `limit` characters.
+/// Panics unless `text` is one line of at most `limit` characters, without control characters.
 #[track_caller]
 fn assert_line(text: &str, limit: usize) {
     let length = text.chars().count();

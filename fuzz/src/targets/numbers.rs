@@ -62,7 +62,7 @@ fn quantity(input: &[u8]) -> Outcome {
     let Some((negative, nanos)) = exact else {
         panic!("{text} is no quantity, and is read as {quantity}");
     };
-    // 38 digits always fit, more are the largest.
+    // 38 digits always fit; more digits are read as the largest value.
     if nanos.len() <= 38 {
         let sign = if negative && nanos != "0" { "-" } else { "" };
         assert_eq!(shown_nanos(quantity), format!("{sign}{nanos}"), "{text}");
@@ -88,7 +88,7 @@ fn quantity(input: &[u8]) -> Outcome {
     ))
 }
 
-/// A quantity in billionths, from its decimal text.
+/// Returns a quantity in billionths, from its decimal text.
 fn shown_nanos(quantity: Quantity) -> String {
     let text = quantity.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -104,7 +104,7 @@ fn shown_nanos(quantity: Quantity) -> String {
     }
 }
 
-/// Whether a quantity is negative, and its billionths, rounded up: by arithmetic on its text.
+/// Returns the sign of a quantity and its billionths, rounded up, by arithmetic on its text.
 fn exact_nanos(text: &str) -> Option<(bool, String)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c)));
     let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
@@ -139,7 +139,7 @@ fn exact_nanos(text: &str) -> Option<(bool, String)> {
         return Some((negative, "0".to_owned()));
     }
     let digits = (0..binary).fold(digits.to_owned(), |digits, _| times(&digits, 1024));
-    // Where the point stands in billionths.
+    // The position of the decimal point, in billionths.
     let point = i64::try_from(digits.len()).ok()? - i64::try_from(fraction.len()).ok()?
         + i64::from(exponent)
         + 9;
@@ -209,7 +209,7 @@ fn duration(input: &[u8]) -> Outcome {
     let errors = validate(&Value::String(text.to_owned()), &SCHEMA);
     let valid = errors.is_empty();
     let Ok(duration) = parsed else {
-        // The schema cannot say that a duration is too long.
+        // The schema cannot express that a duration is too long.
         let digits = text.bytes().filter(u8::is_ascii_digit).count();
         assert!(!valid || digits > 14, "{text} is valid, and cannot be read");
         return outcome(valid);
@@ -267,7 +267,7 @@ fn amount(input: &[u8]) -> Outcome {
     let valid = validate(&Value::String(text.to_owned()), &SCHEMA).is_empty();
     let parsed = text.parse::<Amount>();
     assert_eq!(parsed.is_ok(), valid, "{text}: {parsed:?}");
-    // A source's figure: any text that is a float.
+    // A source's value: any text that is a float.
     let measured = text.parse::<f64>().ok().and_then(Amount::measured);
     if let Some(measured) = measured {
         let again = measured.to_string().parse::<Amount>();

@@ -1,4 +1,5 @@
-//! Custom resources of the shipped checks: what the API server stores, the check must read.
+//! Custom resources of the shipped checks. A check must read every object that the API server
+//! stores.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -147,13 +148,13 @@ pub(super) const PARAMETERS: Target = Target {
     run: parameters,
 };
 
-/// A kind: its schema, and how the check reads it.
+/// A kind: its schema, and the check's reader.
 struct Kind {
     schema: Arc<Schema>,
     read: fn(Value) -> Read,
 }
 
-/// What is read of an object: it again, and what is wrong with it beside its form.
+/// The result of a read: the object written again, and a problem that the schema does not find.
 type Read = Result<(Value, Option<String>), String>;
 
 static KINDS: LazyLock<BTreeMap<&str, Kind>> = LazyLock::new(|| {
@@ -202,14 +203,14 @@ fn budget(object: Value) -> Read {
     match BudgetConfig::of(&read) {
         Ok(config) => periods(&config),
         Err(invalid) => {
-            // Both check the same: a Budget that is reported as valid is usable.
+            // Both validate the same: a Budget without a reported problem has a config.
             assert!(problem.is_some(), "{invalid}");
         }
     }
     Ok((again(&read), problem))
 }
 
-/// Each moment is in its period, and the next one follows it.
+/// Asserts that each moment is in its period, and that the next period follows it.
 fn periods(config: &BudgetConfig) {
     for second in [0, 1_795_000_000, 1_774_746_000, 253_402_300_000] {
         let at = Timestamp::from_second(second).unwrap_or_default();
@@ -241,7 +242,7 @@ fn parameters(input: &[u8]) -> Outcome {
     let Some(kind) = KINDS.get(name.as_str()) else {
         return 1;
     };
-    // What the API server does with what is applied.
+    // As the API server treats an applied object.
     if !object["metadata"].is_object() {
         return 2;
     }
@@ -257,7 +258,7 @@ fn parameters(input: &[u8]) -> Outcome {
     let read = (kind.read)(object.clone());
     match read {
         Err(problem) => {
-            // One object that cannot be read would end the list of all.
+            // One unreadable object would fail the list of all objects.
             assert!(
                 !errors.is_empty(),
                 "{name}: it is stored, and cannot be read: {problem}"
@@ -293,7 +294,7 @@ fn parameters(input: &[u8]) -> Outcome {
     }
 }
 
-/// Kueue's own parameters, with what users add by annotations.
+/// Kueue's own parameters, with the users' annotations.
 fn provisioning(object: Value) -> Outcome {
     let read = match ProvisioningRequestConfig::decode(object) {
         Ok(read) => read,

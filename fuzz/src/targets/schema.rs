@@ -1,4 +1,4 @@
-//! Schemas and objects: both are others' text where a definition is installed.
+//! Schemas and objects: both are foreign text where a definition is installed.
 
 use kueue_check_schema::{
     compile, default_fields, drop_nulls, prune, validate, validate_status, violated_rules,
@@ -131,7 +131,7 @@ fn schema(input: &[u8]) -> Outcome {
     ))
 }
 
-/// Whether everything in `part` is in `whole`.
+/// Returns true if everything in `part` is in `whole`.
 fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part

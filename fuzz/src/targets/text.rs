@@ -1,4 +1,4 @@
-//! Messages: text of others that people read in a status.
+//! Messages: foreign text that people read in a status.
 
 use kueue_check::{MESSAGE_LIMIT, Message};
 use kueue_check_sources::brief;
@@ -39,7 +39,7 @@ pub(super) const MESSAGE: Target = Target {
     run: message,
 };
 
-/// What must not be seen.
+/// The credential that no message may contain.
 const SECRET: &str = "hunter2hunter2";
 
 fn message(input: &[u8]) -> Outcome {
@@ -49,7 +49,7 @@ fn message(input: &[u8]) -> Outcome {
     let again = Message::new(message.as_str());
     assert_line(again.as_str(), MESSAGE_LIMIT);
     assert_line(&brief(&text), 256);
-    // Whatever stands around it, a credential in a known form is not shown.
+    // A credential in a known form is hidden, whatever text is around it.
     let middle = text.char_indices().nth(text.chars().count() / 2);
     let (before, after) = text.split_at(middle.map_or(0, |(at, _)| at));
     let mut shown = 0;
@@ -73,7 +73,7 @@ fn message(input: &[u8]) -> Outcome {
     ))
 }
 
-/// Whether the text before ends in what belongs to another form, in which `https://` means nothing.
+/// Returns true if the text before ends inside another form, in which `https://` has no meaning.
 fn cut_in_a_url(before: &str) -> bool {
     before.ends_with("://")
 }

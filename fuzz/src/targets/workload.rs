@@ -77,7 +77,8 @@ fn workload(input: &[u8]) -> Outcome {
     let (workload, malformed) = match read {
         Ok(read) => read,
         Err(error) => {
-            // Only what is no JSON, has no metadata or a name that is none, fails as a whole.
+            // An object fails as a whole only if it is no JSON, has no metadata or a malformed
+            // name.
             if let Ok(tree) = &tree {
                 assert!(!has_metadata(tree) || has_twins(input, tree), "{error}");
             }
@@ -99,7 +100,7 @@ fn workload(input: &[u8]) -> Outcome {
     outcome((malformed.min(20), seen))
 }
 
-/// Whether an object has what each object of an API server has.
+/// Returns true if an object has the metadata that each object of an API server has.
 fn has_metadata(tree: &Value) -> bool {
     let text =
         |field: &str| tree["metadata"][field].is_string() || tree["metadata"][field].is_null();
@@ -110,7 +111,7 @@ fn has_metadata(tree: &Value) -> bool {
         && (tree["metadata"]["generation"].is_i64() || tree["metadata"]["generation"].is_null())
 }
 
-/// Whether a field comes twice, of which the tree has one: no API server sends that.
+/// Returns true if a field comes twice, of which the tree keeps one: no API server sends that.
 fn has_twins(input: &[u8], tree: &Value) -> bool {
     let pieces = |text: &[u8]| text.split(|byte| *byte == b'"').count();
     pieces(input) != pieces(tree.to_string().as_bytes()) || escapes(input)
@@ -120,7 +121,7 @@ fn escapes(input: &[u8]) -> bool {
     input.contains(&b'\\')
 }
 
-/// What a strict reader sees, the lenient one has.
+/// Asserts that the lenient reader has all fields that a strict reader has.
 fn fields_are_kept(tree: &Value, workload: &Workload) {
     let text = |pointer: &str| tree.pointer(pointer).and_then(Value::as_str);
     assert_eq!(workload.name(), text("/metadata/name").unwrap_or_default());
@@ -170,7 +171,7 @@ fn fields_are_kept(tree: &Value, workload: &Workload) {
     }
 }
 
-/// A field of another shape becomes its default, and changes nothing else.
+/// Asserts that a field of another shape becomes its default, and changes nothing else.
 fn one_malformed_field_costs_itself(tree: &Value, workload: &Workload) {
     for (pointer, wrong) in [
         ("/spec/priority", json!({"deep": [1]})),
@@ -195,7 +196,7 @@ fn one_malformed_field_costs_itself(tree: &Value, workload: &Workload) {
     }
 }
 
-/// Everything that a check can read.
+/// Reads everything that a check can read.
 fn look_at(workload: &Workload) -> impl std::hash::Hash + use<> {
     let mut names = 0;
     for pod_set in workload.pod_sets() {

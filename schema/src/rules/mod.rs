@@ -1,11 +1,13 @@
 //! The rules of definitions (`x-kubernetes-validations`), in CEL.
 //!
-//! Rules run where a value changed: an error that was there before is not reported again, as the
-//! real server's ratcheting has it. The language is that of the crate `cel`, with optional values
-//! and the extensions for strings, lists and numbers. The real server's own libraries (quantity,
-//! URL, IP address, regular expressions that find) are not there, times are texts, and lists that
-//! are sets or maps are equal only in the same order. A rule that can't be read counts as held, and
-//! is logged once; one that fails when it runs is an error, as on the real server.
+//! Rules run where a value changed: an error that was there before is not reported again, as with
+//! the ratcheting of the real server. The language is that of the crate `cel`, with optional values
+//! and the extensions for strings, lists and numbers.
+//!
+//! The real server's own libraries (quantity, URL, IP address, regular expressions that find) are
+//! missing, times are texts, and lists that are sets or maps are equal only in the same order. A
+//! rule that cannot be parsed counts as held, and is logged once. A rule that fails when it runs is
+//! an error, as on the real server.
 
 mod rule;
 mod value;
@@ -17,7 +19,8 @@ use crate::{FieldError, ListKind, Path, Schema, key_of};
 pub use rule::Rule;
 pub(crate) use rule::rules;
 
-/// What the rules of `schema` say about an object that was `old` before; nothing, if it is new.
+/// Returns the errors of the rules of `schema` for an object that was `old` before; none if it is
+/// new.
 ///
 /// ```
 /// use kueue_check_schema::{CEL_ENABLED, violated_rules, compile};
@@ -85,7 +88,7 @@ fn walk(
     }
 }
 
-/// What an item was before: only items with keys can be matched.
+/// Returns the earlier state of an item: only items with keys can be matched.
 fn counterpart<'a>(
     item: &Value,
     old: Option<&'a Value>,

@@ -11,7 +11,7 @@ use super::value::wrap;
 use crate::FieldError;
 use crate::{Path, Schema};
 
-/// A rule and what is said when it is broken.
+/// A rule and the message if it is violated.
 ///
 /// ```
 /// use kueue_check_schema::{CEL_ENABLED, violated_rules, compile};
@@ -30,15 +30,15 @@ pub struct Rule {
     message: String,
     message_expression: Option<Source>,
     reason: &'static str,
-    /// The field that is named instead of the one that has the rule, such as `.min`.
+    /// The field of the error, relative to the one that has the rule, such as `.min`.
     field_path: String,
     /// Whether the rule is about a change.
     uses_old: bool,
-    /// Whether it also runs where nothing was before.
+    /// Whether it also runs if there was no earlier value.
     optional_old: bool,
 }
 
-/// An expression, read when it is first needed: definitions hold dozens, a test needs few.
+/// An expression, parsed when it is first needed: definitions have dozens, a test needs few.
 #[derive(Debug)]
 struct Source {
     text: String,
@@ -75,7 +75,7 @@ impl Source {
     }
 }
 
-/// The rules of a node of a definition.
+/// Returns the rules of a node of a definition.
 pub(crate) fn rules(source: &Json) -> Vec<Rule> {
     let list = source
         .get("x-kubernetes-validations")
@@ -105,7 +105,7 @@ impl Rule {
         }
     }
 
-    /// The error, if `new` breaks the rule. `path` is its place.
+    /// Returns the error, if `new` violates the rule. `path` is its place.
     pub(super) fn broken(
         &self,
         new: &Json,
@@ -192,7 +192,7 @@ impl Rule {
     }
 }
 
-/// Errors start with a small letter there.
+/// Prints an error as the real server does: with a small first letter.
 fn lower(error: &ExecutionError) -> String {
     let text = error.to_string();
     let mut chars = text.chars();
@@ -202,7 +202,7 @@ fn lower(error: &ExecutionError) -> String {
 
 fn truth(program: &Program, context: &Context<'_, '_>) -> Result<bool, ExecutionError> {
     let value = cel::Value::resolve_val(program.expression(), context)?;
-    // Rules are checked for their type where definitions are made.
+    // The API server checks the type of rules when a definition is created.
     Ok(value
         .downcast_ref::<CelBool>()
         .is_some_and(|flag| *flag.inner()))

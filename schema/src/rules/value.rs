@@ -1,4 +1,4 @@
-//! JSON as CEL sees it, without copying: objects are looked into when a rule asks.
+//! JSON as CEL values, without copying: a rule reads objects when it evaluates them.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::{Schema, Type};
 
-/// A value of an object. Numbers are integers unless the schema says otherwise.
+/// Wraps a value of an object. Numbers are integers unless the schema has another type.
 pub(super) fn wrap<'v>(value: &'v Value, schema: Option<&'v Schema>) -> Box<dyn Val + 'v> {
     match value {
         Value::Null => Box::new(CelNull),
@@ -37,7 +37,7 @@ pub(super) fn wrap<'v>(value: &'v Value, schema: Option<&'v Schema>) -> Box<dyn 
     }
 }
 
-/// An object of JSON.
+/// A JSON object.
 #[derive(Clone, Debug)]
 struct Object<'v> {
     map: &'v Map<String, Value>,
@@ -49,7 +49,7 @@ static TYPE: CelType = MAP_TYPE;
 
 impl<'v> Object<'v> {
     fn find(&self, key: &str) -> Option<&'v Value> {
-        // A field whose name is no identifier is written in a way of its own.
+        // A field whose name is not an identifier has an escaped name in CEL.
         self.map.get(key).or_else(|| {
             let fields = self.schema.is_some_and(|s| !s.properties.is_empty());
             let escaped = fields && key.contains("__");
@@ -66,7 +66,7 @@ impl<'v> Object<'v> {
     }
 }
 
-/// The field behind a name such as `__namespace__` or `a__dash__b`.
+/// Returns the field of an escaped name such as `__namespace__` or `a__dash__b`.
 fn unescape(name: &str) -> String {
     const RESERVED: [&str; 19] = [
         "true",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A kind of object, as a URL names it.
+/// A kind of object, by the names in its URL.
 ///
 /// ```
 /// use kueue_check_apiserver::{ApiServer, Resource, system_time};
@@ -13,16 +13,16 @@ use serde_json::Value;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: String,
-    /// Such as `pods`.
+    /// The plural name, such as `pods`.
     pub plural: String,
 }
 
 impl Resource {
-    /// A resource by its three names.
+    /// Creates a resource from its three names.
     pub fn new(
         group: impl Into<String>,
         version: impl Into<String>,
@@ -35,7 +35,7 @@ impl Resource {
         }
     }
 
-    /// As in messages: `jobs.batch`, or `pods` in the core group.
+    /// Returns the name used in messages: `jobs.batch`, or `pods` in the core group.
     pub fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.plural.clone()
@@ -44,7 +44,7 @@ impl Resource {
         }
     }
 
-    /// As in an object's `apiVersion`.
+    /// Returns the `apiVersion` of the objects.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
@@ -54,7 +54,7 @@ impl Resource {
     }
 }
 
-/// What is to be done.
+/// The verb of a request.
 ///
 /// ```
 /// # use serde_json::json;
@@ -76,11 +76,11 @@ pub enum Verb {
     Get,
     /// Read many.
     List,
-    /// Make one.
+    /// Create one.
     Create,
     /// Replace one.
     Update,
-    /// Change one.
+    /// Patch one.
     Patch(Patch),
     /// Delete one.
     Delete,
@@ -88,7 +88,7 @@ pub enum Verb {
     DeleteCollection,
 }
 
-/// How a patch is written.
+/// The format of a patch.
 ///
 /// ```
 /// # use serde_json::json;
@@ -117,7 +117,7 @@ pub enum Patch {
     Strategic,
 }
 
-/// A request. A watch is not one: see `ApiServer::watch`.
+/// An API request. Watches are separate: see `ApiServer::watch`.
 ///
 /// ```
 /// # use serde_json::json;
@@ -134,26 +134,26 @@ pub enum Patch {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiRequest {
-    /// What is to be done.
+    /// The verb.
     pub verb: Verb,
-    /// To which kind of object.
+    /// The kind of object.
     pub resource: Resource,
-    /// Where; `None` for objects without a namespace and for lists of all namespaces.
+    /// The namespace; `None` for objects without a namespace and for lists of all namespaces.
     pub namespace: Option<String>,
-    /// Which one; `None` for lists and creations.
+    /// The object's name; `None` for lists and creations.
     pub name: Option<String>,
-    /// Such as `status`.
+    /// The subresource, such as `status`.
     pub subresource: Option<String>,
-    /// The query, such as `fieldManager` and `force`, in the order in which it came.
+    /// The query parameters, such as `fieldManager` and `force`, in the order of the request.
     pub query: Vec<(String, String)>,
-    /// Object, patch or delete options; null for none.
+    /// The object, patch or delete options; null for none.
     pub body: Value,
-    /// Who asks: the user agent, of which the part before `/` is the default field manager.
+    /// The user agent. Its part before `/` is the default field manager.
     pub agent: String,
 }
 
 impl ApiRequest {
-    /// A call about a kind of object, to be completed with the other methods.
+    /// Creates a request for a kind of object; the other methods complete it.
     pub fn new(verb: Verb, resource: &Resource) -> Self {
         Self {
             verb,
@@ -167,56 +167,56 @@ impl ApiRequest {
         }
     }
 
-    /// In a namespace; empty for none.
+    /// Sets the namespace; empty for none.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
         self
     }
 
-    /// On one object.
+    /// Sets the object's name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// On a subresource.
+    /// Sets the subresource.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
         self
     }
 
-    /// With one more parameter.
+    /// Adds a query parameter.
     #[must_use]
     pub fn query(mut self, key: &str, value: &str) -> Self {
         self.query.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// With a body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: Value) -> Self {
         self.body = body;
         self
     }
 
-    /// Sets the agent.
+    /// Sets the user agent.
     #[must_use]
     pub fn agent(mut self, agent: &str) -> Self {
         agent.clone_into(&mut self.agent);
         self
     }
 
-    /// The first value of a parameter; empty counts as not given.
+    /// Returns the first value of a parameter; `None` if it is empty or missing.
     pub fn parameter(&self, key: &str) -> Option<&str> {
         let found = self.query.iter().find(|(k, _)| k == key);
         found.map(|(_, v)| v.as_str()).filter(|v| !v.is_empty())
     }
 }
 
-/// An answer.
+/// An API response.
 ///
 /// ```
 /// # use serde_json::json;
@@ -235,12 +235,12 @@ pub struct ApiResponse {
     pub code: u16,
     /// An object, a list, or a `Status`.
     pub body: Value,
-    /// What the client should know, such as unknown fields; each goes into a header `Warning`.
+    /// Warnings for the client, such as unknown fields; each becomes a `Warning` header.
     pub warnings: Vec<String>,
 }
 
 impl ApiResponse {
-    /// An answer without warnings.
+    /// Creates a response without warnings.
     pub fn new(code: u16, body: Value) -> Self {
         Self {
             code,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// Definitions that could not be read.
+/// An error while reading CustomResourceDefinitions.
 ///
 /// ```
 /// use kueue_check_apiserver::definitions;
@@ -19,7 +19,7 @@ pub struct DefinitionError {
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// The definitions in a directory's `.yaml` files, by file name. There must be some.
+/// Reads the definitions in a directory's `.yaml` files, sorted by file name. No file is an error.
 ///
 /// ```
 /// use kueue_check_apiserver::definitions;

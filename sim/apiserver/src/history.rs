@@ -1,4 +1,4 @@
-//! What has happened.
+//! The history of changes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::call::Resource;
 
-/// What happened to an object.
+/// The kind of a change.
 ///
 /// ```
 /// # use kueue_check_apiserver::{ApiRequest, ApiServer, Resource, Verb};
@@ -25,16 +25,16 @@ use crate::call::Resource;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeVerb {
-    /// It is new.
+    /// The object was created.
     Added,
-    /// It changed.
+    /// The object was changed.
     Modified,
-    /// It is gone.
+    /// The object was removed.
     Deleted,
 }
 
 impl ChangeVerb {
-    /// As watches say it.
+    /// Returns the type that watch events have.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -64,19 +64,19 @@ impl ChangeVerb {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// When, to the nanosecond of the server's clock.
+    /// The time of the change, in nanoseconds of the server's clock.
     pub at: Timestamp,
-    /// Of which kind, in the version in which it is stored.
+    /// The kind of object, in its storage version.
     pub resource: Resource,
-    /// What happened.
+    /// The kind of change.
     pub verb: ChangeVerb,
-    /// The object after it; the last state of an object that is gone.
+    /// The object after the change; the last state of a removed object.
     pub object: Arc<Value>,
-    /// Who did it.
+    /// The user agent that made the change.
     pub agent: String,
-    /// The version that the change made.
+    /// The `resourceVersion` that the change created.
     pub resource_version: u64,
-    /// The object before it.
+    /// The object before the change.
     pub previous: Option<Arc<Value>>,
     pub(crate) key: String,
 }

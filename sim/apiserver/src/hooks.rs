@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::call::{ApiRequest, Resource};
 use super::status::Status;
 
-/// When admission is asked.
+/// A phase of admission.
 ///
 /// ```
 /// # use serde_json::{Value, json};
@@ -32,13 +32,13 @@ use super::status::Status;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Before the schema is checked: the object may be changed.
+    /// Before schema validation: the object may be changed.
     Mutating,
-    /// After it: the object is as it would be stored.
+    /// After schema validation: the object is as it would be stored.
     Validating,
 }
 
-/// What admission does to an object.
+/// The operation that admission reviews.
 ///
 /// ```
 /// # use serde_json::{Value, json};
@@ -63,15 +63,15 @@ pub enum Phase {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// It is new.
+    /// The object is created.
     Create,
-    /// It changes: update, patch or apply.
+    /// The object is changed: update, patch or apply.
     Update,
-    /// It goes.
+    /// The object is deleted.
     Delete,
 }
 
-/// A write, as a webhook sees it.
+/// A write, as a webhook receives it.
 ///
 /// ```
 /// # use serde_json::{Value, json};
@@ -96,30 +96,30 @@ pub enum Operation {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Review<'a> {
-    /// First all writes are reviewed as [`Phase::Mutating`], then as [`Phase::Validating`].
+    /// The phase. Each write is reviewed as [`Phase::Mutating`], then as [`Phase::Validating`].
     pub phase: Phase,
-    /// What happens.
+    /// The operation.
     pub operation: Operation,
-    /// To which kind.
+    /// The kind of object.
     pub resource: &'a Resource,
-    /// Such as `status`.
+    /// The subresource, such as `status`.
     pub subresource: Option<&'a str>,
-    /// Empty for objects without a namespace.
+    /// The namespace; empty for objects without one.
     pub namespace: &'a str,
-    /// Empty if the server is still to give the name.
+    /// The object's name; empty if the server has yet to generate it.
     pub name: &'a str,
-    /// As it would be; null when it goes.
+    /// The object after the write; null for a deletion.
     pub object: &'a Value,
-    /// As it is; null when it is new.
+    /// The object before the write; null for a creation.
     pub old: &'a Value,
-    /// Whether nothing will be stored.
+    /// Whether the write is a dry run, which stores nothing.
     pub dry_run: bool,
-    /// Who asks.
+    /// The user agent.
     pub agent: &'a str,
 }
 
-/// Reviews writes, as webhooks do. It is called without any lock, so it may read the server; the
-/// write is retried if the object changed meanwhile.
+/// Admission: reviews writes, as webhooks do. The server calls it without a lock, so it may read
+/// the server. The server retries the write if the object changed meanwhile.
 ///
 /// ```
 /// # use serde_json::{Value, json};
@@ -145,12 +145,12 @@ pub struct Review<'a> {
 /// assert_eq!(server.call(&create("quotas").agent("controller/1.0")).code, 201);
 /// ```
 pub trait Admission: Send + Sync {
-    /// The changed object, or `None` to leave it. What it returns in [`Phase::Validating`] is not
-    /// used.
+    /// Returns the changed object, or `None` to leave it. An object returned in
+    /// [`Phase::Validating`] is not used.
     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status>;
 }
 
-/// What goes wrong with one request.
+/// A fault of one request.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -177,41 +177,41 @@ pub trait Admission: Send + Sync {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestFault {
-    /// It is answered with this and not done. `retry_after` is in seconds.
+    /// The server returns this status and does not process the request.
     Refuse {
-        /// The answer.
+        /// The returned status.
         status: Status,
-        /// The header of that name.
+        /// The `Retry-After` header, in seconds.
         retry_after: Option<u64>,
     },
-    /// It is done, and then answered with this.
+    /// The server processes the request and then returns this status.
     RefuseAfter {
-        /// The answer.
+        /// The returned status.
         status: Status,
-        /// The header of that name.
+        /// The `Retry-After` header, in seconds.
         retry_after: Option<u64>,
     },
-    /// The connection breaks before it arrives.
+    /// The connection breaks before the request arrives.
     Disconnect,
-    /// It is done, and the connection breaks before the answer.
+    /// The server processes the request; the connection breaks before the response.
     LoseReply,
-    /// It is done after this time.
+    /// The server processes the request after this time.
     Delay(Duration),
-    /// It is done at once and answered after this time.
+    /// The server processes the request at once and responds after this time.
     DelayReply(Duration),
-    /// It is never done, and never answered.
+    /// The server never processes the request and never responds.
     Hang,
-    /// It is done and never answered.
+    /// The server processes the request and never responds.
     HangAfter,
-    /// A list is answered from a cache that is behind: as it was this long ago, and at least
-    /// without the newest change of what is listed. Nothing happens to other requests.
+    /// A list is served from a stale cache, as it was this long ago. It lacks at least the newest
+    /// change of a listed object. Other requests are not affected.
     StaleList(Duration),
-    /// A watch is behind: each of its events, bookmarks too, comes this long after it happened.
-    /// Nothing happens to other requests.
+    /// A watch is delayed: each of its events, bookmarks too, is sent this long after it happened.
+    /// Other requests are not affected.
     LaggingWatch(Duration),
 }
 
-/// What goes wrong with one event of a watch.
+/// A fault of one watch event.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -241,21 +241,21 @@ pub enum RequestFault {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventFault {
-    /// The stream ends instead.
+    /// The stream ends instead of the event.
     Close,
-    /// The stream breaks instead.
+    /// The stream breaks instead of the event.
     Break,
-    /// It is left out.
+    /// The event is left out.
     Drop,
-    /// It comes twice.
+    /// The event is sent twice.
     Duplicate,
-    /// It comes after this time, and so do those behind it.
+    /// The event is sent after this time; later events wait for it.
     Delay(Duration),
-    /// 410 comes instead, and the stream ends.
+    /// 410 is sent instead of the event, and the stream ends.
     Expire,
 }
 
-/// A request as it arrives.
+/// A received request, before it is processed.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -283,17 +283,17 @@ pub enum EventFault {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RequestInfo {
-    /// Who asks.
+    /// The user agent.
     pub agent: String,
-    /// Counts all requests of this agent from 0, watches too.
+    /// The number of the request: counts all requests of this agent from 0, watches too.
     pub number: u64,
-    /// What it asks.
+    /// The request.
     pub call: ApiRequest,
     /// Whether it is a watch.
     pub watch: bool,
 }
 
-/// An event as it leaves.
+/// A watch event, before it is sent.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -323,20 +323,20 @@ pub struct RequestInfo {
 /// ```
 #[derive(Clone, Debug)]
 pub struct WatchDelivery {
-    /// To whom.
+    /// The user agent that receives the event.
     pub agent: String,
-    /// Counts all events to this agent from 0.
+    /// The number of the event: counts all events to this agent from 0.
     pub number: u64,
-    /// Of which kind of object.
+    /// The kind of object.
     pub resource: Resource,
-    /// `ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`.
+    /// The type of the event: `ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`.
     pub event: &'static str,
     /// The object.
     pub object: Arc<Value>,
 }
 
-/// Decides what goes wrong, at the edge: for requests that come as HTTP (through a client or a
-/// port), never for calls in process.
+/// Fault injection at the edge. It applies to HTTP requests (through a client or a port), never to
+/// calls in process.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -364,18 +364,18 @@ pub struct WatchDelivery {
 /// # Ok(()) }
 /// ```
 pub trait Faults: Send + Sync {
-    /// For a request; `None` if nothing.
+    /// Returns the fault for a request; `None` for no fault.
     fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
         let _ = request;
         None
     }
 
-    /// Changes a request before it arrives, as a faulty client would have sent it. Default: not.
+    /// Changes a request before it arrives, to simulate a faulty client. Default: no change.
     fn alter(&self, call: &mut ApiRequest) {
         let _ = call;
     }
 
-    /// For an event of a watch; `None` if nothing.
+    /// Returns the fault for a watch event; `None` for no fault.
     fn event(&self, delivery: &WatchDelivery) -> Option<EventFault> {
         let _ = delivery;
         None

@@ -1,8 +1,7 @@
-//! Telling everybody that something changed.
+//! Change notifications.
 //!
-//! Tokio's own `watch` channel wakes its receivers in an order for which it throws dice; here they
-//! are woken in the order in which they began to wait, so that the same calls give the same
-//! history.
+//! Tokio's `watch` channel wakes its receivers in random order. Here receivers are woken in the
+//! order in which they began to wait, so that the same calls give the same history.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +14,13 @@ struct Shared {
     waiting: Notify,
 }
 
-/// The side that tells.
+/// The sender of change notifications.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeNotifier {
     shared: Arc<Shared>,
 }
 
-/// A receiver of changes of a server, or of one kind of object, for a controller that waits for
-/// them.
+/// A receiver of change notifications, for a controller. It covers a server or one kind of object.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -56,18 +54,18 @@ impl ChangeNotifier {
 }
 
 impl ChangeReceiver {
-    /// What came until now is seen.
+    /// Marks all changes until now as seen.
     pub fn mark_seen(&mut self) {
         self.seen = self.shared.changes.load(Ordering::Acquire);
     }
 
-    /// Waits until there is something that was not seen, and marks it. Can be dropped at any time
-    /// without losing anything.
+    /// Waits until there is a change that is not marked as seen, and marks it. Dropping the future
+    /// loses no change.
     pub async fn changed(&mut self) {
         loop {
             let waiting = self.shared.waiting.notified();
             tokio::pin!(waiting);
-            // From here on nothing is missed.
+            // From here on no notification is missed.
             waiting.as_mut().enable();
             let newest = self.shared.changes.load(Ordering::Acquire);
             if newest != self.seen {

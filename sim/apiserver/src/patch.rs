@@ -7,13 +7,13 @@ use super::status::Status;
 
 pub(crate) use super::strategic_merge::strategic_merge;
 
-/// RFC 7386.
+/// Applies a merge patch (RFC 7386).
 pub(crate) fn merge(mut object: Value, patch: &Value) -> Value {
     json_patch::merge(&mut object, patch);
     object
 }
 
-/// RFC 6902, as the library of the real server does it: replacing what is not there adds it.
+/// Applies a JSON patch (RFC 6902). As in the real server, replacing a missing field adds it.
 pub(crate) fn json(object: Value, patch: &Value) -> Result<Value, Status> {
     if let Some(found) = go_type(patch) {
         return Err(Status::bad_request(format!(
@@ -48,7 +48,7 @@ fn go_type(patch: &Value) -> Option<&'static str> {
     }
 }
 
-/// What is not there is null to a test.
+/// Returns true for a test of a missing value against null, which passes.
 fn is_absence(operation: &PatchOperation, object: &Value) -> bool {
     match operation {
         PatchOperation::Test(test) => test.value.is_null() && test.path.resolve(object).is_err(),

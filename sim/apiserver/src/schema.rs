@@ -1,5 +1,5 @@
-//! Schemas, and what only the built-in kinds need of them: whether JSON fits the Go types behind
-//! them, in the words of Go's decoder.
+//! Schemas, and decoding errors of built-in kinds. JSON that does not fit the Go types is reported
+//! with the messages of Go's decoder.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ pub(crate) use kueue_check_schema::{
     duplicates, key_of, prune, validate, validate_status, violated_rules,
 };
 
-/// Why `value` cannot be decoded; `root` is the Go type that is decoded, such as `ConfigMap`. Only
+/// Returns why `value` cannot be decoded. `root` is the decoded Go type, such as `ConfigMap`. Only
 /// the first error is returned.
 pub(crate) fn undecodable(value: &Value, schema: &Schema, root: &str) -> Option<String> {
     walk(value, schema, root, "")
@@ -60,8 +60,8 @@ fn walk(value: &Value, schema: &Schema, owner: &str, path: &str) -> Option<Strin
     }
 }
 
-/// A time that is none. What Go says of it depends on where it stops reading; this is what it says
-/// of a word.
+/// Returns the error for an invalid time. Go's message depends on where parsing stops; this is its
+/// message for a word.
 fn no_time(value: &Value, schema: &Schema) -> Option<String> {
     let text = value.as_str().filter(|_| schema.format == "date-time")?;
     if text.parse::<jiff::Timestamp>().is_ok() {

@@ -1,4 +1,4 @@
-//! The handle.
+//! The handle of an API server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ use super::watch::{Watch, WatchOptions};
 /// ```
 pub type TimeSource = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// The machine's clock.
+/// Returns the machine's clock.
 #[expect(clippy::disallowed_methods, reason = "it is what the caller asks for")]
 pub fn system_time() -> TimeSource {
     Arc::new(Timestamp::now)
 }
 
-/// An API server in memory. Clones are handles of the same server.
+/// An in-memory API server. Clones are handles of the same server.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -66,7 +66,7 @@ impl fmt::Debug for ApiServer {
     }
 }
 
-/// Kinds read once, for many servers: reading large definitions takes longer than a small test.
+/// Kinds compiled once, for many servers. Reading large definitions takes longer than a small test.
 ///
 /// ```
 /// # let pool = serde_json::from_value(serde_json::json!({
@@ -89,14 +89,14 @@ pub struct CompiledDefinitions {
 }
 
 impl CompiledDefinitions {
-    /// The built-in kinds and those of `definitions`.
+    /// Compiles the built-in kinds and those of `definitions`.
     pub fn new(definitions: Vec<CustomResourceDefinition>) -> Self {
         let mut registry = builtin().0.clone();
         add(&mut registry, definitions);
         Self { registry }
     }
 
-    /// The same kinds without one version of a group.
+    /// Returns the same kinds without one version of a group.
     ///
     /// ```
     /// use kueue_check_apiserver::{ApiServer, ApiRequest, CompiledDefinitions, Resource, Verb, system_time};
@@ -114,7 +114,7 @@ impl CompiledDefinitions {
 
 fn add(registry: &mut Registry, definitions: Vec<CustomResourceDefinition>) {
     for mut definition in definitions {
-        // No conversion webhook runs here: versions that it would make are not served at all.
+        // Conversion webhooks are not called: versions that need one are not served at all.
         let converts = definition
             .spec
             .conversion
@@ -131,28 +131,28 @@ fn add(registry: &mut Registry, definitions: Vec<CustomResourceDefinition>) {
 }
 
 impl ApiServer {
-    /// A server with the built-in kinds and the four Namespaces that every cluster has.
+    /// Creates a server with the built-in kinds and the four Namespaces that every cluster has.
     pub fn new(clock: impl Into<TimeSource>) -> Self {
         Self {
             core: Arc::new(Core::new(clock.into())),
         }
     }
 
-    /// A server with kinds that are read already.
+    /// Creates a server with compiled kinds.
     pub fn with_definitions(clock: impl Into<TimeSource>, prepared: &CompiledDefinitions) -> Self {
         let server = Self::new(clock);
         server.core.store().registry = prepared.registry.clone();
         server
     }
 
-    /// Serves the kinds of these definitions, without making objects of the definitions. Of a
-    /// definition whose versions a webhook converts, only the stored version is served.
+    /// Serves the kinds of these definitions, without creating objects of the definitions. If a
+    /// webhook converts a definition's versions, only the stored version is served.
     pub fn install(&self, definitions: Vec<CustomResourceDefinition>) {
         add(&mut self.core.store().registry, definitions);
     }
 
-    /// Offers clients these kinds only, from now on; calls in process still reach all. `None`
-    /// offers all again. A watch that runs goes on to its end.
+    /// Offers clients these kinds only, from now on; `None` offers all again. Calls in process
+    /// still reach all kinds. A running watch continues to its end.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -173,20 +173,20 @@ impl ApiServer {
         self.core.offer(kinds.map(|kinds| kinds.registry.clone()));
     }
 
-    /// Answers a call: the whole server, without HTTP, faults or waiting.
+    /// Processes a call: the whole server, without HTTP, faults or waiting.
     pub fn call(&self, call: &ApiRequest) -> ApiResponse {
         self.core.answer(call)
     }
 
-    /// An object, or `None`. Shared, not copied: for actors that look often.
+    /// Returns an object, or `None`. It is shared, not copied, for frequent reads.
     pub fn object(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let store = self.core.store();
         let table = table_of(resource);
         store.get(&table, &super::store::key(namespace, name))
     }
 
-    /// All objects of a kind, in the order of namespace and name; of one namespace if it is not
-    /// empty. Shared, not copied.
+    /// Returns all objects of a kind, sorted by namespace and name. A `namespace` that is not empty
+    /// selects its objects only. Objects are shared, not copied.
     pub fn objects(&self, resource: &Resource, namespace: &str) -> Vec<Arc<Value>> {
         let prefix = if namespace.is_empty() {
             String::new()
@@ -204,8 +204,8 @@ impl ApiServer {
         Watch::start(Arc::clone(&self.core), options)
     }
 
-    /// All changes so far, oldest first, as many as are [kept](Self::keep_changes). The Namespaces
-    /// of the start are not among them.
+    /// Returns all [kept](Self::keep_changes) changes, oldest first. The initial Namespaces are not
+    /// among them.
     pub fn history(&self) -> Vec<Arc<Change>> {
         self.core.store().history()
     }
@@ -215,7 +215,7 @@ impl ApiServer {
         self.core.now()
     }
 
-    /// The newest version.
+    /// Returns the newest `resourceVersion`.
     pub fn resource_version(&self) -> u64 {
         self.core.store().version()
     }
@@ -225,25 +225,26 @@ impl ApiServer {
         self.core.store().changed()
     }
 
-    /// Keeps only so many changes; lists and watches of older versions then get 410. Without this
-    /// all are kept.
+    /// Limits the number of kept changes; lists and watches of older versions then get 410. By
+    /// default all changes are kept.
     pub fn keep_changes(&self, changes: usize) {
         self.core.store().keep(changes);
     }
 
-    /// Lists and watches from this version or an older one get 410 from now on.
+    /// Compacts the history up to this version. Lists of this version or an older one, and watches
+    /// from an older one, get 410 from now on.
     pub fn compact(&self, version: u64) {
         self.core.store().compact(version);
     }
 
-    /// Everything that is stored now, as a backup of etcd.
+    /// Returns a backup of all stored objects, as a backup of etcd.
     pub fn backup(&self) -> Backup {
         self.core.store().backup()
     }
 
-    /// Puts everything back as it was, with the versions of then, as a restore of etcd does:
-    /// versions go back, watches end, and a watch from a later version shows nothing until that
-    /// version is reached again. UIDs that were given since are not given again.
+    /// Restores a backup with its versions, as a restore of etcd does. Versions go back, and
+    /// watches end. A watch from a later version shows nothing until that version is reached again.
+    /// UIDs that were given since are not reused.
     ///
     /// ```
     /// # use serde_json::json;
@@ -261,33 +262,34 @@ impl ApiServer {
         self.core.store().restore(backup, now);
     }
 
-    /// Who reviews writes.
+    /// Sets the admission hook.
     pub fn set_admission(&self, admission: Arc<dyn Admission>) {
         self.core.set_admission(Some(admission));
     }
 
-    /// Removes the admission hooks.
+    /// Removes the admission hook.
     pub fn clear_admission(&self) {
         self.core.set_admission(None);
     }
 
-    /// What goes wrong at the edge.
+    /// Sets the faults to inject into HTTP requests and watch events.
     pub fn set_faults(&self, faults: Arc<dyn Faults>) {
         self.core.set_faults(Some(faults));
     }
 
-    /// Nothing goes wrong any more.
+    /// Stops fault injection.
     pub fn clear_faults(&self) {
         self.core.set_faults(None);
     }
 
-    /// Whether garbage is collected (owned objects go with their owners, Namespaces are emptied),
-    /// at once. Off at first, as on a cluster without a controller manager.
+    /// Switches garbage collection on or off. If it is on, owned objects are removed with their
+    /// owners and deleted Namespaces are emptied, both at once. Off by default, as on a cluster
+    /// without a controller manager.
     pub fn collect_garbage(&self, collects: bool) {
         self.core.set_collects(collects);
     }
 
-    /// Reads one object, for short. `None` if it is not there.
+    /// Reads one object, for short. `None` if it does not exist.
     pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
         let call = ApiRequest::new(Verb::Get, resource)
             .namespace(namespace)

@@ -22,18 +22,18 @@ pub(crate) struct Core {
     faults: Mutex<Option<Arc<dyn Faults>>>,
     counters: Mutex<BTreeMap<String, Counters>>,
     collects: AtomicBool,
-    /// The kinds that clients are offered, if these are not all.
+    /// The kinds offered to clients, if these are not all.
     offered: Mutex<Option<Registry>>,
 }
 
-/// How many requests and events an agent has had.
+/// The number of requests and events of an agent.
 #[derive(Clone, Copy, Default)]
 struct Counters {
     requests: u64,
     events: u64,
 }
 
-/// A panic elsewhere does not make the state wrong: writes are put in place whole.
+/// Locks a mutex, poisoned or not. A panic leaves the state valid: writes are stored whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -77,7 +77,7 @@ impl Core {
         *lock(&self.faults) = faults;
     }
 
-    /// The kinds as clients see them.
+    /// Returns the kinds offered to clients.
     pub(crate) fn offered(&self) -> Registry {
         let offered = lock(&self.offered).clone();
         offered.unwrap_or_else(|| self.store().registry.clone())
@@ -91,7 +91,7 @@ impl Core {
         self.collects.store(collects, Ordering::Relaxed);
     }
 
-    /// The number of the next request of an agent.
+    /// Counts a request of an agent and returns its number.
     pub(crate) fn count_request(&self, agent: &str) -> u64 {
         let mut counters = lock(&self.counters);
         let counter = &mut counters.entry(agent.to_owned()).or_default().requests;
@@ -99,7 +99,7 @@ impl Core {
         *counter - 1
     }
 
-    /// The number of the next event to an agent.
+    /// Counts an event to an agent and returns its number.
     pub(crate) fn count_event(&self, agent: &str) -> u64 {
         let mut counters = lock(&self.counters);
         let counter = &mut counters.entry(agent.to_owned()).or_default().events;
@@ -107,13 +107,13 @@ impl Core {
         *counter - 1
     }
 
-    /// Answers a call. One without a version that loses a race is retried, as the real server
+    /// Processes a call. A patch without a version that loses a race is retried, as the real server
     /// does.
     pub(crate) fn answer(&self, call: &ApiRequest) -> ApiResponse {
         self.answer_from(call, None)
     }
 
-    /// The same; a list is answered as it would have been at the version `view`.
+    /// Processes a call in the same way; a list returns the objects at the version `view`.
     pub(crate) fn answer_from(&self, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
         for _ in 0..4 {
             let answer = verbs::answer(self, call, view);
@@ -130,7 +130,7 @@ impl Core {
         verbs::answer(self, call, view)
     }
 
-    /// What follows from a write.
+    /// Processes the consequences of a write.
     pub(crate) fn after_write(&self, kind: &Kind, object: &Arc<Value>, gone: bool) {
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
             self.serve_definition(object, gone);
@@ -154,7 +154,7 @@ impl Core {
         }
     }
 
-    /// Whether an object with this uid is there.
+    /// Returns true if an object with this uid exists.
     pub(crate) fn exists(&self, uid: &str) -> bool {
         self.find(uid).is_some()
     }
@@ -163,7 +163,7 @@ impl Core {
         self.store().find(uid)
     }
 
-    /// Lets a Namespace that is being deleted go, if nothing is left in it.
+    /// Removes a Namespace that is being deleted, if nothing is left in it.
     pub(crate) fn end_namespace(&self, name: &str) {
         let resource = verbs::namespace_resource();
         let mut store = self.store();
@@ -188,7 +188,7 @@ impl Core {
     }
 }
 
-/// The Namespaces that every cluster has.
+/// Stores the Namespaces that every cluster has.
 fn seed_namespaces(store: &mut Store, now: &str) {
     let table = (String::new(), "namespaces".to_owned());
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {

@@ -1,4 +1,4 @@
-//! Refusals, with the words of the real server.
+//! API errors, with the messages of the real server.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::call::{ApiResponse, Resource};
 
 pub use kueue_check_schema::FieldError;
 
-/// What is said to a path that nothing serves.
+/// The text for a path that is not served.
 pub(crate) const NO_SUCH_PAGE: &str = "404 page not found";
 
-/// Why a request is refused; the `Status` object of the API.
+/// An API error: the `Status` object of the API.
 ///
 /// ```
 /// use kueue_check_apiserver::{Resource, Status};
@@ -26,17 +26,17 @@ pub(crate) const NO_SUCH_PAGE: &str = "404 page not found";
 pub struct Status {
     /// The HTTP status code.
     pub code: u16,
-    /// The word for programs, such as `Conflict`; may be empty.
+    /// The reason, one word for programs, such as `Conflict`; may be empty.
     pub reason: String,
-    /// The sentence for people.
+    /// The message, a sentence for people.
     pub message: String,
-    /// `name`, `group`, `kind`, `uid`, `causes`, `retryAfterSeconds`.
+    /// The details: `name`, `group`, `kind`, `uid`, `causes`, `retryAfterSeconds`.
     pub details: Option<Value>,
-    /// Where a list that expired can go on.
+    /// The continue token for the rest of an expired list.
     pub continue_token: Option<String>,
 }
 
-/// What it says, with its code.
+/// The message, with the code.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.message, self.code)
@@ -46,7 +46,7 @@ impl fmt::Display for Status {
 impl std::error::Error for Status {}
 
 impl Status {
-    /// A refusal.
+    /// Creates an error.
     pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -57,14 +57,15 @@ impl Status {
         }
     }
 
-    /// The same with details.
+    /// Adds details.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);
         self
     }
 
-    /// What a validating or mutating webhook's refusal looks like to the client.
+    /// Returns the error that a client receives if a validating or mutating webhook denies a
+    /// request.
     pub fn denied(webhook: &str, message: &str) -> Self {
         Self::new(
             403,
@@ -73,12 +74,12 @@ impl Status {
         )
     }
 
-    /// 400.
+    /// Returns 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 404 for an object.
+    /// Returns 404 for an object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         Self::new(
             404,
@@ -88,12 +89,12 @@ impl Status {
         .with_details(names(resource, name))
     }
 
-    /// 404 for a path that nothing serves: a text, not a `Status`.
+    /// Returns 404 for a path that is not served: a text, not a `Status`.
     pub fn no_such_page() -> Self {
         Self::new(404, "NotFound", NO_SUCH_PAGE)
     }
 
-    /// 404 for a path.
+    /// Returns 404 for a path.
     pub fn no_such_path() -> Self {
         Self::new(
             404,
@@ -103,7 +104,7 @@ impl Status {
         .with_details(json!({}))
     }
 
-    /// 409 for a name that is taken.
+    /// Returns 409 for a name that exists.
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
         Self::new(
             409,
@@ -113,13 +114,13 @@ impl Status {
         .with_details(names(resource, name))
     }
 
-    /// The same, if the object that has the name is being deleted.
+    /// Returns the same error for a name whose object is being deleted.
     pub(crate) fn of_deleted_object(mut self) -> Self {
         self.message = format!("object is being deleted: {}", self.message);
         self
     }
 
-    /// 409 for a write that is too late.
+    /// Returns 409 for a write that is too late.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         Self::new(
             409,
@@ -132,7 +133,7 @@ impl Status {
         .with_details(names(resource, name))
     }
 
-    /// 409 for a version that is not the newest.
+    /// Returns 409 for a `resourceVersion` that is not the newest.
     pub fn stale(resource: &Resource, name: &str) -> Self {
         Self::conflict(
             resource,
@@ -141,7 +142,7 @@ impl Status {
         )
     }
 
-    /// 403.
+    /// Returns 403.
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         let quoted = if name.is_empty() {
             String::new()
@@ -156,17 +157,17 @@ impl Status {
         .with_details(names(resource, name))
     }
 
-    /// 410 for a version that is compacted.
+    /// Returns 410 for a compacted version.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 415.
+    /// Returns 415.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// 422 with a cause per field.
+    /// Returns 422 with a cause per error.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
@@ -200,12 +201,12 @@ impl Status {
         .with_details(details)
     }
 
-    /// How long to wait before the next request, if it says so.
+    /// Returns the seconds to wait before the next request, if they are set.
     pub fn retry_after(&self) -> Option<u64> {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }
 
-    /// The object that goes over the wire.
+    /// Returns the `Status` object as JSON.
     pub fn to_value(&self) -> Value {
         let mut value = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message, "code": self.code,

@@ -1,4 +1,4 @@
-//! Objects and their history.
+//! The store: objects and their history.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -13,29 +13,29 @@ use super::notifications::{ChangeNotifier, ChangeReceiver};
 
 pub use super::history::{Change, ChangeVerb};
 
-/// Everything that the server holds.
+/// All data of a server: kinds, objects and changes.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) registry: Registry,
     tables: BTreeMap<TableKey, Table>,
     version: u64,
-    /// No version below this can be listed or watched from.
+    /// Exact lists need a newer version than this; watches start at this one or later.
     compacted: u64,
     uids: u64,
     names: u64,
     log: VecDeque<Arc<Change>>,
-    /// How many changes are kept.
+    /// The maximum number of kept changes.
     limit: usize,
     changed: ChangeNotifier,
-    /// How often a backup was restored: watches end with it.
+    /// The number of restored backups: a restore ends all watches.
     restores: u64,
-    /// Who is owned by whom: places of objects by the uid of an owner.
+    /// Places of dependents, by the uid of their owner.
     dependents: BTreeMap<String, BTreeSet<(TableKey, String)>>,
-    /// Places by uid.
+    /// Places of objects, by their uid.
     places: BTreeMap<String, (TableKey, String)>,
 }
 
-/// The objects of one kind, by `namespace/name` as the real server orders them.
+/// The objects of one kind, by `namespace/name`, in the order of the real server.
 #[derive(Debug, Default)]
 struct Table {
     objects: BTreeMap<String, Arc<Value>>,
@@ -43,7 +43,7 @@ struct Table {
     changed: ChangeNotifier,
 }
 
-/// The place of an object among those of its kind.
+/// Returns the key of an object in the table of its kind.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() {
         name.to_owned()
@@ -78,12 +78,12 @@ impl Store {
         self.compacted
     }
 
-    /// Removes the versions before this one.
+    /// Compacts the history up to this version.
     pub(crate) fn compact(&mut self, version: u64) {
         self.compacted = self.compacted.max(version.min(self.version));
     }
 
-    /// How many changes are kept; older ones are compacted.
+    /// Limits the number of kept changes; older ones are compacted.
     pub(crate) fn keep(&mut self, changes: usize) {
         self.limit = changes;
         self.trim();
@@ -93,7 +93,7 @@ impl Store {
         self.changed.subscribe()
     }
 
-    /// Wakes when an object of this kind changes.
+    /// Returns a receiver of the changes to objects of this kind.
     pub(crate) fn table_changed(&mut self, table: &TableKey) -> ChangeReceiver {
         self.table(table).changed.subscribe()
     }
@@ -102,13 +102,13 @@ impl Store {
         self.tables.entry(key.clone()).or_default()
     }
 
-    /// A valid UUID that has not been used.
+    /// Returns a valid UUID that has not been used.
     pub(crate) fn next_uid(&mut self) -> String {
         self.uids += 1;
         format!("00000000-0000-4000-8000-{:012x}", self.uids)
     }
 
-    /// Five characters, for `generateName`.
+    /// Returns five characters, for `generateName`.
     pub(crate) fn next_suffix(&mut self) -> String {
         const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut number = self.names;
@@ -125,7 +125,7 @@ impl Store {
         self.tables.get(table)?.objects.get(key).cloned()
     }
 
-    /// The objects of a kind whose keys start with `prefix`, in order.
+    /// Returns the objects of a kind whose keys start with `prefix`, in order.
     pub(crate) fn list(&self, table: &TableKey, prefix: &str) -> Vec<(String, Arc<Value>)> {
         let Some(table) = self.tables.get(table) else {
             return Vec::new();
@@ -139,7 +139,7 @@ impl Store {
             .collect()
     }
 
-    /// The same as it was at an older version.
+    /// Returns the same objects as they were at an older version.
     pub(crate) fn list_at(
         &self,
         table: &TableKey,
@@ -165,8 +165,8 @@ impl Store {
         objects.into_iter().collect()
     }
 
-    /// The version of that time, or the last one before the newest change of this kind, whichever
-    /// is older. Nothing older than what is kept.
+    /// Returns the version at the time `then`. It is at most the last one before the newest change
+    /// of this kind, and at least the compacted one.
     pub(crate) fn version_without_newest(&self, table: &TableKey, then: Timestamp) -> u64 {
         let before = self.log.partition_point(|change| change.at <= then);
         let of_then = match before.checked_sub(1).and_then(|last| self.log.get(last)) {
@@ -181,13 +181,13 @@ impl Store {
         of_then.min(newest).max(self.compacted)
     }
 
-    /// Puts an object there before time begins: it is not in the history.
+    /// Stores an initial object, which is not in the history.
     pub(crate) fn seed(&mut self, table: &TableKey, key: String, object: Value) {
         self.table(table).objects.insert(key, Arc::new(object));
     }
 
-    /// Stores a new or changed object (or removes it, if it is gone) and tells everybody. Sets its
-    /// resourceVersion.
+    /// Stores a new or changed object (or removes it, if it is deleted) and notifies all receivers.
+    /// Sets its `resourceVersion`.
     pub(crate) fn commit(&mut self, write: Write) -> Arc<Value> {
         self.version += 1;
         let version = self.version;
@@ -246,7 +246,7 @@ impl Store {
         object
     }
 
-    /// Everything that is stored.
+    /// Returns a backup of all objects.
     pub(crate) fn backup(&self) -> Backup {
         let tables = self.tables.iter();
         Backup {
@@ -257,8 +257,8 @@ impl Store {
         }
     }
 
-    /// Puts back what was stored then, and its version. Watches end, and no watch shows what
-    /// happened. The history has it, as changes by `etcd`.
+    /// Restores the objects and the version of a backup. Watches end, and no watch shows the
+    /// changes. The history records them as changes by `etcd`.
     pub(crate) fn restore(&mut self, backup: &Backup, at: Timestamp) {
         self.version = backup.version;
         self.restores += 1;
@@ -305,7 +305,7 @@ impl Store {
         self.changed.notify();
     }
 
-    /// Finds places and owners anew.
+    /// Rebuilds the indexes of places and owners.
     fn index(&mut self) {
         self.places.clear();
         self.dependents.clear();
@@ -323,7 +323,7 @@ impl Store {
         }
     }
 
-    /// How often a backup was restored.
+    /// Returns the number of restored backups.
     pub(crate) fn restores(&self) -> u64 {
         self.restores
     }
@@ -351,7 +351,7 @@ impl Store {
         self.log.iter().cloned().collect()
     }
 
-    /// The changes of a kind after a version, in order.
+    /// Returns the changes of a kind after a version, in order.
     pub(crate) fn changes_after(&self, table: &TableKey, version: u64) -> Vec<Arc<Change>> {
         let Some(table) = self.tables.get(table) else {
             return Vec::new();
@@ -362,13 +362,13 @@ impl Store {
         table.log.range(from..).cloned().collect()
     }
 
-    /// The object with this uid.
+    /// Returns the object with this uid.
     pub(crate) fn find(&self, uid: &str) -> Option<(TableKey, Arc<Value>)> {
         let (table, key) = self.places.get(uid)?;
         Some((table.clone(), self.get(table, key)?))
     }
 
-    /// The objects that this one owns.
+    /// Returns the objects that this one owns.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<(TableKey, Arc<Value>)> {
         let places = self.dependents.get(uid).into_iter().flatten();
         places
@@ -376,7 +376,7 @@ impl Store {
             .collect()
     }
 
-    /// The objects of all kinds in a namespace.
+    /// Returns the objects of all kinds in a namespace.
     pub(crate) fn contents(&self, namespace: &str) -> Vec<(TableKey, Arc<Value>)> {
         let prefix = format!("{namespace}/");
         let mut found = Vec::new();
@@ -387,14 +387,14 @@ impl Store {
         found
     }
 
-    /// The version in which objects of this kind are stored, as a resource.
+    /// Returns the resource of this kind, in its storage version.
     pub(crate) fn stored_as(&self, table: &TableKey) -> Option<Resource> {
         let kind = self.registry.iter().find(|k| k.table() == *table)?;
         Some(Resource::new(&table.0, &kind.stored, &table.1))
     }
 }
 
-/// What was stored at one time: see [`ApiServer::backup`](super::ApiServer::backup).
+/// A backup of all objects: see [`ApiServer::backup`](super::ApiServer::backup).
 ///
 /// ```
 /// use kueue_check_apiserver::{ApiServer, system_time};
@@ -410,14 +410,14 @@ pub struct Backup {
     tables: BTreeMap<TableKey, BTreeMap<String, Arc<Value>>>,
 }
 
-/// The uids of an object's owners.
+/// Returns the uids of an object's owners.
 pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &str> {
     let list = object.pointer("/metadata/ownerReferences");
     let list = list.and_then(Value::as_array).into_iter().flatten();
     list.filter_map(|owner| owner.get("uid")?.as_str())
 }
 
-/// What is to be stored.
+/// A write to the store.
 pub(crate) struct Write {
     pub(crate) kind: Arc<Kind>,
     pub(crate) key: String,

@@ -4,8 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::schema::Schema;
 
-/// `object` changed as `patch` says. Understood are `$patch: delete|replace`, `$setElementOrder/…`
-/// beside the list that it orders, and `$deleteFromPrimitiveList/…`; `$retainKeys` is passed over.
+/// Applies a strategic merge `patch` to `object`.
+///
+/// Supported are `$patch: delete|replace`, `$setElementOrder/…` beside the list that it orders, and
+/// `$deleteFromPrimitiveList/…`. `$retainKeys` is ignored.
 pub(crate) fn strategic_merge(object: &Value, patch: &Value, schema: &Schema) -> Value {
     let (Value::Object(old), Value::Object(new)) = (object, patch) else {
         return without_directives(patch);
@@ -49,7 +51,7 @@ pub(crate) fn strategic_merge(object: &Value, patch: &Value, schema: &Schema) ->
     Value::Object(out)
 }
 
-/// Merges by key. `order` is what `$setElementOrder` says, or the patch itself.
+/// Merges lists by key. `order` is the value of `$setElementOrder`, or the patch itself.
 fn merge_lists(old: &[Value], patch: &[Value], order: &[Value], schema: &Schema) -> Vec<Value> {
     let replaces = patch
         .iter()
@@ -90,8 +92,8 @@ fn merge_lists(old: &[Value], patch: &[Value], order: &[Value], schema: &Schema)
     interleave(rest, ordered, |item| place(old, item))
 }
 
-/// Puts what only the server has between what the patch orders: before a neighbour that it stood
-/// before, else as late as can be.
+/// Inserts items that only the server has (`rest`) into the items that the patch orders. Each is
+/// placed before a neighbour that it preceded, else as late as possible.
 fn interleave(
     rest: Vec<Value>,
     ordered: Vec<Value>,

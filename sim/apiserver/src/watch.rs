@@ -1,4 +1,4 @@
-//! Watches: a place in the history, and which of its events a client wants.
+//! Watches: a position in the history, and the events that a client selects.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::status::{FieldError, Status};
 use super::store::{Change, ChangeVerb};
 use super::verbs::{no_such_resource, parse_version, show, zero};
 
-/// What is watched, and from where on.
+/// The objects to watch, and the version to start from.
 ///
 /// ```
 /// # use serde_json::json;
@@ -37,30 +37,30 @@ use super::verbs::{no_such_resource, parse_version, show, zero};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// The kind.
+    /// The kind of object.
     pub resource: Option<Resource>,
     /// The namespace; empty for all.
     pub namespace: String,
-    /// Only this object, if not empty.
+    /// The name of the only object to watch; empty for all.
     pub name: String,
-    /// As in the query.
+    /// The label selector, as in the query.
     pub label_selector: String,
-    /// As in the query.
+    /// The field selector, as in the query.
     pub field_selector: String,
-    /// Events after this version; empty or `0` starts with one `ADDED` for each object that is
-    /// there.
+    /// The version after which events start. Empty or `0` starts with one `ADDED` for each existing
+    /// object.
     pub resource_version: String,
-    /// Whether all objects come first, and then a bookmark that says so. Needs
+    /// Whether all objects come first, followed by a bookmark that marks their end. Requires
     /// `resource_version_match`.
     pub send_initial_events: Option<bool>,
-    /// As in the query.
+    /// The match rule, as in the query.
     pub resource_version_match: String,
-    /// Whether bookmarks may come.
+    /// Whether the watch may send bookmarks.
     pub allow_bookmarks: bool,
 }
 
 impl WatchOptions {
-    /// All objects of a kind, starting with those that are there.
+    /// Selects all objects of a kind, starting with the existing ones.
     pub fn all(resource: &Resource) -> Self {
         Self {
             resource: Some(resource.clone()),
@@ -88,9 +88,9 @@ impl WatchOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    /// The type: `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub kind: &'static str,
-    /// The object; of an error the `Status`.
+    /// The object; the `Status` of an error.
     pub object: Arc<Value>,
 }
 
@@ -124,7 +124,7 @@ pub struct Watch {
     version: u64,
     ready: VecDeque<Event>,
     changed: ChangeReceiver,
-    /// How often the server had been restored when it began.
+    /// The number of restored backups when the watch began.
     restores: u64,
     ended: bool,
 }
@@ -198,7 +198,7 @@ impl Watch {
                     watch.ready.push_back(event);
                 }
             }
-            // A client that asks in the old way, and takes bookmarks, gets one too.
+            // A client without `sendInitialEvents` that allows bookmarks gets one too.
             if options.allow_bookmarks {
                 let bookmark = watch.bookmark(true);
                 watch.ready.push_back(bookmark);
@@ -234,7 +234,7 @@ impl Watch {
         Event { kind, object }
     }
 
-    /// A bookmark at the place where the watch is.
+    /// Returns a bookmark at the position of the watch.
     pub(crate) fn bookmark(&self, initial_end: bool) -> Event {
         let mut object = zero(&self.kind);
         object["metadata"] = json!({"resourceVersion": self.version.to_string()});
@@ -251,12 +251,12 @@ impl Watch {
         &self.kind
     }
 
-    /// The kind that is watched.
+    /// Returns the watched kind of object.
     pub fn resource(&self) -> &Resource {
         &self.kind.resource
     }
 
-    /// The next event that is there already.
+    /// Returns the next event, if one is available.
     pub fn ready(&mut self) -> Option<Event> {
         if self.ready.is_empty() && !self.ended {
             self.read();
@@ -264,11 +264,11 @@ impl Watch {
         self.ready.pop_front()
     }
 
-    /// The next event. `None` after an `ERROR`, and after
+    /// Returns the next event. `None` after an `ERROR`, and after
     /// [`ApiServer::restore`](super::ApiServer::restore).
     pub async fn next(&mut self) -> Option<Event> {
         loop {
-            // Seen before it is read, so that nothing falls between.
+            // Marked before it is read, so that no change in between is missed.
             self.changed.mark_seen();
             if let Some(event) = self.ready() {
                 return Some(event);
@@ -305,7 +305,7 @@ impl Watch {
         self.version = self.version.max(version);
     }
 
-    /// What a change looks like to a client that sees only some objects.
+    /// Converts a change to an event for a client that selects only some objects.
     fn translate(&self, change: &Change) -> Option<Event> {
         if !change.key.starts_with(&self.prefix) {
             return None;
@@ -319,7 +319,7 @@ impl Watch {
             (false, true) => Some(self.event("ADDED", &change.object)),
             (true, true) => Some(self.event("MODIFIED", &change.object)),
             (true, false) => {
-                // The object as it was last seen, at the version at which it went.
+                // The object as it was last sent, with the version of its removal.
                 let mut gone = (**change.previous.as_ref()?).clone();
                 gone["metadata"]["resourceVersion"] = change.resource_version.to_string().into();
                 Some(self.event("DELETED", &Arc::new(gone)))

@@ -23,16 +23,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Plays recorded traces to the model and prints what differs.
+    /// Replays recorded traces on the model and prints the differences.
     Replay {
-        /// A directory of CustomResourceDefinitions to use instead of Kueue 0.19.2's and the
-        /// autoscaler's; may be given more than once.
+        /// A directory of CustomResourceDefinitions; may be given more than once. Replaces those of
+        /// Kueue 0.19.2 and of the autoscaler.
         #[arg(long)]
         crds: Vec<PathBuf>,
-        /// Stops at the first trace that differs.
+        /// Stops after the first trace that differs.
         #[arg(long)]
         first: bool,
-        /// Trace files, and directories of them.
+        /// Trace files, or directories of trace files.
         #[arg(required = true)]
         traces: Vec<PathBuf>,
     },
@@ -44,30 +44,30 @@ enum Command {
         #[arg(long, value_name = "FILE", default_value = "trace.json")]
         out: PathBuf,
     },
-    /// Runs a scenario with each single fault at each point, and prints what fails and how to see
-    /// it again.
+    /// Runs a scenario with each single fault at each injection point. Prints the failed runs and
+    /// how to reproduce them.
     Explore {
-        /// Which scenario; without one all are run. `list` lists them.
+        /// The scenario; without one, all are run. `list` lists them.
         scenario: Option<String>,
-        /// Where random numbers begin.
+        /// The seed of the random numbers.
         #[arg(long, default_value_t = 0)]
         seed: u64,
-        /// Instead of each single fault, so many runs with two to four faults at random.
+        /// Instead of each single fault, this number of runs with two to four random faults.
         #[arg(long, value_name = "RUNS", conflicts_with = "pairs")]
         random: Option<usize>,
-        /// Instead of each single fault, each pair of them, at up to three points of a kind.
+        /// Instead of each single fault, each pair of faults, at up to three points of a kind.
         #[arg(long)]
         pairs: bool,
-        /// So many pairs at most, chosen by the seed.
+        /// The maximum number of pairs, chosen by the seed.
         #[arg(long, value_name = "RUNS", default_value_t = 5000, requires = "pairs")]
         limit: usize,
-        /// Where the timeline of the first run that fails is written as a page.
+        /// The file of a page with the timeline of the first failed run.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
-    /// Plays a scenario, and keeps its cluster running on a port for kubectl.
+    /// Runs a scenario, and keeps its cluster running on a port for kubectl.
     Serve {
-        /// Which scenario.
+        /// The scenario.
         #[arg(default_value = "approve")]
         scenario: String,
         #[command(flatten)]
@@ -124,7 +124,7 @@ fn unknown(name: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// With which faults a scenario is explored.
+/// The faults of an exploration.
 #[derive(Clone, Copy)]
 enum How {
     Single,
@@ -132,7 +132,7 @@ enum How {
     Pairs(usize),
 }
 
-/// Says on the standard error how far it has come, every hundred runs.
+/// Prints progress to standard error, every hundred runs and at the end.
 fn progress(name: &str) -> impl FnMut(Progress) {
     move |Progress { done, of, failed }| {
         if done.is_multiple_of(100) || done == of {
@@ -192,10 +192,10 @@ fn serve(name: &str, mut demo: Demo) -> ExitCode {
 /// An error of `record`.
 #[derive(Debug, thiserror::Error)]
 enum RecordFailure {
-    /// The cluster.
+    /// The recording failed.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The runtime, or the file.
+    /// The runtime or the file failed.
     #[error("{what}: {source}")]
     Io {
         what: String,
@@ -268,7 +268,7 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf], first: bool) -> ExitCode {
     }
 }
 
-/// A file itself; the `.json` files of a directory, by name.
+/// Returns a file itself, or the `.json` files of a directory, by name.
 fn files(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(path) else {
         return vec![path.to_owned()];

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: this crate's own copies of Kueue's, and others from files.
+//! CustomResourceDefinitions: this crate's copies of Kueue's, and definitions read from files.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,8 @@ use kueue_check_apiserver::CompiledDefinitions;
 
 pub use kueue_check_apiserver::definitions::{DefinitionError, read};
 
-/// Kueue 0.19.2's and the autoscaler's, without the schema of Pods, which is nine tenths of them.
+/// The definitions of Kueue 0.19.2 and the autoscaler, without the Pod schema, which is nine tenths
+/// of them.
 const TEXTS: [&str; 10] = [
     include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_admissionchecks.yaml"),
     include_str!("../crds/kueue-v0.19.2/kueue.x-k8s.io_clusterqueues.yaml"),
@@ -22,8 +23,8 @@ const TEXTS: [&str; 10] = [
     include_str!("../crds/autoscaler/autoscaling.x-k8s.io_provisioningrequests.yaml"),
 ];
 
-/// Those of Kueue 0.19.2 and of Cluster Autoscaler, to install on a real API server. They have no
-/// descriptions, no conversion and no schema of Pods.
+/// Returns the definitions of Kueue 0.19.2 and Cluster Autoscaler, to install on a real API server.
+/// They have no descriptions, no conversion and no Pod schema.
 ///
 /// ```
 /// use kube::ResourceExt;
@@ -34,14 +35,14 @@ const TEXTS: [&str; 10] = [
 /// assert!(names.contains(&"provisioningrequests.autoscaling.x-k8s.io".to_owned()));
 /// ```
 pub fn all() -> Vec<CustomResourceDefinition> {
-    // The texts are part of this crate, and a test reads them all.
+    // The texts are part of this crate, and a test parses them all.
     let read = TEXTS
         .iter()
         .filter_map(|text| serde_saphyr::from_str(text).ok());
     read.collect()
 }
 
-/// The kinds of Kueue 0.19.2 and of Cluster Autoscaler, read once.
+/// Returns the compiled kinds of Kueue 0.19.2 and Cluster Autoscaler, read once.
 ///
 /// ```
 /// use kueue_check::Clock;
@@ -60,9 +61,10 @@ pub fn kueue() -> &'static CompiledDefinitions {
     &KINDS
 }
 
-/// The same, with Kueue's kinds in `v1beta1` too, as Kueue 0.15 to 0.19 serve them: for what is
-/// upgraded while a check runs. `v1beta1` has the schema of `v1beta2` without its selectable
-/// fields, because there is no webhook that converts.
+/// Returns the same kinds with Kueue's in `v1beta1` too, as Kueue 0.15 to 0.19 serve them.
+///
+/// Use it to simulate an upgrade while a check runs. `v1beta1` has the schema of `v1beta2` without
+/// its selectable fields, because there is no conversion webhook.
 ///
 /// ```
 /// use kueue_check::Clock;
@@ -99,7 +101,7 @@ pub fn kueue_in_both_versions() -> &'static CompiledDefinitions {
     &KINDS
 }
 
-/// Which versions of Kueue's API are served.
+/// The versions of Kueue's API that are served.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -120,14 +122,14 @@ pub fn kueue_in_both_versions() -> &'static CompiledDefinitions {
 pub enum KueueApi {
     /// `v1beta1` only, as by Kueue 0.14.
     V1beta1,
-    /// Both, as by Kueue 0.15 to 0.19.
+    /// Both versions, as by Kueue 0.15 to 0.19.
     Both,
     /// `v1beta2` only.
     V1beta2,
 }
 
 impl KueueApi {
-    /// What clients are offered.
+    /// Returns the definitions that are served to clients.
     pub fn offered(self) -> &'static CompiledDefinitions {
         static OLDER: LazyLock<CompiledDefinitions> =
             LazyLock::new(|| kueue_in_both_versions().without("kueue.x-k8s.io", "v1beta2"));

@@ -1,8 +1,8 @@
-//! Reading JSON.
+//! JSON helpers.
 
 use serde_json::Value;
 
-/// The elements of a list; none if it is no list.
+/// Returns the elements of a list, or none if the value is not a list.
 pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

@@ -13,17 +13,17 @@ use crate::faults::Fault;
 use crate::kueue::resource;
 use crate::simulation::{Answered, Cluster, Failure, current, is_true, workloads};
 
-/// So long nothing may change until all is at rest.
+/// The time without a write after which the cluster is at rest.
 const REST: Duration = Duration::from_secs(30);
-/// It must come to rest within this.
+/// The time limit for coming to rest.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Then so long is looked for writes without a cause.
+/// The time after that in which writes without a cause are counted.
 const QUIET: Duration = Duration::from_secs(120);
 
 impl Cluster {
     pub(super) async fn finish(self, failed: Option<Failure>) -> Run {
         let run = self.finished(failed).await;
-        // A handle holds the checks, and these hold what holds the handle.
+        // A handle holds the checks, and the checks hold the owner of the handle.
         for fate in &self.fates {
             fate.set_handle(None);
         }
@@ -68,24 +68,26 @@ impl Cluster {
         run
     }
 
-    /// The invariants that were broken on the way.
+    /// Returns the invariants that the run violated.
     fn violations(&self) -> Vec<String> {
         let history = self.server.history();
         let traits = self.answers.traits();
         let mut limits: Vec<(&str, u32)> = Vec::new();
         let mut outliving: Vec<&str> = Vec::new();
-        // By name, whatever became of it. One with parameters may have other limits.
+        // By name, for all versions of an AdmissionCheck. One with parameters may have other
+        // limits. The history may be trimmed, so existing objects count too.
         let mut answered: BTreeMap<&str, BTreeSet<Answered>> = BTreeMap::new();
-        for change in &history {
-            if change.resource.plural == "admissionchecks" {
-                let (name, spec) = (&change.object["metadata"]["name"], &change.object["spec"]);
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let parameters = spec.get("parameters").filter(|given| !given.is_null());
-                let kind = parameters.map(|given| (text(&given["kind"]), text(&given["apiGroup"])));
-                let of_name = answered.entry(name.as_str().unwrap_or_default());
-                let of_name = of_name.or_default();
-                of_name.insert((text(&spec["controllerName"]), kind));
-            }
+        let there = self.server.objects(&resource("admissionchecks"), "");
+        let changes = history.iter();
+        let changed = changes.filter(|change| change.resource.plural == "admissionchecks");
+        for check in changed.map(|change| &change.object).chain(&there) {
+            let (name, spec) = (&check["metadata"]["name"], &check["spec"]);
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let parameters = spec.get("parameters").filter(|given| !given.is_null());
+            let kind = parameters.map(|given| (text(&given["kind"]), text(&given["apiGroup"])));
+            let of_name = answered.entry(name.as_str().unwrap_or_default());
+            let of_name = of_name.or_default();
+            of_name.insert((text(&spec["controllerName"]), kind));
         }
         for (name, answered) in &answered {
             let told = answered.iter().filter_map(|by| traits.get(by));
@@ -130,7 +132,7 @@ impl Cluster {
         }
     }
 
-    /// What the replicas have written so far, besides their Lease and events.
+    /// Returns the number of writes of the replicas so far, besides their Lease and events.
     fn writes(&self) -> usize {
         ["apply", "create", "update", "patch", "delete"]
             .iter()
@@ -159,7 +161,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A Workload by its job.
+/// Returns `namespace/job` of a Workload, or its own name without an owner.
 fn name(workload: &Value) -> String {
     let metadata = &workload["metadata"];
     let owner = metadata

@@ -1,4 +1,4 @@
-//! What must hold in every run, whatever goes wrong.
+//! Invariants: properties of every run, with any faults.
 
 mod admitted;
 mod calls;
@@ -19,7 +19,7 @@ use crate::apiserver::{Change, ChangeVerb};
 use crate::faults::PausedReplica;
 use crate::simulation::{AuthorCall, LEASE, RecordedVerdict};
 
-/// What a run left behind.
+/// The record of a run.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -41,61 +41,65 @@ use crate::simulation::{AuthorCall, LEASE, RecordedVerdict};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunRecord<'a> {
-    /// The AdmissionChecks that the replicas answer for.
+    /// The AdmissionChecks of the replicas' controllers.
     pub checks: &'a [&'a str],
-    /// All that was written, oldest first.
+    /// All writes, oldest first.
     pub history: &'a [Arc<Change>],
-    /// All that the checks answered.
+    /// All verdicts of the checks.
     pub answers: &'a [RecordedVerdict],
     /// All calls of the checks' code.
     pub calls: &'a [AuthorCall],
-    /// The times in which replicas stood still.
+    /// The times in which replicas were paused.
     pub pauses: &'a [PausedReplica],
-    /// How many running jobs each check may stop in an hour, where it is known.
+    /// The maximum number of running jobs that each check may evict in an hour, where it is fixed.
     pub eviction_limits: &'a [(&'a str, u32)],
-    /// The checks whose Ready holds for later reservations too.
+    /// The checks whose Ready remains valid for later reservations.
     pub outliving: &'a [&'a str],
-    /// The version after which the replicas were at work.
+    /// The resource version after which the replicas ran.
     pub since: u64,
-    /// How many replicas there are.
+    /// The number of replicas.
     pub replicas: usize,
-    /// Whether one of them was made to take the Lease by force: the one that held it learns of it
-    /// when it renews.
+    /// Whether a replica took the Lease by force. The previous holder learns of it when it renews.
     pub second_leader: bool,
     /// Whether the wall clocks of replicas were off.
     pub clocks_differ: bool,
-    /// How many faults there were: each may make what is allowed to take a minute take a minute
-    /// longer.
+    /// The number of faults. Each may lengthen a limit of 1 min by another minute.
     pub faults: usize,
 }
 
 impl RunRecord<'_> {
-    /// How long a write, and an event, may be in transit.
+    /// Returns how long a write, and an event, may be in transit.
     fn late(&self) -> SignedDuration {
         let minutes = i64::try_from(self.faults).unwrap_or(1).max(1);
         SignedDuration::from_mins(minutes)
     }
 }
 
-/// The invariants that were broken, each with the place. One that is broken often is reported three
-/// times.
+/// Returns the violations of invariants, each with its place, at most three of one invariant.
 ///
-/// | | |
-/// | --- | --- |
-/// | one writer | of several replicas, only the holder of the Lease writes, and only while it is valid, events apart; one that lost it by force, until its own time is over |
-/// | own entry | a replica changes nothing of a Workload but its checks' entries, and makes none that Kueue has not listed |
-/// | guard | it writes a verdict only while the Workload holds quota and is neither evicted nor finished nor inactive |
-/// | reservation | a state that stands was answered for the reservation that it stands in |
-/// | transition | `lastTransitionTime` changes exactly when the state does; after Retry and Rejected nothing is written until Kueue has reset the entry |
-/// | verdict | Retry and Rejected come from a verdict or from the check's policy, never from an error |
-/// | admitted | nothing is Pending once the Workload is admitted |
-/// | answered | at the end, each Workload that holds quota has been told something |
-/// | earlier | no Workload is admitted by a Ready of a reservation that ended more than a minute before |
-/// | gone | no Workload is evaluated that has been deleted for more than a minute |
-/// | overlap | two calls of the author's code for one Workload and check, or two activations of one check, never run at one time; a process that lost the Lease by force, or stood still, may finish a call in its own time |
-/// | updates | pod set updates of two checks never give one key two values |
-/// | evictions | in no hour a check stops more running jobs than its `maxEvictionsPerHour`, whoever leads |
-/// | growth | no pods that run are stopped by Retry or Rejected of a growth, unless the operator's `onFailure: Evict` wants it |
+/// - one writer: of several replicas, only the holder of the Lease writes, and only while it is
+///   valid, events apart; one that lost it by force may write until its own time is over
+/// - own entry: a replica changes only its checks' entries of a Workload, and adds none that Kueue
+///   has not listed
+/// - guard: it writes a verdict only while the Workload holds quota and is neither evicted nor
+///   finished nor inactive
+/// - reservation: a written Ready was returned for the reservation that the Workload holds
+/// - transition: `lastTransitionTime` changes exactly when the state does; after Retry and Rejected
+///   nothing is written until Kueue has reset the entry
+/// - verdict: Retry and Rejected come from a verdict or from the check's policy, never from an
+///   error
+/// - admitted: nothing is Pending once the Workload is admitted
+/// - answered: at the end, each entry of a Workload that holds quota has a message
+/// - earlier: no Workload is admitted by a Ready of a reservation that ended more than 1 min before
+/// - gone: no Workload is evaluated that has been deleted for more than 1 min
+/// - overlap: two calls of the check's code for one Workload and check, or two activations of one
+///   check, never run at one time; a process that lost the Lease by force, or was paused, may
+///   finish a call in its own time
+/// - updates: pod set updates of two checks never give one key two values
+/// - evictions: in no hour a check evicts more running jobs than its `maxEvictionsPerHour`,
+///   whichever replica leads
+/// - growth: no running pods are evicted by Retry or Rejected of a growth, unless the administrator
+///   sets `onFailure: Evict`
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -141,19 +145,19 @@ pub fn violations(evidence: &RunRecord<'_>) -> Vec<String> {
     limited(found)
 }
 
-/// What was written after the beginning.
+/// Returns the writes after the replicas started.
 fn history<'a>(evidence: &RunRecord<'a>) -> impl Iterator<Item = &'a Arc<Change>> + use<'a> {
     let since = evidence.since;
     let all = evidence.history.iter();
     all.filter(move |change| change.resource_version > since)
 }
 
-/// The changes of Workloads.
+/// Returns the changes of Workloads.
 fn of_workloads<'a>(evidence: &RunRecord<'a>) -> impl Iterator<Item = &'a Arc<Change>> + use<'a> {
     history(evidence).filter(|change| change.resource.plural == "workloads")
 }
 
-/// `namespace/name` of an object.
+/// Returns `namespace/name` of an object.
 fn place(object: &Value) -> String {
     let metadata = &object["metadata"];
     format!(
@@ -188,7 +192,7 @@ fn one_writer(change: &Change, lease: &Leases, by_force: bool, found: &mut Vec<S
     }
 }
 
-/// One write of a replica to a Workload.
+/// Checks one write of a replica to a Workload.
 fn written(change: &Change, evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let Some(before) = change.previous.as_deref() else {
         found.push(format!(
@@ -241,7 +245,7 @@ fn entry_written(
     let holds = is_true(before, "QuotaReserved") && !before["status"]["admission"].is_null();
     let finished = is_true(before, "Finished");
     let over = is_true(before, "Evicted") || finished || before["spec"]["active"] == false;
-    // A Ready that outlived its reservation is withdrawn, also where an eviction has not reset it.
+    // A Ready of an ended reservation is withdrawn, also where an eviction has not reset it.
     let withdrawn = old == CheckState::Ready && new == CheckState::Pending && !holds && !finished;
     if (!holds || over) && !withdrawn {
         say(
@@ -285,22 +289,19 @@ fn entry_written(
     }
 }
 
-/// The runtime writes in the check's place only what its policy orders, and that a growth which was
-/// taken back asks for nothing; it says so.
+/// Returns true if the runtime wrote the message itself. It does so for a policy, and for a growth
+/// that was withdrawn and now requests nothing. The message names the reason.
 fn by_policy(message: &str) -> bool {
-    message.contains("by policy `onError")
-        || message.contains("as `onError")
-        || message.contains("as `pendingTimeout")
-        || message.starts_with("asks for no more than the ")
+    message.contains("by policy `") || message.starts_with("asks for no more than the ")
 }
 
-/// What must have been answered, and until when.
+/// A state that requires a verdict, and its time.
 struct Answered<'a> {
     state: &'a CheckState,
     at: Timestamp,
 }
 
-/// Whether the check has answered so for the reservation that the Workload holds.
+/// Returns true if the check returned this state for the reservation that the Workload holds.
 fn has_verdict(
     workload: &Value,
     check: &str,
@@ -326,7 +327,7 @@ fn has_verdict(
     })
 }
 
-/// At the end each Workload with quota has heard of its checks.
+/// Checks that at the end each entry of a Workload with quota has a message.
 fn answered(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let mut last: BTreeMap<&str, &Change> = BTreeMap::new();
     for change in evidence
@@ -353,7 +354,7 @@ fn answered(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// The check's last word on the Workload was one without a message, or that nothing is new.
+/// Returns true if the check's last verdict had no message, or was `unchanged`.
 fn unchanged_on_purpose(evidence: &RunRecord<'_>, workload: &Value, check: &str) -> bool {
     let uid = Uid::new(text(&workload["metadata"]["uid"]));
     let mut answers = evidence.answers.iter().rev();
@@ -366,7 +367,7 @@ fn unchanged_on_purpose(evidence: &RunRecord<'_>, workload: &Value, check: &str)
     })
 }
 
-/// The Workload without what the replicas may change.
+/// Returns the Workload without the fields that the replicas may change.
 fn foreign(workload: &Value, own: &[&str]) -> Map<String, Value> {
     let mut rest = workload.as_object().cloned().unwrap_or_default();
     if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {

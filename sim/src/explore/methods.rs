@@ -1,5 +1,4 @@
-//! How a simulation is run: the methods of [`Simulation`] that end in a [`Run`] or an
-//! [`Exploration`].
+//! The methods of [`Simulation`] that return a [`Run`] or an [`Exploration`].
 
 use super::pairs::{Progress, explore_pairs};
 use super::random::explore_random;
@@ -12,8 +11,8 @@ impl Simulation {
     /// Runs `scenario` once.
     ///
     /// # Panics
-    /// If an expectation fails or an invariant is broken, with the timeline; if an object that is
-    /// there from the beginning is refused; if two checks have one controller name.
+    /// If an expectation fails or an invariant is violated, with the timeline; if an initial object
+    /// is rejected; if two checks have the same controller name.
     pub fn run(&self, scenario: impl AsyncFn(&Cluster)) -> Run {
         let mut run = self.run_with(&scenario, &FaultPlan::none());
         run.loops();
@@ -21,7 +20,8 @@ impl Simulation {
         run
     }
 
-    /// Runs `scenario` without a fault, and then once with each single fault at each point.
+    /// Runs `scenario` without a fault, and then once with each single fault at each point. The
+    /// runs use all processors.
     ///
     /// ```
     /// # use kueue_check::{Verdict, admission_check};
@@ -35,8 +35,8 @@ impl Simulation {
     /// ```
     ///
     /// # Panics
-    /// If an expectation fails or an invariant is broken, with the fault and the timeline.
-    pub fn run_with_each_fault(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
+    /// If an expectation fails or an invariant is violated, with the fault and the timeline.
+    pub fn run_with_each_fault(&self, scenario: impl AsyncFn(&Cluster) + Sync) -> Exploration {
         let mut simulation = self.clone();
         simulation.sample = simulation.sample.or_else(sample_limit);
         let explored = simulation.explore(scenario);
@@ -44,36 +44,39 @@ impl Simulation {
         explored
     }
 
-    /// As [`run_with_each_fault`](Self::run_with_each_fault), but failures are returned, not
-    /// thrown.
+    /// Runs as [`run_with_each_fault`](Self::run_with_each_fault) does, but returns failures.
     #[must_use = "runs may have failed"]
-    pub fn explore(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
+    pub fn explore(&self, scenario: impl AsyncFn(&Cluster) + Sync) -> Exploration {
         explore(self, &scenario, false)
     }
 
-    /// As [`explore`](Self::explore), but it ends at the first run that fails.
+    /// Runs as [`explore`](Self::explore) does, but ends at the first run that fails.
     #[must_use = "runs may have failed"]
-    pub fn explore_until_failure(&self, scenario: impl AsyncFn(&Cluster)) -> Exploration {
+    pub fn explore_until_failure(&self, scenario: impl AsyncFn(&Cluster) + Sync) -> Exploration {
         explore(self, &scenario, true)
     }
 
-    /// Runs `scenario` without a fault, and then `runs` times with two to four faults at random
-    /// points, chosen by the [seed](Self::seed). A plan that fails is shrunk to the fewest faults
-    /// that still fail.
+    /// Runs `scenario` without a fault, and then `runs` times with random faults. Each run has two
+    /// to four faults at random points, chosen by the [seed](Self::seed). A plan that fails is
+    /// shrunk to the fewest faults that still fail.
     #[must_use = "runs may have failed"]
-    pub fn explore_at_random(&self, runs: usize, scenario: impl AsyncFn(&Cluster)) -> Exploration {
+    pub fn explore_at_random(
+        &self,
+        runs: usize,
+        scenario: impl AsyncFn(&Cluster) + Sync,
+    ) -> Exploration {
         explore_random(self, &scenario, runs)
     }
 
-    /// Runs `scenario` without a fault, and then with each pair of single faults, at up to three
-    /// points of a kind. If there are more than `limit` pairs, it tries so many of them, chosen by
-    /// the [seed](Self::seed). `progress` hears of each run.
+    /// Runs `scenario` without a fault, and then with each pair of single faults. A pair is at up
+    /// to three points of a kind. If there are more than `limit` pairs, it tries `limit` of them,
+    /// chosen by the [seed](Self::seed). It calls `progress` after each run.
     #[must_use = "runs may have failed"]
     pub fn explore_pairs(
         &self,
         limit: usize,
         progress: impl FnMut(Progress),
-        scenario: impl AsyncFn(&Cluster),
+        scenario: impl AsyncFn(&Cluster) + Sync,
     ) -> Exploration {
         explore_pairs(self, &scenario, limit, progress)
     }

@@ -1,18 +1,21 @@
-//! Every single fault: a scenario is run without one, and then once with each at each point.
+//! Exhaustive fault injection: a run without faults, then one with each fault at each point.
 //!
-//! The runs are compared with the one without faults: they must end in the same states, and break
-//! no invariant on the way ([`violations`]). A failing run names its fault as a [`FaultPlan`],
-//! which `KUEUE_CHECK_PLAN=…` in the environment runs alone.
+//! The runs are compared with the run without faults: they must end in the same states and violate
+//! no invariant ([`violations`]). Runs with faults are independent. They use all processors and are
+//! reported in the order of their faults. A failing run names its fault as a [`FaultPlan`], which
+//! `KUEUE_CHECK_PLAN=…` in the environment runs alone.
 
 mod finish;
 mod invariants;
 mod methods;
 mod pairs;
+mod parallel;
 mod random;
 mod run;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use crate::simulation::{Cluster, Simulation};
@@ -23,16 +26,16 @@ pub use pairs::Progress;
 use pairs::chosen;
 pub use run::{JobOutcome, Outcome, Run};
 
-/// The variable that names the one plan to run.
+/// The environment variable with the one plan to run.
 pub const PLAN_ENV: &str = "KUEUE_CHECK_PLAN";
 
-/// The variable with the number of single faults that are tried in each story, instead of all.
+/// The variable with the number of single faults that are tried in each scenario, instead of all.
 pub const SAMPLE_ENV: &str = "KUEUE_CHECK_SAMPLE";
 
-/// What [`SAMPLE_ENV`] says.
+/// Returns the value of [`SAMPLE_ENV`].
 ///
 /// # Panics
-/// If it is no number.
+/// If it is not a number.
 pub(crate) fn sample_limit() -> Option<usize> {
     let text = std::env::var(SAMPLE_ENV).ok()?;
     let number = text.parse();
@@ -43,7 +46,7 @@ pub(crate) fn sample_limit() -> Option<usize> {
     number.ok()
 }
 
-/// What came of an exploration.
+/// The result of an exploration.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -64,22 +67,22 @@ pub(crate) fn sample_limit() -> Option<usize> {
 /// ```
 #[derive(Debug)]
 pub struct Exploration {
-    /// How many runs there were, the one without faults among them.
+    /// The number of runs, including the one without faults.
     pub runs: usize,
-    /// At how many points.
+    /// The number of injection points.
     pub points: usize,
-    /// How many points were left out because they repeat others.
+    /// The number of points that were left out because they repeat others.
     pub left_out: usize,
-    /// How many single faults were left out of the [sample](Simulation::sample).
+    /// The number of single faults that were left out of the [sample](Simulation::sample).
     pub not_in_sample: usize,
-    /// How long it took, in real time.
+    /// The duration in real time.
     pub took: Duration,
     /// The runs that failed.
     pub failed: Vec<Run>,
 }
 
 impl Exploration {
-    /// Runs in a second of real time.
+    /// Returns the number of runs in a second of real time.
     pub fn runs_per_second(&self) -> f64 {
         let runs = u32::try_from(self.runs).unwrap_or(u32::MAX);
         f64::from(runs) / self.took.as_secs_f64()
@@ -123,7 +126,7 @@ impl fmt::Display for Exploration {
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
 pub(crate) fn explore(
     simulation: &Simulation,
-    scenario: &impl AsyncFn(&Cluster),
+    scenario: &(impl AsyncFn(&Cluster) + Sync),
     stop_at_first: bool,
 ) -> Exploration {
     let began = Instant::now();
@@ -155,19 +158,33 @@ pub(crate) fn explore(
     let limit = simulation.sample.unwrap_or(usize::MAX);
     let sample = chosen(&singles, limit, simulation.seed);
     explored.not_in_sample = singles.len() - sample.len();
-    for (point, fault) in sample {
-        let mut run = simulation.run_with(scenario, &FaultPlan::of(point, fault));
-        run.compare(&without);
+    let plans = sample.into_iter();
+    let plans: Vec<FaultPlan> = plans
+        .map(|(point, fault)| FaultPlan::of(point, fault))
+        .collect();
+    parallel::run_each(&plans, tried(simulation, scenario, &without), |failed| {
         explored.runs += 1;
-        if run.failed() {
-            explored.failed.push(run);
-            if stop_at_first {
-                break;
-            }
+        explored.failed.extend(failed);
+        if stop_at_first && !explored.failed.is_empty() {
+            return ControlFlow::Break(());
         }
-    }
+        ControlFlow::Continue(())
+    });
     explored.took = began.elapsed();
     explored
+}
+
+/// Returns a function that makes one run with faults and compares it with `without`.
+fn tried(
+    simulation: &Simulation,
+    scenario: &(impl AsyncFn(&Cluster) + Sync),
+    without: &Run,
+) -> impl Fn(&FaultPlan) -> Run + Sync {
+    move |plan| {
+        let mut run = simulation.run_with(scenario, plan);
+        run.compare(without);
+        run
+    }
 }
 
 fn single_faults(
@@ -182,13 +199,12 @@ fn single_faults(
 
 fn alone(
     simulation: &Simulation,
-    scenario: &impl AsyncFn(&Cluster),
+    scenario: &(impl AsyncFn(&Cluster) + Sync),
     plan: &FaultPlan,
     began: Instant,
 ) -> Exploration {
     let without = simulation.run_with(scenario, &FaultPlan::none());
-    let mut run = simulation.run_with(scenario, plan);
-    run.compare(&without);
+    let run = tried(simulation, scenario, &without)(plan);
     Exploration {
         runs: 2,
         points: 1,
@@ -199,7 +215,7 @@ fn alone(
     }
 }
 
-/// The first points of each kind, and how many there are besides.
+/// Returns the first points of each kind, and the number of other points.
 fn representative(points: &[InjectionPoint], of_a_kind: usize) -> (Vec<InjectionPoint>, usize) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let chosen: Vec<InjectionPoint> = points

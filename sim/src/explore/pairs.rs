@@ -1,15 +1,18 @@
-//! Two faults in one run: every pair, or as many of them as there is time for.
+//! Pairs of faults: two faults in one run, all pairs or a sample of them.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::random::Random;
-use super::{Exploration, Fault, FaultPlan, InjectionPoint, Run, representative, single_faults};
+use super::{
+    Exploration, Fault, FaultPlan, InjectionPoint, parallel, representative, single_faults, tried,
+};
 use crate::simulation::{Cluster, Simulation};
 
-/// So many points of one kind are tried in pairs.
+/// The number of points of one kind that are tried in pairs.
 const OF_A_KIND: usize = 3;
 
-/// How far it has come: runs that are done, runs that there will be, and how many failed.
+/// The progress of an exploration: runs done, all runs, and runs that failed.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -30,18 +33,18 @@ const OF_A_KIND: usize = 3;
 pub struct Progress {
     /// Runs that are done.
     pub done: usize,
-    /// All that there will be.
+    /// The number of all runs.
     pub of: usize,
     /// Runs that failed.
     pub failed: usize,
 }
 
-/// Runs `scenario` without a fault, and then with pairs of single faults: all, or `limit` of them,
-/// chosen by the seed.
+/// Runs `scenario` without a fault, and then with pairs of single faults. It tries all pairs, or
+/// `limit` of them, chosen by the seed.
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
 pub(crate) fn explore_pairs(
     simulation: &Simulation,
-    scenario: &impl AsyncFn(&Cluster),
+    scenario: &(impl AsyncFn(&Cluster) + Sync),
     limit: usize,
     mut progress: impl FnMut(Progress),
 ) -> Exploration {
@@ -67,24 +70,26 @@ pub(crate) fn explore_pairs(
         .filter(|(_, fault)| !simulation.excluded.contains(fault))
         .collect();
     let chosen = chosen(&pairs(&singles), limit, simulation.seed);
-    for (index, (one, other)) in chosen.iter().enumerate() {
+    let plans = chosen.iter().map(|(one, other)| {
         let (one, other) = (&singles[*one], &singles[*other]);
-        let plan = FaultPlan::of(one.0.clone(), one.1).and(other.0.clone(), other.1);
-        let mut run = simulation.run_with(scenario, &plan);
-        run.compare(&without);
+        FaultPlan::of(one.0.clone(), one.1).and(other.0.clone(), other.1)
+    });
+    let plans: Vec<FaultPlan> = plans.collect();
+    parallel::run_each(&plans, tried(simulation, scenario, &without), |failed| {
         explored.runs += 1;
-        explored.failed.extend(Some(run).filter(Run::failed));
+        explored.failed.extend(failed);
         progress(Progress {
-            done: index + 1,
-            of: chosen.len(),
+            done: explored.runs - 1,
+            of: plans.len(),
             failed: explored.failed.len(),
         });
-    }
+        ControlFlow::Continue(())
+    });
     explored.took = began.elapsed();
     explored
 }
 
-/// Every two faults at two points, in the order of the points.
+/// Returns all pairs of faults at two points, in the order of the points.
 fn pairs(singles: &[(InjectionPoint, Fault)]) -> Vec<(usize, usize)> {
     let all = (0..singles.len()).flat_map(|one| {
         let others = one + 1..singles.len();
@@ -94,7 +99,7 @@ fn pairs(singles: &[(InjectionPoint, Fault)]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// `limit` of them, in the same order.
+/// Returns `limit` of them, in the same order.
 pub(super) fn chosen<T: Clone>(all: &[T], limit: usize, seed: u64) -> Vec<T> {
     if all.len() <= limit {
         return all.to_vec();

@@ -1,19 +1,20 @@
-//! Several faults in one run, at random, and the fewest of them that still fail.
+//! Random plans of several faults, shrunk to the fewest that still fail.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::{Exploration, Fault, FaultPlan, InjectionPoint, Run};
+use super::{Exploration, Fault, FaultPlan, InjectionPoint, Run, parallel, tried};
 use crate::simulation::{Cluster, Simulation};
 
-/// So many faults at most in one run.
+/// The maximum number of faults in one run.
 const FAULTS: u64 = 4;
 
-/// Runs `scenario` without a fault, and then `runs` times with two to four faults at random points.
-/// A failing plan is shrunk.
+/// Runs `scenario` without a fault, and then `runs` times with random faults. Each run has two to
+/// four faults at random points. A failing plan is shrunk.
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
 pub(crate) fn explore_random(
     simulation: &Simulation,
-    scenario: &impl AsyncFn(&Cluster),
+    scenario: &(impl AsyncFn(&Cluster) + Sync),
     runs: usize,
 ) -> Exploration {
     let began = Instant::now();
@@ -32,20 +33,15 @@ pub(crate) fn explore_random(
         return explored;
     }
     let mut random = Random::new(simulation.seed);
-    let tried = |plan: &FaultPlan| {
-        let mut run = simulation.run_with(scenario, plan);
-        run.compare(&without);
-        run
-    };
-    for _ in 0..runs {
-        let plan = plan(&mut random, &without.points, simulation.replicas);
-        let run = tried(&plan);
+    let plans = std::iter::repeat_with(|| plan(&mut random, &without.points, simulation.replicas));
+    let plans: Vec<FaultPlan> = plans.take(runs).collect();
+    let tried = tried(simulation, scenario, &without);
+    parallel::run_each(&plans, &tried, |failed| {
         explored.runs += 1;
-        if run.failed() {
-            let shrunk = shrunk(run, &mut explored.runs, &tried);
-            explored.failed.push(shrunk);
-        }
-    }
+        let shrunk = failed.map(|run| shrunk(run, &mut explored.runs, &tried));
+        explored.failed.extend(shrunk);
+        ControlFlow::Continue(())
+    });
     explored.took = began.elapsed();
     explored
 }
@@ -60,7 +56,7 @@ fn plan(random: &mut Random, points: &[InjectionPoint], replicas: usize) -> Faul
     })
 }
 
-/// Leaves out one fault after the other, as long as the rest still fails.
+/// Removes one fault after another, as long as the rest still fails.
 fn shrunk(failed: Run, runs: &mut usize, tried: &impl Fn(&FaultPlan) -> Run) -> Run {
     let mut smallest = failed;
     let mut at = 0;
@@ -76,7 +72,7 @@ fn shrunk(failed: Run, runs: &mut usize, tried: &impl Fn(&FaultPlan) -> Run) -> 
     smallest
 }
 
-/// `SplitMix64`: small, and the same everywhere.
+/// The generator `SplitMix64`: small, and the same on all platforms.
 pub(super) struct Random(u64);
 
 impl Random {

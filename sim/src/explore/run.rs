@@ -1,4 +1,4 @@
-//! One run, and what came of it.
+//! One run of a scenario and its outcome.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{FaultPlan, InjectionPoint, PLAN_ENV};
 use crate::apiserver::{ApiServer, Change};
 use crate::timeline::Timeline;
 
-/// How a scenario ended.
+/// The final states of a run.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -32,7 +32,7 @@ pub struct Outcome {
     pub active: BTreeMap<String, bool>,
 }
 
-/// How it ended for one job.
+/// The final states of one job.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -50,13 +50,13 @@ pub struct Outcome {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobOutcome {
-    /// Kueue has admitted it.
+    /// Whether Kueue has admitted it.
     pub admitted: bool,
-    /// It is over.
+    /// Whether it has finished.
     pub finished: bool,
-    /// It has not been deactivated.
+    /// Whether it has not been deactivated.
     pub active: bool,
-    /// What the checks say, by name.
+    /// The states of its admission checks, by name.
     pub states: BTreeMap<String, CheckState>,
 }
 
@@ -81,51 +81,50 @@ pub struct JobOutcome {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What went wrong in it.
+    /// The faults of the run.
     pub plan: FaultPlan,
-    /// Where its random numbers began.
+    /// The seed of its random numbers.
     pub seed: u64,
-    /// Where something could have gone wrong.
+    /// The points at which a fault was possible.
     pub points: Vec<InjectionPoint>,
-    /// Why the scenario ended early.
+    /// The reason why the scenario ended early.
     pub failure: Option<String>,
-    /// The invariants that were broken.
+    /// The invariants that were violated.
     pub violations: Vec<String>,
-    /// How it ended.
+    /// The final states.
     pub outcome: Outcome,
-    /// How many requests the replicas sent.
+    /// The number of the replicas' requests.
     pub requests: usize,
-    /// How many writes came when nothing happened any more: in two minutes, after the scenario's
-    /// end and a rest.
+    /// The number of writes without a cause: in the 2 min after the scenario's end and a rest.
     pub restless: usize,
     pub(crate) until: Timestamp,
     pub(crate) server: ApiServer,
 }
 
-/// More writes than these, in two minutes in which nothing happens, are a loop.
+/// The limit for writes without a cause in 2 min; more are a loop.
 const LOOP: usize = 24;
 /// Columns of the timeline.
 const WIDTH: usize = 160;
-/// The requests of a start, and those that a fault makes a client repeat.
+/// The number of requests that a start, or a client's repeats after a fault, may add.
 const REQUESTS: usize = 60;
 
 impl Run {
-    /// Whether an expectation failed or an invariant was broken.
+    /// Returns true if an expectation failed or an invariant was violated.
     pub fn failed(&self) -> bool {
         self.failure.is_some() || !self.violations.is_empty()
     }
 
-    /// All that was written, oldest first.
+    /// Returns all writes, oldest first.
     pub fn history(&self) -> Vec<Arc<Change>> {
         self.server.history()
     }
 
-    /// The Workloads over time.
+    /// Returns the Workloads over time.
     pub fn timeline(&self) -> Timeline {
         Timeline::of(&self.server, self.until)
     }
 
-    /// Adds what differs from the run without faults.
+    /// Adds the differences from the run without faults as violations.
     pub(crate) fn compare(&mut self, without: &Self) {
         if self.failure.is_some() {
             return;
@@ -166,7 +165,7 @@ impl Run {
         self.violations.extend(differences);
     }
 
-    /// How often a running job was evicted because a check said so.
+    /// Counts the evictions of running jobs for a check.
     fn evictions(&self) -> usize {
         let history = self.server.history();
         let ends = history.iter().filter(|change| {
@@ -197,7 +196,7 @@ impl Run {
     }
 }
 
-/// What failed, how to see it again, and the timeline.
+/// Prints the failures, the plan that repeats the run, and the timeline.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(failure) = &self.failure {

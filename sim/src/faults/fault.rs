@@ -1,11 +1,11 @@
-//! What can go wrong.
+//! The faults that a run can inject.
 
 use std::time::Duration;
 
 use super::InjectionPoint;
 use crate::apiserver::{EventFault, RequestFault, Status};
 
-/// What goes wrong, once.
+/// A single fault, injected once.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -25,38 +25,37 @@ use crate::apiserver::{EventFault, RequestFault, Status};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The replica dies before the request is done; another takes its place a second later.
+    /// The replica dies before the request is done; another starts 1 s later.
     CrashBefore,
-    /// It dies after the request is done, before it receives the response.
+    /// The replica dies after the request is done, before it receives the response.
     CrashAfter,
-    /// 409: another client was first.
+    /// The response is 409: another client was first.
     Conflict,
-    /// 410: the version is too old.
+    /// The response is 410: the version is too old.
     Gone,
-    /// 429 with Retry-After.
+    /// The response is 429 with Retry-After.
     Throttled,
-    /// 500.
+    /// The response is 500.
     InternalError,
-    /// 503.
+    /// The response is 503.
     Unavailable,
-    /// 504, though it was done.
+    /// The response is 504, although the request was done.
     GatewayTimeout,
     /// The connection breaks before the request arrives.
     Disconnect,
-    /// It is done, and the answer is lost.
+    /// The request is done, and its response is lost.
     LoseReply,
-    /// It takes five seconds.
+    /// The request takes 5 s.
     Delay,
-    /// It is never answered.
+    /// The request gets no response.
     Hang,
-    /// A list comes from a cache that is behind: as it was ten seconds ago, and without the newest
-    /// change.
+    /// A list comes from a stale cache: as of 10 s ago, and without the newest change.
     StaleList,
-    /// A watch is twenty seconds behind until it ends, while everything else is fresh.
+    /// A watch lags 20 s until it ends, while everything else is current.
     LaggingWatch,
-    /// Two processes act. Without a Lease a second one starts beside this one, as in a rolling
-    /// update, and a minute later the first is gone; with one, a replica that does not hold the
-    /// Lease takes it by force, as if its clock were wrong. The request arrives a second later.
+    /// Two processes lead. Without a Lease a second process starts beside this one, as in a rolling
+    /// update, and the first ends 1 min later. With a Lease, a replica that does not hold it takes
+    /// it by force, as if its clock were wrong. The request arrives 1 s later.
     SecondLeader,
     /// The watch ends.
     Close,
@@ -64,28 +63,28 @@ pub enum Fault {
     Break,
     /// The event comes twice.
     Duplicate,
-    /// The event comes thirty seconds late, and so do those behind it.
+    /// The event and those after it arrive 30 s late.
     DelayEvent,
-    /// The event never comes, as no API server does it. The runtime finds out with its resync, up
-    /// to half an hour later, so this is for plans: it is not among the single faults of a
-    /// scenario.
+    /// The event never arrives, which no API server does. The runtime finds the change at its
+    /// resync, up to 30 min later, so this fault is for plans only. It is not among the single
+    /// faults of a scenario.
     Dropped,
-    /// 410 comes instead, and the watch ends.
+    /// An error 410 comes instead of the event, and the watch ends.
     Expire,
     /// The replica dies when the event arrives.
     CrashOnEvent,
-    /// The request is done at once, and its reply arrives eight seconds later: after the events of
-    /// what happened meanwhile.
+    /// The request is done at once. Its reply arrives 8 s later, after the events of changes in
+    /// between.
     LateReply,
-    /// The process stands still for forty seconds, longer than its Lease lasts, and then goes on:
-    /// what it sent arrives after that, and so do the replies and events for it.
+    /// The process is paused for 40 s, longer than its Lease lasts, and then continues. Its
+    /// requests, and the replies and events for it, arrive after that.
     Paused,
-    /// Another replica takes the Lease by force. After two minutes the first holder leads again,
-    /// with everything that it has kept in memory.
+    /// Another replica takes the Lease by force. After 2 min the first holder leads again, with its
+    /// state in memory.
     LeaseRegained,
-    /// The replica dies and starts again where the wall clock is ninety seconds fast.
+    /// The replica dies and restarts where the wall clock is 90 s fast.
     ClockForward,
-    /// It dies and starts again where the wall clock is ninety seconds slow.
+    /// The replica dies and restarts where the wall clock is 90 s slow.
     ClockBack,
 }
 
@@ -119,18 +118,18 @@ const ALL: [(Fault, &str); 27] = [
     (Fault::ClockBack, "clock-back"),
 ];
 
-/// How long a process stands still.
+/// The duration of a process' pause.
 pub(crate) const PAUSE: Duration = Duration::from_secs(40);
-/// How late a late reply is.
+/// The delay of a late reply.
 const REPLY: Duration = Duration::from_secs(8);
-/// How far a wall clock is off, in seconds.
+/// The offset of a wrong wall clock, in seconds.
 const SKEW: i64 = 90;
 
-/// In how many seconds the throttled may come again.
+/// The Retry-After of a throttled request, in seconds.
 const RETRY_AFTER: u64 = 2;
 
 impl Fault {
-    /// The faults that can happen at `point`, if there are so many `replicas`.
+    /// Returns the faults that can happen at `point`, with this number of `replicas`.
     pub(crate) fn at(point: &InjectionPoint, replicas: usize) -> Vec<Self> {
         let writes = !point.event && !["get", "list", "watch"].contains(&point.verb());
         let told = point.event && point.verb() != "BOOKMARK";
@@ -143,7 +142,7 @@ impl Fault {
             | Self::Expire
             | Self::CrashOnEvent => point.event,
             Self::SecondLeader => point.event || writes,
-            // A bookmark brings nothing that the process could be surprised in.
+            // A bookmark changes no state of the process.
             Self::ClockForward | Self::ClockBack => told,
             Self::Paused => told || writes,
             // A single replica has no Lease.
@@ -162,12 +161,12 @@ impl Fault {
             .collect()
     }
 
-    /// All of them.
+    /// Returns all faults.
     pub fn all() -> impl Iterator<Item = Self> {
         ALL.iter().map(|(fault, _)| *fault)
     }
 
-    /// The word in a plan.
+    /// Returns the name in a plan.
     pub fn as_str(self) -> &'static str {
         ALL.iter()
             .find(|(fault, _)| *fault == self)
@@ -180,7 +179,7 @@ impl Fault {
             .map(|(fault, _)| *fault)
     }
 
-    /// Whether the replica dies of it.
+    /// Returns true if the replica dies.
     pub(crate) fn crashes(self) -> bool {
         matches!(
             self,
@@ -192,12 +191,12 @@ impl Fault {
         )
     }
 
-    /// Whether the Lease changes hands although its holder renews it.
+    /// Returns true if the Lease changes hands although its holder renews it.
     pub(crate) fn takes_the_lease(self) -> bool {
         matches!(self, Self::SecondLeader | Self::LeaseRegained)
     }
 
-    /// How many seconds the wall clock of the replica is off after it.
+    /// Returns the offset of the replica's wall clock after the fault, in seconds.
     pub(crate) fn skew(self) -> Option<i64> {
         match self {
             Self::ClockForward => Some(SKEW),
@@ -206,7 +205,7 @@ impl Fault {
         }
     }
 
-    /// As the API server's edge does it to a request.
+    /// Returns the fault of the API server for a request.
     pub(crate) fn of_request(self) -> Option<RequestFault> {
         let refuse = |code: u16, retry_after| RequestFault::Refuse {
             status: status(code),
@@ -236,7 +235,7 @@ impl Fault {
         })
     }
 
-    /// As it does it to an event.
+    /// Returns the fault of the API server for an event.
     pub(crate) fn of_event(self) -> Option<EventFault> {
         Some(match self {
             Self::Close => EventFault::Close,

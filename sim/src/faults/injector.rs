@@ -1,4 +1,4 @@
-//! A plan at work.
+//! The injector of a plan's faults.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::apiserver::{
     ApiRequest, EventFault, Faults, Patch, RequestFault, RequestInfo, Verb, WatchDelivery,
 };
 
-/// Lets things go wrong as planned, and writes down where they could have.
+/// Injects the faults of a plan, and records the injection points.
 pub(crate) struct Injector {
     plan: FaultPlan,
     /// The replicas, and the faults of each.
@@ -28,18 +28,18 @@ pub(crate) struct Injector {
     alter: Option<fn(&mut ApiRequest)>,
 }
 
-/// More requests than these at one moment are a loop that would never end, because time passes only
-/// while everybody waits.
+/// The limit of requests at one moment. More are a loop without end, because time passes only while
+/// all tasks wait.
 const AT_ONCE: usize = 20_000;
 
 #[derive(Default)]
 struct Seen {
     points: Vec<InjectionPoint>,
-    /// What was asked, and how often.
+    /// The number of requests of each kind.
     requests: BTreeMap<String, usize>,
-    /// The moment of the last request, and how many there were at that moment.
+    /// The moment of the last request, and the number of requests at that moment.
     moment: (Timestamp, usize),
-    /// Which replicas stand or stood still, from when to when.
+    /// The pauses of replicas, with their start and end.
     pauses: Vec<PausedReplica>,
 }
 
@@ -68,17 +68,17 @@ impl Injector {
         }
     }
 
-    /// From now on nothing goes wrong and no point is written down.
+    /// Stops the injection of faults and the recording of points.
     pub(crate) fn stop(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Where things could have gone wrong.
+    /// Returns the recorded injection points.
     pub(crate) fn points(&self) -> Vec<InjectionPoint> {
         self.seen().points.clone()
     }
 
-    /// How many requests of the replicas began with `what`.
+    /// Counts the requests of the replicas that began with `what`.
     pub(crate) fn requests(&self, what: &str) -> usize {
         let seen = self.seen();
         let like = seen
@@ -88,12 +88,12 @@ impl Injector {
         like.map(|(_, count)| count).sum()
     }
 
-    /// Whether the replicas ask and ask, and time stands still.
+    /// Returns true if the replicas send requests without end while no time passes.
     pub(crate) fn looped(&self) -> bool {
         self.seen().moment.1 > AT_ONCE
     }
 
-    /// Counts a request.
+    /// Counts a request; returns true if the replicas loop.
     fn loops(&self, what: &str) -> bool {
         let now = self.clock.now();
         let mut seen = self.seen();
@@ -116,7 +116,7 @@ impl Injector {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Users, Kueue and the test itself have no faults.
+    /// Returns true for replicas. Users, Kueue and the test itself have no faults.
     fn is_replica(&self, agent: &str) -> bool {
         self.fates.contains_key(agent)
     }
@@ -154,12 +154,12 @@ impl Injector {
         Some(fault)
     }
 
-    /// The times in which replicas stood still.
+    /// Returns the times in which replicas were paused.
     pub(crate) fn pauses(&self) -> Vec<PausedReplica> {
         self.seen().pauses.clone()
     }
 
-    /// How long `agent` still stands still.
+    /// Returns the rest of `agent`'s pause; `None` if it is not paused.
     pub(crate) fn paused_for(&self, agent: &str) -> Option<Duration> {
         let now = self.clock.now();
         let seen = self.seen();

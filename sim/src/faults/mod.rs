@@ -1,4 +1,4 @@
-//! Faults: what can go wrong, where, and what makes it happen.
+//! Fault injection: faults, injection points and plans.
 
 mod fault;
 mod injector;

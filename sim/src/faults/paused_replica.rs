@@ -1,8 +1,8 @@
-//! A replica that stands still.
+//! Pauses of replicas.
 
 use jiff::Timestamp;
 
-/// A time in which a replica stood still.
+/// A pause of a replica.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -22,10 +22,10 @@ use jiff::Timestamp;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PausedReplica {
-    /// Which replica.
+    /// The name of the replica.
     pub agent: String,
-    /// From when.
+    /// The start of the pause.
     pub from: Timestamp,
-    /// Until when.
+    /// The end of the pause.
     pub until: Timestamp,
 }

@@ -1,11 +1,11 @@
-//! Which faults, and where.
+//! Fault plans: faults and their injection points.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Fault;
 
-/// A moment at which something can go wrong.
+/// An injection point: a request or event at which a fault is possible.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -26,18 +26,18 @@ use super::Fault;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InjectionPoint {
-    /// Which replica of the check, such as `check-0`.
+    /// The replica of the check, such as `check-0`.
     pub agent: String,
-    /// An event of a watch, or else a request.
+    /// Whether it is an event of a watch; otherwise it is a request.
     pub event: bool,
-    /// The number among the agent's requests, or among its events.
+    /// The number among the replica's requests, or among its events.
     pub number: u64,
-    /// What it is, for people: `apply workloads/status`.
+    /// A description for people: `apply workloads/status`.
     pub what: String,
 }
 
 impl InjectionPoint {
-    /// What it has in common with others.
+    /// Returns a key that similar points share.
     pub(crate) fn kind(&self) -> String {
         format!("{}{}{}", self.agent, self.event, self.what)
     }
@@ -69,24 +69,24 @@ impl InjectionPoint {
 pub struct FaultPlan(Vec<(InjectionPoint, Fault)>);
 
 impl FaultPlan {
-    /// Nothing goes wrong.
+    /// Returns a plan without faults.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// One fault.
+    /// Returns a plan with one fault.
     pub fn of(point: InjectionPoint, fault: Fault) -> Self {
         Self(vec![(point, fault)])
     }
 
-    /// With one more.
+    /// Adds a fault.
     #[must_use]
     pub fn and(mut self, point: InjectionPoint, fault: Fault) -> Self {
         self.0.push((point, fault));
         self
     }
 
-    /// How many faults there are.
+    /// Returns the number of faults.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -97,12 +97,12 @@ impl FaultPlan {
         Self(rest)
     }
 
-    /// The faults.
+    /// Returns the faults.
     pub(crate) fn faults(&self) -> impl Iterator<Item = Fault> {
         self.0.iter().map(|(_, fault)| *fault)
     }
 
-    /// Whether nothing goes wrong.
+    /// Returns true if the plan has no faults.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
     }
@@ -116,7 +116,7 @@ impl FaultPlan {
     }
 }
 
-/// `check-0/request/7/crash-before`, separated by commas. What the request was is not part of it.
+/// Prints `check-0/request/7/crash-before`, separated by commas, without the description.
 impl fmt::Display for FaultPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (point, fault)) in self.0.iter().enumerate() {
@@ -134,7 +134,7 @@ impl fmt::Display for FaultPlan {
     }
 }
 
-/// A text that is no plan.
+/// An error: the text is no plan.
 ///
 /// ```
 /// use kueue_check_sim::FaultPlan;

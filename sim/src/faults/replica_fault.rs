@@ -1,4 +1,4 @@
-//! What becomes of a replica.
+//! Faults of a replica's process.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::{Mutex, PoisonError};
@@ -6,25 +6,25 @@ use std::sync::{Mutex, PoisonError};
 use kueue_check::runtime::RuntimeHandle;
 use tokio::sync::Notify;
 
-/// How a replica receives its faults.
+/// The signals for a replica's faults.
 #[derive(Debug, Default)]
 pub(crate) struct ReplicaFault {
     /// Its process dies.
     pub(crate) dies: Notify,
-    /// Another acts beside it.
+    /// A second process leads beside it.
     pub(crate) rivalled: Notify,
-    /// Its process stands still.
+    /// Its process is paused.
     pub(crate) paused: Notify,
-    /// The Lease is taken from its holder, who gets it back later.
+    /// The Lease is taken from its holder, who regains it later.
     pub(crate) deposed: Notify,
-    /// How many seconds the wall clock is off where the process starts next.
+    /// The offset of the wall clock where the process starts next, in seconds.
     pub(crate) skew: AtomicI64,
-    /// The newest process.
+    /// The handle of the newest process.
     handle: Mutex<Option<RuntimeHandle>>,
 }
 
 impl ReplicaFault {
-    /// The newest process, as an administrator sees it.
+    /// Returns the handle of the newest process, for an administrator's view.
     pub(crate) fn handle(&self) -> Option<RuntimeHandle> {
         let handle = self.handle.lock();
         handle.unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,4 +1,4 @@
-//! Licences that are counted in memory.
+//! A check that counts licences in memory.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +9,8 @@ use kueue_check::{
     ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 
-/// A check that counts licences in the memory of its process: a new process counts anew,
-/// because it is evaluated first for what runs.
+/// A check that counts licences in the memory of its process. A new process counts anew, because
+/// the runtime first evaluates running jobs.
 ///
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::Counter};
@@ -31,7 +31,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// So many licences.
+    /// Returns a check with this number of licences.
     pub fn new(licences: usize) -> Self {
         Self {
             licences,

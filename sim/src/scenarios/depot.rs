@@ -1,4 +1,4 @@
-//! Machines outside the cluster, which take time to start and to stop.
+//! A check with machines outside the cluster, which take time to start and to stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep};
 use super::vendor::holds;
 use crate::simulation::{Cluster, workloads};
 
-/// A service outside the cluster that starts a machine for each reservation, and a check that waits
-/// for it. A release asks the machine to stop and says [`ReleaseOutcome::RetryAfter`] until it has
-/// stopped.
+/// A check that starts a machine outside the cluster for each reservation. An evaluation waits
+/// until the machine has started. A release stops the machine and returns
+/// [`ReleaseOutcome::RetryAfter`] until it has stopped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,18 +42,18 @@ pub struct Depot {
 
 #[derive(Debug, Default)]
 struct Machines {
-    /// Those that run, by reservation.
+    /// The running machines, by reservation.
     running: BTreeMap<String, Reservation>,
-    /// Those that are stopping, and when they will have stopped.
+    /// The stopping machines, and the time when each will have stopped.
     stopping: BTreeMap<String, Instant>,
-    /// Those that have stopped.
+    /// The stopped machines.
     stopped: BTreeSet<String>,
     /// Reservations for which a machine was started after one had been stopped.
     revived: BTreeSet<String>,
 }
 
 impl Default for Depot {
-    /// A machine starts in five seconds and stops in twenty.
+    /// Returns a depot whose machines start in 5 s and stop in 20 s.
     fn default() -> Self {
         Self {
             starts: Duration::from_secs(5),
@@ -65,32 +65,32 @@ impl Default for Depot {
 }
 
 impl Depot {
-    /// How long a machine takes to stop.
+    /// Sets the time that a machine takes to stop.
     #[must_use]
     pub fn stops_in(mut self, stops: Duration) -> Self {
         self.stops = stops;
         self
     }
 
-    /// Can't say which machines run: what is not released never stops.
+    /// Returns no unreleased reservations from now on: a machine without a release never stops.
     #[must_use]
     pub fn without_list(mut self) -> Self {
         self.remembers = false;
         self
     }
 
-    /// How many machines run, those that are stopping among them.
+    /// Returns the number of running machines, including those that are stopping.
     pub fn running(&self) -> usize {
         self.machines().running.len()
     }
 
-    /// Returns how many machines are stopping.
+    /// Returns the number of stopping machines.
     pub fn stopping(&self) -> usize {
         self.machines().stopping.len()
     }
 
-    /// Whether no machine runs for a reservation that is over, and none was started for one whose
-    /// machine had been stopped.
+    /// An invariant: no machine runs for an ended reservation. None was started for a reservation
+    /// whose machine had been stopped.
     pub fn stops_all(cluster: &Cluster) -> Result<(), String> {
         let depot: Self = cluster.external();
         let machines = depot.machines();

@@ -1,8 +1,7 @@
-//! Scenarios that this crate comes with: what `explore` runs by name, and what the SDK itself is
-//! proved with.
+//! The scenarios of this crate: `explore` runs them by name, and the SDK is tested with them.
 //!
-//! Each is a check of a few lines and a story. Together they go through every state, verdict and
-//! way out of a Workload.
+//! Each is a small check and a scripted run. Together they cover every state, verdict and end of a
+//! Workload.
 
 mod builtin;
 mod counter;
@@ -28,7 +27,7 @@ pub use seats::Seats;
 pub use vendor::LicenceVendor;
 pub use worded::{Word, Worded};
 
-/// A check and a story.
+/// A check and a scripted run.
 ///
 /// ```
 /// use kueue_check_sim::{FaultPlan, scenarios::Scenario};
@@ -40,9 +39,9 @@ pub use worded::{Word, Worded};
 /// assert!(!jobs["default/giant"].active); // Kueue deactivates what is rejected
 /// ```
 pub struct Scenario {
-    /// What it is called, on the command line too.
+    /// The name, on the command line too.
     pub name: &'static str,
-    /// What happens in it.
+    /// A description of the run.
     pub about: &'static str,
     simulation: fn() -> Simulation,
     play: for<'a> fn(&'a Cluster) -> LocalBoxFuture<'a, ()>,
@@ -55,7 +54,7 @@ impl fmt::Debug for Scenario {
 }
 
 impl Scenario {
-    /// The scenario of that name.
+    /// Returns the scenario with that name.
     pub fn named(name: &str) -> Option<Self> {
         all().into_iter().find(|scenario| scenario.name == name)
     }
@@ -74,8 +73,8 @@ impl Scenario {
         simulation.explore(self.story())
     }
 
-    /// As [`explore`](Self::explore), with those faults only that are `wanted`, and with a sample
-    /// of them where `KUEUE_CHECK_SAMPLE` says so.
+    /// Runs as [`explore`](Self::explore) does, with only the `wanted` faults. If
+    /// `KUEUE_CHECK_SAMPLE` is set, it runs a sample of them.
     #[must_use = "runs may have failed"]
     pub fn explore_with(&self, seed: u64, wanted: impl Fn(Fault) -> bool) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
@@ -88,8 +87,8 @@ impl Scenario {
         simulation.explore(self.story())
     }
 
-    /// As [`explore`](Self::explore) with a defect of the runtime, whose requests arrive changed by
-    /// `alter`. It ends at the first run that fails.
+    /// Runs as [`explore`](Self::explore) does, with a bug in the runtime. `alter` changes the
+    /// runtime's requests. It ends at the first run that fails.
     #[must_use = "runs may have failed"]
     pub fn explore_altered(&self, seed: u64, alter: fn(&mut ApiRequest)) -> Exploration {
         let simulation = (self.simulation)().seed(seed).altering(alter);
@@ -103,8 +102,8 @@ impl Scenario {
         simulation.explore_at_random(runs, self.story())
     }
 
-    /// Runs it without a fault, and then with pairs of single faults: all, or `limit` of them.
-    /// `progress` hears of each run.
+    /// Runs it without a fault, and then with pairs of single faults: all, or `limit` of them. It
+    /// calls `progress` after each run.
     #[must_use = "runs may have failed"]
     pub fn explore_pairs(
         &self,
@@ -116,17 +115,17 @@ impl Scenario {
         simulation.explore_pairs(limit, progress, self.story())
     }
 
-    /// Returns the simulation that it is run in.
+    /// Returns the simulation of the scenario.
     pub fn simulation(&self) -> Simulation {
         (self.simulation)()
     }
 
-    /// Plays it on a cluster of its [simulation](Self::simulation).
+    /// Runs the script on a cluster of its [simulation](Self::simulation).
     pub async fn play(&self, cluster: &Cluster) {
         (self.play)(cluster).await;
     }
 
-    fn story(&self) -> impl AsyncFn(&Cluster) {
+    fn story(&self) -> impl AsyncFn(&Cluster) + Sync {
         let play = self.play;
         async move |cluster: &Cluster| play(cluster).await
     }

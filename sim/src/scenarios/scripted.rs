@@ -1,4 +1,4 @@
-//! A check that follows a script.
+//! A check made of a closure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use kueue_check::{
 
 type Decide = dyn Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync;
 
-/// A check made of a closure, with what else a story needs of one.
+/// A check made of a closure, with a latency and a policy for scenarios.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Scripted {
 }
 
 impl Scripted {
-    /// Decides at once.
+    /// Returns a check that decides at once.
     pub fn new(
         decide: impl Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync + 'static,
     ) -> Self {
@@ -52,7 +52,7 @@ impl Scripted {
         }
     }
 
-    /// Its controller name: two checks of one process need two.
+    /// Sets the controller name: two checks of one process require two.
     ///
     /// # Panics
     /// If `name` is no controller name.
@@ -62,14 +62,14 @@ impl Scripted {
         self
     }
 
-    /// How long it thinks; it looks first, and answers with what it saw.
+    /// Sets the latency of an evaluation: it decides first and returns its verdict after this time.
     #[must_use]
     pub fn latency(mut self, takes: impl Fn(&Request) -> Duration + Send + Sync + 'static) -> Self {
         self.takes = Box::new(takes);
         self
     }
 
-    /// Its policy.
+    /// Sets the policy.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;

@@ -1,4 +1,4 @@
-//! A check that gives each job one seat, however many Workloads the job has.
+//! A check with one seat for each job, however many Workloads the job has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ use super::vendor::holds;
 use crate::apiserver::{Change, ChangeVerb};
 use crate::simulation::{Cluster, workloads};
 
-/// A service outside the cluster with a fixed number of seats, one for each job, and a check that
-/// rejects jobs with more pods than allowed. It survives every crash of the check.
+/// A check with a fixed number of seats outside the cluster, one for each job. It rejects jobs with
+/// more pods than allowed. The seats survive every crash of the check.
 ///
 /// ```
-/// use kueue_check_sim::{Job, Simulation, jobs::Nodes, scenarios::Seats};
+/// use kueue_check_sim::{Job, Simulation, scenarios::Seats};
 ///
-/// let trial = Simulation::with_context(|tools| tools.external(|| Seats::new(1))).actor(Nodes::new);
+/// let trial = Simulation::with_context(|tools| tools.external(|| Seats::new(1)));
 /// trial.invariant("a seat is one job's", Seats::are_held).run(async |cluster| {
 ///     cluster.submit(Job::new("train").pods(2).elastic());
 ///     cluster.expect("two pods run", |cluster| cluster.running_pods("train") == 2).await;
@@ -38,18 +38,18 @@ pub struct Seats {
     book: Arc<Mutex<Book>>,
 }
 
-/// Since when a job has had a seat, and until when.
+/// The time since which a job has had a seat, and the time until which it had it.
 type Held = (Instant, Option<Instant>);
 
 #[derive(Debug, Default)]
 struct Book {
-    /// By reservations of which jobs a seat is held, by the key of the family.
+    /// The reservations for which each job holds a seat, by the key of the family.
     held: BTreeMap<String, BTreeSet<Reservation>>,
-    /// Since when the pods of a job that was stopped are ending.
+    /// The time since which the pods of a stopped job are ending.
     ending: BTreeMap<Reservation, Instant>,
-    /// When each job had a seat.
+    /// The times in which each job had a seat.
     times: BTreeMap<String, Vec<Held>>,
-    /// How many were taken at once at most.
+    /// The maximum number of seats that were taken at once.
     most: usize,
 }
 
@@ -82,7 +82,7 @@ impl Book {
 }
 
 impl Seats {
-    /// So many seats.
+    /// Returns a check with this number of seats.
     pub fn new(seats: usize) -> Self {
         Self {
             total: seats,
@@ -92,28 +92,29 @@ impl Seats {
         }
     }
 
-    /// A job that asks for more pods is rejected.
+    /// Sets the limit of pods: a job that requests more is rejected.
     #[must_use]
     pub fn at_most(mut self, pods: u32) -> Self {
         self.most_pods = pods;
         self
     }
 
-    /// The pods of a job that is stopped take so long to end at most, and keep its seat. Kueue
-    /// takes their quota back before that.
+    /// Sets the maximum time that the pods of a stopped job take to end. They keep its seat until
+    /// then. Kueue releases their quota before that.
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How many are taken.
+    /// Returns the number of taken seats.
     pub fn taken(&self) -> usize {
         self.book().held.len()
     }
 
-    /// Whether each job had a seat whenever pods of it ran, no more seats were taken than there
-    /// are, and none is taken for a job of which no Workload holds quota and no pod runs.
+    /// An invariant: each job had a seat whenever its pods ran. No more seats were taken than
+    /// exist. None is taken for a job without a Workload that holds quota and without a running
+    /// pod.
     pub fn are_held(cluster: &Cluster) -> Result<(), String> {
         let seats: Self = cluster.external();
         let book = seats.book();
@@ -240,7 +241,7 @@ impl AdmissionCheckController for Seats {
     ) -> Result<ReleaseOutcome, CheckError> {
         let mut book = self.book();
         match why {
-            // The job goes on by another Workload.
+            // The job continues under another Workload.
             ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } => book.hold(&by),
             ReleaseReason::Finished => {}
             _ => {

@@ -1,4 +1,4 @@
-//! A licence server, and a check that books at it: what a check does outside the cluster.
+//! A licence server outside the cluster, and a check that takes licences from it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::simulation::{Cluster, is_true, workloads};
 
-/// A service outside the cluster that sells licences, of which it has a fixed number. It survives
-/// every crash of the check.
+/// A check that takes licences from a service outside the cluster, which has a fixed number. The
+/// service survives every crash of the check.
 ///
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::LicenceVendor};
@@ -38,16 +38,16 @@ pub struct LicenceVendor {
 
 #[derive(Debug, Default)]
 struct Book {
-    /// What is out, by reservation.
+    /// The licences in use, by reservation.
     out: BTreeMap<String, Reservation>,
-    /// How often each reservation was sold a licence.
+    /// The number of licences that were sold to each reservation.
     sales: BTreeMap<String, usize>,
-    /// How many were out at the same time at most.
+    /// The maximum number of licences in use at once.
     most: usize,
 }
 
 impl LicenceVendor {
-    /// A vendor with so many licences.
+    /// Returns a vendor with this number of licences.
     pub fn new(licences: usize) -> Self {
         Self {
             licences,
@@ -55,18 +55,18 @@ impl LicenceVendor {
         }
     }
 
-    /// How many are out.
+    /// Returns the number of licences in use.
     pub fn sold(&self) -> usize {
         self.book().out.len()
     }
 
-    /// How many were out at the same time at most.
+    /// Returns the maximum number of licences in use at once.
     pub fn max_sold(&self) -> usize {
         self.book().most
     }
 
-    /// Whether what was sold is right: one licence for each reservation and never a second one,
-    /// none out for a reservation that is over, and one for each job that runs.
+    /// An invariant: each reservation was sold at most one licence. None is in use for an ended
+    /// reservation, and each running job has one.
     pub fn each_licence_sold_once(cluster: &Cluster) -> Result<(), String> {
         let vendor: Self = cluster.external();
         let book = vendor.book();
@@ -108,7 +108,7 @@ impl LicenceVendor {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A repeated request for the same reservation is the same sale.
+    /// Sells a licence. A repeated request for the same reservation is the same sale.
     fn buy(&self, reservation: &Reservation) -> bool {
         let mut book = self.book();
         let key = reservation.to_string();
@@ -154,7 +154,7 @@ impl AdmissionCheckController for LicenceVendor {
     }
 }
 
-/// Of a Workload that holds quota: uid, and since when.
+/// Returns uid and reservation time of a Workload that holds quota.
 pub(super) fn holds(workload: &Arc<Value>) -> Option<((&str, &str), &Value)> {
     if is_true(workload, "Finished") || !is_true(workload, "QuotaReserved") {
         return None;

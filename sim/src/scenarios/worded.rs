@@ -1,4 +1,4 @@
-//! A check that judges by its parameters.
+//! A check whose verdict depends on its parameters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ use tokio::time::sleep;
 pub struct Word(pub String);
 
 impl Word {
-    /// An object with this name and this word.
+    /// Returns an object with this name and this word.
     pub fn object(name: &str, word: &str) -> Value {
         json!({"apiVersion": "example.com/v1", "kind": "Word", "metadata": {"name": name}, "spec": {"word": word}})
     }
@@ -50,7 +50,7 @@ impl Parameters for Word {
         Ok(Self(word.to_owned()))
     }
 
-    /// Panics at the word `panic`, as code with a mistake does.
+    /// Panics at the word `panic`, as code with a bug does.
     fn validate(&self) -> Result<(), String> {
         assert!(self.0 != "panic", "the author has made a mistake");
         Ok(())
@@ -70,8 +70,8 @@ impl Parameters for Word {
     }
 }
 
-/// A check that says the word of its parameters, after five seconds. Its activation can be made to
-/// hang, once.
+/// A check that returns the word of its parameters as message, after 5 s. Its activation can be
+/// made to hang, once.
 ///
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::{Word, Worded}};
@@ -88,7 +88,7 @@ pub struct Worded {
 }
 
 impl Worded {
-    /// The next activation does not come to an end.
+    /// Makes the next activation hang.
     pub fn hang_once(&self) {
         self.hangs.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The simulated cluster, as a scenario uses it.
+//! The simulated cluster, for a scenario.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,7 @@ use super::{CHECK, Job, QUEUE, Simulation, VerdictLog, objects};
 use crate::apiserver::{ApiResponse, ApiServer, Backup, Resource};
 use crate::definitions::{self, KueueApi};
 use crate::faults::{FaultPlan, Injector, ReplicaFault};
+use crate::jobs::{Jobs, Nodes};
 use crate::kueue::{Kueue, Webhook};
 use crate::timeline::Timeline;
 
@@ -52,17 +53,17 @@ pub struct Cluster {
     pub(crate) answers: VerdictLog,
     outside: ExternalServices,
     pub(crate) injector: Arc<Injector>,
-    /// Of each replica.
+    /// The faults of each replica.
     pub(crate) fates: Vec<Arc<ReplicaFault>>,
-    /// The version after everything that is there from the beginning.
+    /// The resource version after all initial objects.
     pub(crate) prepared: u64,
     deposed: AtomicBool,
-    /// Who works here beside the checks.
+    /// The tasks of Kueue, jobs and other actors.
     others: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Cluster {
-    /// Must be called inside a paused tokio runtime.
+    /// Starts a cluster. Must be called inside a paused tokio runtime.
     pub(crate) fn start(simulation: &Simulation, plan: &FaultPlan) -> Self {
         let clock = Clock::following_tokio(simulation.start);
         let kinds = match simulation.api {
@@ -108,7 +109,7 @@ impl Cluster {
         for object in self.all_objects(&checks) {
             objects::create(&self.server, &object);
         }
-        // What each replica would find out by itself, where no test would report it.
+        // Each replica would find these errors too, but no test would report them.
         if let Err(error) = Runtime::builder(self.server.client())
             .checks(checks)
             .build()
@@ -116,7 +117,8 @@ impl Cluster {
             fail(error.to_string());
         }
         self.prepared = self.server.resource_version();
-        self.server.set_admission(Arc::new(Webhook));
+        self.server
+            .set_admission(Arc::new(Webhook::of_version(self.simulation.version)));
         self.server.set_faults(Arc::clone(&self.injector) as _);
         self.start_others();
         for replica in replicas {
@@ -125,16 +127,21 @@ impl Cluster {
         self
     }
 
-    /// Kueue, its jobs, and the other actors here, with nothing in memory.
+    /// Starts Kueue, its jobs and the other actors, without state in memory.
     fn start_others(&self) {
         let (server, clock) = (&self.server, &self.clock);
         let version = self.simulation.version;
         let kueue = Kueue::new(server, clock, version);
-        let jobs = crate::jobs::Jobs::of_version(server, clock, version);
+        let jobs = Jobs::of_version(server, clock, version);
         let mut started = vec![
             tokio::spawn(crate::kueue::run(kueue, server.clone(), clock.clone())),
             tokio::spawn(crate::kueue::run(jobs, server.clone(), clock.clone())),
         ];
+        if let Some(grace) = self.simulation.grace {
+            let nodes = Nodes::new(server, clock).with_grace(grace);
+            let nodes = crate::kueue::run(nodes, server.clone(), clock.clone());
+            started.push(tokio::spawn(nodes));
+        }
         let others = self.simulation.actors.iter();
         started.extend(others.map(|start| start(server, clock)));
         let mut running = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,9 +150,8 @@ impl Cluster {
         }
     }
 
-    /// Restores a [backup](ApiServer::backup): objects and versions go back, and Kueue and the
-    /// other controllers of the cluster start anew, as the restore of a cluster demands it. The
-    /// checks run on.
+    /// Restores a [backup](ApiServer::backup): objects and versions go back. Kueue and the other
+    /// controllers restart, as the restore of a cluster requires. The checks run on.
     pub fn restore(&self, backup: &Backup) {
         self.server.restore(backup);
         self.start_others();
@@ -163,8 +169,7 @@ impl Cluster {
         }
     }
 
-    /// What there is before anybody does anything; the scenario's own objects take the place of
-    /// ours.
+    /// Returns the initial objects. The scenario's own objects replace the default ones.
     fn all_objects(&self, made: &[DynCheck]) -> Vec<Value> {
         let (mut all, mut checks) = (Vec::new(), Vec::new());
         for (tried, check) in self.simulation.checks.iter().zip(made) {
@@ -211,34 +216,34 @@ impl Cluster {
         all
     }
 
-    /// Waits until Kueue would admit, so that the first job's story is not the queue's.
+    /// Waits until Kueue would admit, so that the first job does not wait for its queue.
     pub(crate) async fn begin(&self) {
         for check in &self.simulation.checks {
             self.expect_condition(&check.name).await;
         }
     }
 
-    /// The API server, for what has no short form.
+    /// Returns the API server, for operations without a shortcut here.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// What time it is.
+    /// Returns the time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub async fn advance(&self, by: Duration) {
         sleep(by).await;
     }
 
-    /// Lets time pass until then. Not back: a time that is over does nothing.
+    /// Advances the time to `to`. A time in the past does nothing.
     ///
     /// # Panics
     /// If `to` is no RFC 3339 time.
@@ -247,7 +252,7 @@ impl Cluster {
         sleep(Duration::try_from(wait).unwrap_or_default()).await;
     }
 
-    /// Submits a job. Its Namespace and the LocalQueue there are made if they are not there.
+    /// Submits a job. Its Namespace and the LocalQueue there are created if they do not exist.
     pub fn submit(&self, job: Job) {
         let there = |group: &str, version: &str, plural: &str, namespace: &str, name: &str| {
             let resource = Resource::new(group, version, plural);
@@ -268,21 +273,21 @@ impl Cluster {
         objects::create(&self.server, &job.to_object());
     }
 
-    /// Changes how many pods an [elastic](Job::elastic) job wants.
+    /// Changes the number of pods of an [elastic](Job::elastic) job.
     ///
     /// # Panics
-    /// If there is no such job, or the API server refuses.
+    /// If there is no such job, or the API server rejects the change.
     ///
     /// ```
     /// use kueue_check::{Verdict, admission_check};
-    /// use kueue_check_sim::{Job, Simulation, jobs::Nodes};
+    /// use kueue_check_sim::{Job, Simulation};
     ///
     /// #[admission_check(controller = "example.com/open")]
     /// async fn open() -> Verdict {
     ///     Verdict::ready("open")
     /// }
     ///
-    /// Simulation::new(|| open).actor(Nodes::new).run(async |cluster| {
+    /// Simulation::new(|| open).run(async |cluster| {
     ///     cluster.submit(Job::new("train").pods(2).elastic());
     ///     cluster.expect("two pods run", |cluster| cluster.running_pods("train") == 2).await;
     ///     cluster.scale("train", 4);
@@ -299,7 +304,7 @@ impl Cluster {
         );
     }
 
-    /// How many pods of an [elastic](Job::elastic) job run.
+    /// Returns the number of running pods of an [elastic](Job::elastic) job.
     pub fn running_pods(&self, job: &str) -> usize {
         let (namespace, name) = split(job);
         let pods = self
@@ -314,48 +319,48 @@ impl Cluster {
             .count()
     }
 
-    /// The job's pods succeed.
+    /// Makes the job's pods succeed.
     ///
     /// # Panics
-    /// If there is no such job, or the API server refuses.
+    /// If there is no such job, or the API server rejects the change.
     pub fn complete(&self, job: &str) {
         let (namespace, name) = split(job);
         let answer = crate::jobs::finish(&self.server, namespace, name);
         ended(job, "complete", &answer);
     }
 
-    /// The job's pods fail, for good.
+    /// Makes the job's pods fail, for good.
     ///
     /// # Panics
-    /// If there is no such job, or the API server refuses.
+    /// If there is no such job, or the API server rejects the change.
     pub fn fail(&self, job: &str) {
         let (namespace, name) = split(job);
         let answer = crate::jobs::fail(&self.server, namespace, name);
         ended(job, "fail", &answer);
     }
 
-    /// Creates an object, or changes an existing one to what is said here, as
-    /// `kubectl apply --server-side` does.
+    /// Creates an object, or applies the given fields to an existing one. It works as `kubectl
+    /// apply --server-side` does.
     ///
     /// # Panics
-    /// If the API server refuses.
+    /// If the API server rejects it.
     pub fn apply(&self, object: &impl Serialize) {
         objects::apply(&self.server, &json(object));
     }
 
-    /// Changes an object (of which kind, namespace and name are enough) by a merge patch.
+    /// Changes an object by a merge patch. Of the object, kind, namespace and name are enough.
     ///
     /// # Panics
-    /// If the API server refuses.
+    /// If the API server rejects it.
     pub fn merge(&self, object: &impl Serialize, patch: &impl Serialize) {
         objects::merge(&self.server, &json(object), &json(patch));
     }
 
-    /// Deletes an object, of which kind, namespace and name are enough. What it owns is deleted
-    /// too, as by kubectl.
+    /// Deletes an object, of which kind, namespace and name are enough. The objects that it owns
+    /// are deleted too, as by kubectl.
     ///
     /// # Panics
-    /// If the API server refuses.
+    /// If the API server rejects it.
     pub fn delete(&self, object: &impl Serialize) {
         objects::delete(&self.server, &json(object));
     }
@@ -363,7 +368,7 @@ impl Cluster {
     /// Changes the Workload of a job by a merge patch, such as `{"spec": {"active": false}}`.
     ///
     /// # Panics
-    /// If there is none, or the API server refuses.
+    /// If the job has no Workload, or the API server rejects the change.
     pub fn merge_workload(&self, job: &str, patch: &impl Serialize) {
         match self.workload(job) {
             Some(workload) => objects::merge(&self.server, &workload, &json(patch)),
@@ -374,7 +379,8 @@ impl Cluster {
     /// Serves other versions of Kueue's API from now on.
     ///
     /// # Panics
-    /// If the simulation has not said [which](Simulation::kueue_api) are served at first.
+    /// If the simulation does not set the [versions](Simulation::kueue_api) that are served at
+    /// first.
     pub fn serve(&self, api: KueueApi) {
         if self.simulation.api.is_none() {
             fail("the simulation serves one version of Kueue's API only");
@@ -382,7 +388,7 @@ impl Cluster {
         self.server.offer(Some(api.offered()));
     }
 
-    /// A replica of the check dies; a second later it starts again. The first is 0.
+    /// Crashes a replica of the check; it restarts 1 s later. The first is 0.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -393,8 +399,8 @@ impl Cluster {
         }
     }
 
-    /// The state of a replica; `None` if it is not running, waits for Kueue's API, or is
-    /// stuck.
+    /// Returns the state of a replica. It is `None` if the replica is not running, waits for
+    /// Kueue's API, or is stuck.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -405,7 +411,7 @@ impl Cluster {
         }
     }
 
-    /// The metrics of a replica, as it serves them; `None` if it is not running.
+    /// Returns the metrics of a replica, as it serves them; `None` if it is not running.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -416,8 +422,8 @@ impl Cluster {
         }
     }
 
-    /// Another replica takes the Lease by force, and after `away` the first holder has it again,
-    /// with everything that it has kept in memory.
+    /// Gives the Lease to another replica by force. After `away` the first holder regains it, with
+    /// its state in memory.
     ///
     /// # Panics
     /// If no replica holds the Lease: with a single one there is none.
@@ -429,13 +435,13 @@ impl Cluster {
         depose(&self.server, &self.clock, self.simulation.replicas, away);
     }
 
-    /// Whether the scenario has taken the Lease from its holder.
+    /// Returns true if the scenario has taken the Lease from its holder.
     pub(crate) fn deposed(&self) -> bool {
         self.deposed.load(Ordering::Relaxed)
     }
 
-    /// The Workload of a job; of an elastic one that grows, the newest. The job is named as in
-    /// `train`, or `team-a/train` if it is in another Namespace than `default`.
+    /// Returns the Workload of a job; for an elastic job that grows, the newest. The job's name is
+    /// as in `train`, or `team-a/train` outside of the Namespace `default`.
     pub fn workload(&self, job: &str) -> Option<Arc<Value>> {
         let (namespace, name) = split(job);
         let all = self.server.objects(&workloads(), namespace);
@@ -445,29 +451,29 @@ impl Cluster {
                 == Some(name)
         };
         let own = |w: &&Arc<Value>| w["metadata"]["name"] == name;
-        // By its own name also a slice is found that was replaced.
+        // A Workload's own name also finds a slice that was replaced.
         let named = all.iter().find(own).cloned();
         let newest = current(all).into_iter().filter(|w| owned(&w));
         newest.min_by_key(|w| is_true(w, "Finished")).or(named)
     }
 
-    /// The check's state for a job, `None` if Kueue has not listed it.
+    /// Returns the check's state for a job, `None` if Kueue has not listed it.
     pub fn state(&self, job: &str) -> Option<CheckState> {
         self.state_of(CHECK, job)
     }
 
-    /// The state of one of several checks.
+    /// Returns the state of one of several checks.
     pub fn state_of(&self, check: &str, job: &str) -> Option<CheckState> {
         let entry = self.entry(check, job)?;
         entry["state"].as_str().map(CheckState::new)
     }
 
-    /// The check's message for a job; empty if there is none.
+    /// Returns the check's message for a job; empty if there is none.
     pub fn message(&self, job: &str) -> String {
         self.message_of(CHECK, job)
     }
 
-    /// The message of one of several checks.
+    /// Returns the message of one of several checks.
     pub fn message_of(&self, check: &str, job: &str) -> String {
         let entry = self.entry(check, job);
         let message = entry.as_ref().and_then(|entry| entry["message"].as_str());
@@ -480,28 +486,28 @@ impl Cluster {
         entries.iter().find(|entry| entry["name"] == check).cloned()
     }
 
-    /// Whether Kueue has admitted a job.
+    /// Returns true if Kueue has admitted a job.
     pub fn is_admitted(&self, job: &str) -> bool {
         self.condition(job, "Admitted")
     }
 
-    /// Whether a condition of a job's Workload is True, such as `QuotaReserved`, `Evicted`,
-    /// `Finished`.
+    /// Returns true if a condition of a job's Workload is True. Conditions are `QuotaReserved`,
+    /// `Evicted`, `Finished` and others.
     pub fn condition(&self, job: &str, condition: &str) -> bool {
         self.workload(job)
             .is_some_and(|workload| is_true(&workload, condition))
     }
 
-    /// All verdicts of the checks so far.
+    /// Returns all verdicts of the checks so far.
     pub fn verdicts(&self) -> &VerdictLog {
         &self.answers
     }
 
-    /// The service outside the cluster that a check was given by
+    /// Returns the service outside the cluster that a check created with
     /// [`CheckContext::external`](super::CheckContext::external).
     ///
     /// # Panics
-    /// If no check has asked for one of this type.
+    /// If no check has created one of this type.
     pub fn external<T: Clone + Send + Sync + 'static>(&self) -> T {
         match self.outside.get() {
             Some(service) => service,
@@ -512,27 +518,27 @@ impl Cluster {
         }
     }
 
-    /// How many requests the replicas of the check have sent so far. `what` is the beginning of
-    /// what they ask, such as `apply workloads/status`, `list`, or empty for all.
+    /// Counts the requests of the check's replicas so far. `what` is the beginning of a request,
+    /// such as `apply workloads/status` or `list`; empty counts all.
     pub fn requests(&self, what: &str) -> usize {
         self.injector.requests(what)
     }
 
-    /// The Workloads over time, so far.
+    /// Returns the Workloads over time, so far.
     pub fn timeline(&self) -> Timeline {
         Timeline::of(&self.server, self.now())
     }
 }
 
-/// Fails unless the end of `job` was taken note of.
+/// Fails unless the API server accepted the end of `job`.
 fn ended(job: &str, how: &str, answer: &ApiResponse) {
     if answer.code != 200 {
         fail(format!("`{job}` can't {how}: {}", answer.body["message"]));
     }
 }
 
-/// The Workloads that stand for their jobs: not the slices that others are to replace or have
-/// replaced, and not variants, for which their parent stands.
+/// Returns the Workloads that represent their jobs. It omits slices that are or will be replaced,
+/// and variants, which their parent represents.
 pub(crate) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     const REPLACES: &str = "/metadata/annotations/kueue.x-k8s.io~1workload-slice-replacement-for";
     let replaced = all.iter().filter_map(|w| w.pointer(REPLACES)?.as_str());
@@ -546,7 +552,7 @@ pub(crate) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     all
 }
 
-/// `namespace/name`, or a name in `default`.
+/// Splits `namespace/name`; a name alone is in `default`.
 fn split(job: &str) -> (&str, &str) {
     job.split_once('/').unwrap_or(("default", job))
 }

@@ -1,4 +1,4 @@
-//! Expectations: what a scenario waits for.
+//! Expectations: a scenario waits for a state of the cluster.
 
 use std::time::Duration;
 
@@ -11,18 +11,17 @@ use super::failure::fail;
 use super::{CHECK, Cluster};
 use crate::apiserver::Resource;
 
-/// How long an expectation waits, in virtual time, for what should come by itself, unless the
-/// simulation has [another limit](super::Simulation::expect_timeout): longer than any single fault
-/// delays it.
+/// The virtual time for which an expectation waits. It is longer than the delay of any single
+/// fault. A simulation may have [another limit](super::Simulation::expect_timeout).
 pub const EXPECT_TIMEOUT: Duration = Duration::from_secs(600);
-/// How often an expectation is checked when nothing changes on the cluster, in virtual time.
+/// The interval of checks of an expectation when nothing changes on the cluster, in virtual time.
 const TICK: Duration = Duration::from_secs(1);
 
 impl Cluster {
     /// Waits until `holds`.
     ///
     /// # Panics
-    /// If it does not within [`EXPECT_TIMEOUT`]. `what` says what did not come true.
+    /// If it does not within [`EXPECT_TIMEOUT`]. `what` describes the expectation.
     pub async fn expect(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let timeout = self.simulation.expect_timeout;
         let deadline = Instant::now() + timeout;
@@ -38,7 +37,7 @@ impl Cluster {
                     timeout.as_secs() / 60
                 ));
             }
-            // What is outside the cluster changes without a word.
+            // State outside the cluster changes without an event.
             let tick = (Instant::now() + TICK).min(deadline);
             drop(timeout_at(tick, changed.changed()).await);
         }
@@ -95,7 +94,7 @@ impl Cluster {
             .await;
     }
 
-    /// Waits until the job has been deactivated: a person must activate it again.
+    /// Waits until the job is deactivated: a person must activate it again.
     ///
     /// # Panics
     /// If it is not within [`EXPECT_TIMEOUT`].
@@ -157,7 +156,7 @@ impl Cluster {
         .await;
     }
 
-    /// Lets time pass, in which the job must not be admitted.
+    /// Advances the time; the job must not be admitted meanwhile.
     ///
     /// # Panics
     /// If it is.
@@ -175,7 +174,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the check has said something about its AdmissionCheck.
+    /// Waits until the check has written a condition of its AdmissionCheck.
     pub(super) async fn expect_condition(&self, check: &str) {
         self.expect(
             &format!("AdmissionCheck `{check}` has a condition"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Services, one of each type.
+/// The services, one of each type.
 #[derive(Clone, Default)]
 pub(super) struct ExternalServices(Arc<Mutex<Services>>);
 

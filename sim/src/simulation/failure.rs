@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Why a trial failed.
+/// The reason why a simulation failed.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -29,24 +29,24 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
-/// Ends the scenario. It unwinds as a panic does, but says nothing by itself: an exploration has
-/// many failing runs.
+/// Ends the scenario. It unwinds as a panic does, but prints nothing: an exploration has many
+/// failing runs.
 pub(super) fn fail(why: impl Into<String>) -> ! {
     resume_unwind(Box::new(Failure(why.into())))
 }
 
-/// Does what comes before the scenario. Failures are not collected there, so they are panics.
+/// Runs the preparation of a scenario. Its failures are not collected, so they become panics.
 pub(crate) fn or_panic<T>(prepare: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(prepare)).unwrap_or_else(|panic| {
         match panic.downcast::<Failure>() {
             Ok(failure) => panic!("{}", failure.0),
-            // It has said what it is.
+            // The panic has already printed its message.
             Err(other) => resume_unwind(other),
         }
     })
 }
 
-/// Runs a scenario; why it ended early, if it did.
+/// Runs a scenario; returns the reason of an early end.
 pub(crate) async fn caught(scenario: impl Future<Output = ()>) -> Option<Failure> {
     let ended = AssertUnwindSafe(scenario).catch_unwind().await;
     ended.err().map(|panic| reason(&*panic))
@@ -61,7 +61,7 @@ fn reason(panic: &(dyn Any + Send)) -> Failure {
     Failure(text.unwrap_or_else(|| "the scenario panicked".to_owned()))
 }
 
-/// One thread, and time that stands still while anybody has something to do.
+/// Returns a runtime with one thread, whose time passes only while all tasks wait.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     let built = tokio::runtime::Builder::new_current_thread()
         .enable_time()

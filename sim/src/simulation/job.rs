@@ -1,4 +1,4 @@
-//! Jobs that users submit.
+//! Jobs of users.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A Job of that name.
+    /// Returns a Job with that name.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -52,56 +52,55 @@ impl Job {
         }
     }
 
-    /// In another Namespace, which needs a LocalQueue of its own.
+    /// Sets another Namespace, which requires a LocalQueue of its own.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// For another LocalQueue.
+    /// Sets another LocalQueue.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = queue.into();
         self
     }
 
-    /// How many pods run together.
+    /// Sets the number of pods that run together.
     pub fn pods(mut self, pods: u32) -> Self {
         self.pods = pods;
         self
     }
 
-    /// CPUs for each pod.
+    /// Sets the CPUs of each pod.
     pub fn cpus(mut self, cpus: u32) -> Self {
         self.cpus = cpus;
         self
     }
 
-    /// It may grow and shrink while it runs: see [`Cluster::scale`](super::Cluster::scale). Its
-    /// pods need [`Nodes`](crate::jobs::Nodes).
+    /// Lets it grow and shrink while it runs: see [`Cluster::scale`](super::Cluster::scale).
     pub fn elastic(mut self) -> Self {
         self.elastic = true;
         self
     }
 
-    /// A label of the Job.
+    /// Adds a label to the Job.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// An annotation of the Job.
+    /// Adds an annotation to the Job.
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.annotations.insert(key.into(), value.into());
         self
     }
 
-    /// A node selector of its pods.
+    /// Adds a node selector to its pods.
     pub fn node_selector(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.node_selector.insert(key.into(), value.into());
         self
     }
 
-    /// The object.
+    /// Returns the object.
     pub fn to_object(&self) -> Value {
         let mut labels = self.labels.clone();
         labels.insert("kueue.x-k8s.io/queue-name".to_owned(), self.queue.clone());
@@ -114,7 +113,7 @@ impl Job {
         let mut spec =
             json!({"suspend": true, "parallelism": self.pods, "template": {"spec": pod}});
         if self.elastic {
-            // Its pods go on until one succeeds: their number has no end by itself.
+            // Its pods run until one succeeds, so their number has no limit.
             annotations.insert(ELASTIC.to_owned(), "true".to_owned());
         } else {
             spec["completions"] = json!(self.pods);

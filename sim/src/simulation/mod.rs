@@ -26,10 +26,10 @@
 //! });
 //! ```
 //!
-//! The same story with everything that can go wrong: [`Simulation::run_with_each_fault`].
+//! The same scenario with each fault: [`Simulation::run_with_each_fault`].
 //!
-//! Time passes only while everybody waits, so hours take milliseconds. An expectation waits for at
-//! most ten virtual minutes; a failure shows the timeline up to it.
+//! Time passes only while all tasks wait, so hours take milliseconds. An expectation waits for at
+//! most 10 virtual minutes; a failure prints the timeline up to it.
 
 mod cluster;
 mod expect;
@@ -67,7 +67,7 @@ pub(crate) use replica::LEASE;
 pub(crate) use verdict_log::Answered;
 pub use verdict_log::{AuthorCall, CallKind, RecordedVerdict, VerdictLog};
 
-/// What a check may be made of.
+/// The resources from which a check may be made.
 ///
 /// ```
 /// # use std::sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}};
@@ -90,18 +90,17 @@ pub use verdict_log::{AuthorCall, CallKind, RecordedVerdict, VerdictLog};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CheckContext {
-    /// The replica's own client. What goes wrong with the runtime's requests goes wrong with these
-    /// too.
+    /// The replica's own client. Faults of the runtime's requests apply to its requests too.
     pub client: Client,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
     outside: external::ExternalServices,
 }
 
 impl CheckContext {
-    /// A service outside the cluster, such as a licence server: it is made once for each run and
-    /// outlives the check's processes. Its clones must share what they know. [`Cluster::external`]
-    /// shows it to the scenario.
+    /// Returns a service outside the cluster, such as a licence server. It is created once for each
+    /// run and outlives the check's processes. Its clones must share their state.
+    /// [`Cluster::external`] returns it to the scenario.
     pub fn external<T: Clone + Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> T {
         self.outside.get_or(make)
     }
@@ -115,22 +114,23 @@ impl fmt::Debug for CheckContext {
     }
 }
 
-/// So many points of one kind of request or event are tried; the later ones repeat the earlier.
+/// The number of points of one kind of request or event at which faults are injected. Later points
+/// repeat the earlier ones.
 const MAX_POINTS_PER_KIND: usize = 12;
 
 type MakeCheck = Arc<dyn Fn(&CheckContext, &VerdictLog) -> DynCheck + Send + Sync>;
 type StartActor = Arc<dyn Fn(&ApiServer, &Clock) -> JoinHandle<()> + Send + Sync>;
 
-/// A check that is tried.
+/// A check under test.
 #[derive(Clone)]
 pub(crate) struct CheckUnderTest {
-    /// The AdmissionCheck's name.
+    /// The name of the AdmissionCheck.
     pub(crate) name: String,
     pub(crate) make: MakeCheck,
     pub(crate) parameters: Option<Value>,
 }
 
-/// How a check is tried.
+/// A simulation of a check on a cluster.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -148,6 +148,8 @@ pub(crate) struct CheckUnderTest {
 pub struct Simulation {
     pub(crate) checks: Vec<CheckUnderTest>,
     pub(crate) actors: Vec<StartActor>,
+    /// How long a running Pod of an elastic Job takes to end; `None` if no node runs Pods.
+    pub(crate) grace: Option<Duration>,
     pub(crate) start: Timestamp,
     pub(crate) seed: u64,
     pub(crate) replicas: usize,
@@ -165,7 +167,7 @@ pub struct Simulation {
 
 type Holds = Arc<dyn Fn(&Cluster) -> Result<(), String> + Send + Sync>;
 
-/// What must hold at the end of each run, beside what holds for all checks.
+/// An invariant for the end of each run, besides those for all checks.
 #[derive(Clone)]
 pub(crate) struct Invariant {
     pub(crate) name: String,
@@ -184,22 +186,25 @@ impl fmt::Debug for Simulation {
 }
 
 impl Simulation {
-    /// A trial of what `make` makes: it is called again after each crash, because a crash loses
-    /// what was in memory.
+    /// Returns a simulation of the check that `make` returns. `make` is called again after each
+    /// crash, because a crash loses the state in memory.
     ///
-    /// The cluster has one ClusterQueue of 100 CPUs, which asks the AdmissionCheck `check` for each
-    /// Workload, and a LocalQueue for it in each Namespace that has jobs. Both are called `queue`.
+    /// The cluster has one ClusterQueue of 100 CPUs, with the AdmissionCheck `check`, and a
+    /// LocalQueue for it in each Namespace that has jobs. Both queues are named `queue`. The Pods of
+    /// started jobs run at once: see [`Nodes`](crate::jobs::Nodes).
     pub fn new<C: AdmissionCheckController>(make: impl Fn() -> C + Send + Sync + 'static) -> Self {
         Self::with_context(move |_| make())
     }
 
-    /// As [`new`](Self::new), for a check that needs a client or the time.
+    /// Returns a simulation as [`new`](Self::new) does, for a check that requires a client or the
+    /// time.
     pub fn with_context<C: AdmissionCheckController>(
         make: impl Fn(&CheckContext) -> C + Send + Sync + 'static,
     ) -> Self {
         let trial = Self {
             checks: Vec::new(),
             actors: Vec::new(),
+            grace: Some(Duration::ZERO),
             start: Timestamp::UNIX_EPOCH,
             seed: 0,
             replicas: 1,
@@ -217,8 +222,7 @@ impl Simulation {
         trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
     }
 
-    /// One more check in the same process, with an AdmissionCheck of this name, which the
-    /// ClusterQueue asks too.
+    /// Adds a check in the same process, with an AdmissionCheck of this name in the ClusterQueue.
     pub fn and<C: AdmissionCheckController>(
         mut self,
         name: &str,
@@ -232,7 +236,7 @@ impl Simulation {
         self
     }
 
-    /// When it begins. Default: `2026-11-21T09:00:00Z`.
+    /// Sets the start time. Default: `2026-11-21T09:00:00Z`.
     ///
     /// # Panics
     /// If `start` is no RFC 3339 time.
@@ -241,7 +245,7 @@ impl Simulation {
         self
     }
 
-    /// The parameters that the AdmissionCheck of the check that was given last refers to.
+    /// Sets the parameters of the last added check's AdmissionCheck.
     ///
     /// # Panics
     /// If `object` can't be written as JSON.
@@ -252,8 +256,7 @@ impl Simulation {
         self
     }
 
-    /// Something else that is there from the beginning. An object of the same kind and name as one
-    /// that is there anyway takes its place.
+    /// Adds an initial object. It replaces a default object of the same kind and name.
     ///
     /// # Panics
     /// If `object` can't be written as JSON.
@@ -263,8 +266,8 @@ impl Simulation {
         self
     }
 
-    /// Another actor on the cluster, such as a controller that the check waits for. (The
-    /// autoscaler has a loop of its own: see [`Autoscaler`](crate::autoscaler::Autoscaler).)
+    /// Adds an actor on the cluster, such as a controller that the check waits for. (The autoscaler
+    /// has a loop of its own: see [`Autoscaler`](crate::autoscaler::Autoscaler).)
     pub fn actor<A: Actor + Send + Sync + 'static>(
         mut self,
         make: impl Fn(&ApiServer, &Clock) -> A + Send + Sync + 'static,
@@ -276,40 +279,54 @@ impl Simulation {
         self
     }
 
-    /// The CPUs of the ClusterQueue. Default: 100.
+    /// Sets how long a running Pod of an [elastic](Job::elastic) job takes to end. Default: it ends
+    /// at once.
+    pub fn termination_grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Removes the nodes: the Pods of started jobs never run. Kueue evicts such a job 30 min after
+    /// its admission: see [`WaitForPodsReady`](crate::kueue::WaitForPodsReady).
+    pub fn without_nodes(mut self) -> Self {
+        self.grace = None;
+        self
+    }
+
+    /// Sets the CPUs of the ClusterQueue. Default: 100.
     pub fn quota(mut self, cpus: u32) -> Self {
         self.quota = cpus;
         self
     }
 
-    /// How many replicas of the check there are. Default: 1. With more, one acts.
+    /// Sets the number of replicas of the check. Default: 1. With more, one leads.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas.max(1);
         self
     }
 
-    /// Which Kueue. Default: 0.19.2.
+    /// Sets the version of Kueue. Default: 0.19.2.
     pub fn kueue(mut self, version: KueueVersion) -> Self {
         self.version = version;
         self
     }
 
-    /// Which versions of Kueue's API clients are offered at first; [`Cluster::serve`] changes it.
+    /// Sets the versions of Kueue's API that are served at first; [`Cluster::serve`] changes them.
     /// Default: `v1beta2`.
     pub fn kueue_api(mut self, api: KueueApi) -> Self {
         self.api = Some(api);
         self
     }
 
-    /// Where random numbers begin. The same seed gives the same history.
+    /// Sets the seed of random numbers. The same seed gives the same history.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// What must hold at the end of every run, whatever went wrong in it; an error says what does
-    /// not. It is for what the cluster does not show, such as what the check did
-    /// [outside](CheckContext::external) of it.
+    /// Adds an invariant for the end of every run. `holds` returns an error that describes the
+    /// violation. It is for state that the cluster does not show, such as
+    /// [external](CheckContext::external) effects of the check.
     pub fn invariant(
         mut self,
         name: &str,
@@ -322,34 +339,35 @@ impl Simulation {
         self
     }
 
-    /// Leaves out a fault that the scenario is known not to survive. Say why beside it.
+    /// Excludes a fault that the scenario does not survive. State the reason beside the call.
     pub fn exclude_fault(mut self, fault: Fault) -> Self {
         self.excluded.push(fault);
         self
     }
 
-    /// Changes each request of the replicas before it arrives, as if the runtime sent it so: to see
-    /// that a defect of it would be found.
+    /// Changes each request of the replicas before it arrives. The request arrives as if the
+    /// runtime had sent it so. A test can show that such a bug would be found.
     pub fn altering(mut self, alter: fn(&mut ApiRequest)) -> Self {
         self.alter = Some(alter);
         self
     }
 
-    /// How long each expectation waits, in virtual time. Default: [`EXPECT_TIMEOUT`].
+    /// Sets the virtual time for which each expectation waits. Default: [`EXPECT_TIMEOUT`].
     pub fn expect_timeout(mut self, expect_timeout: Duration) -> Self {
         self.expect_timeout = expect_timeout;
         self
     }
 
-    /// At how many points of one kind faults are injected, such as at the first verdicts that are
-    /// written. Default: 12. For a long scenario with many replicas fewer are enough.
+    /// Sets the number of points of one kind at which faults are injected. A kind is, for example,
+    /// the writes of verdicts. Default: 12. Fewer are enough for a long scenario with many
+    /// replicas.
     pub fn points_of_a_kind(mut self, points: usize) -> Self {
         self.of_a_kind = points;
         self
     }
 
-    /// How many single faults are tried at most, chosen by the [seed](Self::seed). Default: all. In
-    /// the environment of a test, `KUEUE_CHECK_SAMPLE=N` says the same for
+    /// Sets the maximum number of single faults, chosen by the [seed](Self::seed). Default: all. In
+    /// the environment of a test, `KUEUE_CHECK_SAMPLE=N` sets the same for
     /// [`run_with_each_fault`](Self::run_with_each_fault).
     ///
     /// ```
@@ -368,13 +386,12 @@ impl Simulation {
         self
     }
 
-    /// Runs `scenario` once in the caller's tokio runtime, whose time must be paused, and returns
-    /// the cluster, which goes on. `started` receives the cluster before the scenario begins. An
-    /// error is the expectation that failed.
+    /// Runs `scenario` once in the caller's tokio runtime, whose time must be paused. Returns the
+    /// cluster, which runs on. `started` receives the cluster before the scenario begins. An error
+    /// is the expectation that failed.
     ///
     /// # Panics
-    /// If an object that is there from the beginning is refused; if two checks have one controller
-    /// name.
+    /// If an initial object is rejected; if two checks have the same controller name.
     ///
     /// ```
     /// # use kueue_check::{Verdict, admission_check};

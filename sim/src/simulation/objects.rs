@@ -1,18 +1,18 @@
-//! The objects with which a simulation starts.
+//! The initial objects of a simulation.
 
 use serde_json::{Value, json};
 
 use super::failure::fail;
 use crate::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 
-/// The AdmissionCheck's name.
+/// The name of the AdmissionCheck.
 pub(crate) const CHECK: &str = "check";
 /// The name of the ClusterQueue and of its LocalQueue.
 pub(crate) const QUEUE: &str = "queue";
 
 const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
 
-/// A flavor, and a ClusterQueue that asks `checks`.
+/// Returns a flavor, and a ClusterQueue with `checks`.
 pub(super) fn defaults(checks: &[&str], cpus: u32) -> Vec<Value> {
     let resources = json!([{"name": "cpu", "nominalQuota": cpus.to_string()}]);
     let checks: Vec<_> = checks.iter().map(|name| json!({"name": name})).collect();
@@ -26,7 +26,7 @@ pub(super) fn defaults(checks: &[&str], cpus: u32) -> Vec<Value> {
     ]
 }
 
-/// An AdmissionCheck that refers to `parameters`.
+/// Returns an AdmissionCheck that refers to `parameters`.
 pub(super) fn admission_check(name: &str, controller: &str, parameters: Option<&Value>) -> Value {
     let mut check = json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": name}, "spec": {"controllerName": controller}});
     if let Some(parameters) = parameters {
@@ -38,7 +38,7 @@ pub(super) fn admission_check(name: &str, controller: &str, parameters: Option<&
     check
 }
 
-/// The LocalQueue of a Namespace.
+/// Returns the LocalQueue of a Namespace.
 pub(super) fn local_queue(namespace: &str) -> Value {
     json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": QUEUE, "namespace": namespace}, "spec": {"clusterQueue": QUEUE}})
 }
@@ -47,7 +47,7 @@ pub(super) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// Whether two objects have one place.
+/// Returns true if two objects have the same kind, namespace and name.
 pub(super) fn same_place(a: &Value, b: &Value) -> bool {
     let place = |object: &Value| {
         let group = object["apiVersion"]
@@ -64,7 +64,7 @@ pub(super) fn same_place(a: &Value, b: &Value) -> bool {
     place(a) == place(b)
 }
 
-/// The resource of an object. Kinds here have regular plurals.
+/// Returns the resource of an object. Kinds here have regular plurals.
 pub(super) fn resource_of(object: &Value) -> Resource {
     let (version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
     let (Some(version), Some(kind)) = (version, kind) else {
@@ -90,8 +90,8 @@ pub(super) fn create(server: &ApiServer, object: &Value) {
     done(server, &call, object);
 }
 
-/// Creates an object or changes what it says of an existing one, as
-/// `kubectl apply --server-side --force-conflicts` does.
+/// Creates an object, or applies the given fields to an existing one. It works as `kubectl apply
+/// --server-side --force-conflicts` does.
 pub(super) fn apply(server: &ApiServer, object: &Value) {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let call = call(Verb::Patch(Patch::Apply), object)
@@ -111,7 +111,7 @@ pub(super) fn merge(server: &ApiServer, object: &Value, patch: &Value) {
     done(server, &call, patch);
 }
 
-/// Deletes an object as kubectl does: what it owns goes too.
+/// Deletes an object as kubectl does, with the objects that it owns.
 pub(super) fn delete(server: &ApiServer, object: &Value) {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let call = call(Verb::Delete, object)

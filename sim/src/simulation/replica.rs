@@ -1,4 +1,4 @@
-//! One process of a check, which starts again after it dies.
+//! A replica of the check: one process, which restarts after it dies.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use super::{CheckContext, Simulation, VerdictLog};
 use crate::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use crate::faults::{PAUSE, ReplicaFault};
 
-/// How long until a process that died is back, as a kubelet does it the first time.
+/// The time until a dead process restarts, as a kubelet restarts it the first time.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// How long the process that is replaced still runs beside the new one.
+/// The time for which the replaced process runs beside the new one.
 const OVERLAP: Duration = Duration::from_secs(60);
 
-/// How long another replica holds the Lease that it took by force, until the first one has it
-/// again.
+/// The time for which another replica holds the Lease that it took by force. The first holder
+/// regains it after that.
 const DEPOSED_FOR: Duration = Duration::from_secs(120);
 
-/// The name of a replica, by which its requests are known.
+/// Returns the name of a replica, which its requests carry.
 pub(crate) fn agent(number: usize) -> String {
     format!("check-{number}")
 }
 
-/// What each process is made of.
+/// The parts from which each process is made.
 #[derive(Clone)]
 pub(super) struct Replica {
     pub(super) simulation: Simulation,
@@ -47,8 +47,8 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Runs until the end of the trial. Dying is the loss of all that is in memory: the runtime is
-    /// dropped where it stands.
+    /// Runs until the end of the simulation. A crash loses the state in memory: the runtime is
+    /// dropped at once.
     pub(super) fn start(self) -> JoinHandle<()> {
         tokio::spawn(async move {
             let mut life = 0;
@@ -61,7 +61,7 @@ impl Replica {
         })
     }
 
-    /// One process, until it dies; or one after the other, with a minute in which there are two.
+    /// Runs one process until it dies, or two in succession that overlap for 1 min.
     async fn live(&self, life: &mut u64) {
         let mut process = Box::pin(self.process(*life));
         loop {
@@ -97,8 +97,8 @@ impl Replica {
         }
     }
 
-    /// Makes a replica the holder of the Lease that is not, as if it had found the Lease expired by
-    /// a wrong clock.
+    /// Gives the Lease to a replica that does not hold it. It acts as if that replica's clock were
+    /// wrong and the Lease had expired.
     fn hand_over(&self) {
         let holder = lease_holder(&self.server).unwrap_or_default();
         let mut others = (0..self.simulation.replicas).map(agent);
@@ -107,12 +107,12 @@ impl Replica {
         }
     }
 
-    /// Takes the Lease from its holder by force, who gets it back after `away`.
+    /// Takes the Lease from its holder by force; the holder regains it after `away`.
     fn depose(&self, away: Duration) {
         depose(&self.server, &self.clock, self.simulation.replicas, away);
     }
 
-    /// The checks, as this replica would make them.
+    /// Returns the checks of this replica.
     pub(super) fn checks(&self, life: u64, clock: &Clock) -> Vec<DynCheck> {
         let tools = CheckContext {
             client: self.server.client_as(&agent(self.number)),
@@ -127,7 +127,7 @@ impl Replica {
         tried.map(|check| (check.make)(&tools, &answers)).collect()
     }
 
-    /// The wall clock where the process runs.
+    /// Returns the wall clock of the process.
     pub(super) fn wall_clock(&self) -> Clock {
         match self.fate.skew.load(Ordering::Relaxed) {
             0 => self.clock.clone(),
@@ -158,7 +158,7 @@ impl Replica {
         match builder.build() {
             Ok(runtime) => {
                 self.fate.set_handle(Some(runtime.handle()));
-                // A panic ends the process, which is started again.
+                // A panic ends the process, which restarts.
                 let run = AssertUnwindSafe(runtime.run(std::future::pending()));
                 if let Ok(Err(error)) = run.catch_unwind().await {
                     tracing::debug!(%error, "the process ended");
@@ -169,7 +169,7 @@ impl Replica {
     }
 }
 
-/// The replica that holds the Lease.
+/// Returns the replica that holds the Lease.
 pub(super) fn lease_holder(server: &ApiServer) -> Option<String> {
     let leases = Resource::new("coordination.k8s.io", "v1", "leases");
     let lease = server.object(&leases, NAMESPACE, LEASE)?;
@@ -191,8 +191,7 @@ fn transfer_lease(server: &ApiServer, clock: &Clock, holder: &str) {
     server.call(&patch);
 }
 
-/// Takes the Lease from its holder by force, for another of the replicas; after `away` the first
-/// holder has it again.
+/// Gives the Lease to another of the replicas by force; after `away` the first holder regains it.
 pub(super) fn depose(server: &ApiServer, clock: &Clock, replicas: usize, away: Duration) {
     let Some(holder) = lease_holder(server) else {
         return;
@@ -208,6 +207,6 @@ pub(super) fn depose(server: &ApiServer, clock: &Clock, replicas: usize, away: D
     });
 }
 
-/// The Lease of the replicas.
+/// The name of the replicas' Lease.
 pub(crate) const LEASE: &str = "check";
 const NAMESPACE: &str = "default";

@@ -1,4 +1,4 @@
-//! Gauges of the replicas, compared with the state at the end.
+//! Gauges of the replicas, compared with the final state.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::cluster::{Cluster, is_true, workloads};
 use super::replica::agent;
 use crate::kueue::resource;
 
-/// The metrics with a value for each AdmissionCheck that are compared.
+/// The compared metrics with a value for each AdmissionCheck.
 const ACTIVE: &str = "kueue_check_admission_check_active";
 const PENDING: &str = "kueue_check_pending_workloads";
 const RELEASES: &str = "kueue_check_pending_cleanups";
 
 impl Cluster {
-    /// Where diagnostics and gauges differ from the state of the cluster.
+    /// Returns the differences of diagnostics and gauges from the state of the cluster.
     pub(crate) async fn misreported(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (number, fate) in self.fates.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Cluster {
             tracked.to_string(),
         );
         let metrics = Samples::read(&handle.metrics().await);
-        // The figures of checks are the leader's alone; a standby keeps what ended for a minute.
+        // Only the leader has values for checks; a standby keeps ended reservations for 1 min.
         let leads = shown["leading"] == true;
         let owed = shown["pendingCleanups"].as_array().map_or(0, Vec::len);
         let owed = if leads { owed } else { 0 };
@@ -80,7 +80,7 @@ impl Cluster {
         }
     }
 
-    /// The Workloads that hold quota and are not finished.
+    /// Returns the Workloads that hold quota and are not finished.
     fn holding_quota(&self) -> Vec<std::sync::Arc<Value>> {
         let mut all = self.server.objects(&workloads(), "");
         all.retain(|workload| {
@@ -91,7 +91,7 @@ impl Cluster {
         all
     }
 
-    /// How many Workloads wait for each check.
+    /// Returns the number of Workloads that wait for each check.
     fn pending(&self) -> BTreeMap<String, i64> {
         let mut pending: BTreeMap<String, i64> = BTreeMap::new();
         for workload in self.holding_quota() {
@@ -106,7 +106,7 @@ impl Cluster {
         pending
     }
 
-    /// Whether each AdmissionCheck is active.
+    /// Returns for each AdmissionCheck whether it is active.
     fn active(&self) -> BTreeMap<String, bool> {
         let all = self.server.objects(&resource("admissionchecks"), "");
         let name = |check: &Value| {

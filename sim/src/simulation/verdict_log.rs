@@ -1,4 +1,4 @@
-//! The log of verdicts, to compare with what was written.
+//! The log of verdicts, for a comparison with the written states.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use kueue_check::{
 
 use crate::faults::Injector;
 
-/// A verdict, as the check gave it.
+/// A verdict of the check, as returned.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -31,15 +31,15 @@ use crate::faults::Injector;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedVerdict {
-    /// When.
+    /// The time at which it was returned.
     pub at: Timestamp,
-    /// About which reservation.
+    /// The reservation that was evaluated.
     pub reservation: Reservation,
-    /// What it said.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// All verdicts of a trial, over all crashes.
+/// All verdicts of a simulation, over all crashes.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -72,7 +72,7 @@ pub struct VerdictLog {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) agent: String,
-    /// How many processes the replica had before.
+    /// The number of earlier processes of the replica.
     pub(crate) life: u64,
 }
 
@@ -82,20 +82,20 @@ impl fmt::Display for Process {
     }
 }
 
-/// Which AdmissionChecks a check answers: by `spec.controllerName`, and by the kind and group of
-/// `spec.parameters`.
+/// The key of the AdmissionChecks of a check. It is `spec.controllerName`, and the kind and group
+/// of `spec.parameters`.
 pub(crate) type Answered = (String, Option<(String, String)>);
 
-/// What a check says about itself, as far as invariants depend on it.
+/// The properties of a check that invariants depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// How many running jobs it may stop in an hour.
+    /// The maximum number of running jobs that it may evict in an hour.
     pub(crate) evictions: u32,
-    /// Whether a Ready holds for later reservations too.
+    /// Whether a Ready remains valid for later reservations.
     pub(crate) outlives: bool,
 }
 
-/// What of the author's code was called.
+/// The methods of a check that are recorded.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -130,7 +130,7 @@ impl fmt::Display for CallKind {
     }
 }
 
-/// One call of the author's code, from its beginning to its end.
+/// One call of the check's code, from its beginning to its end.
 ///
 /// ```
 /// use std::time::Duration;
@@ -149,22 +149,23 @@ impl fmt::Display for CallKind {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuthorCall {
-    /// Which process called: the replica, and how many processes it had before, as in `check-0#2`.
+    /// The calling process: the replica, and the number of its earlier processes, as in
+    /// `check-0#2`.
     pub process: String,
-    /// What was called.
+    /// The called method.
     pub kind: CallKind,
-    /// For which AdmissionCheck.
+    /// The AdmissionCheck.
     pub admission_check: String,
-    /// For which reservation; `None` for an activation.
+    /// The reservation; `None` for an activation.
     pub reservation: Option<Reservation>,
-    /// When it began.
+    /// The time of its beginning.
     pub began: Timestamp,
-    /// When it ended, or was dropped; `None` if it has not yet.
+    /// The time when it ended, or was dropped; `None` if it has not yet.
     pub ended: Option<Timestamp>,
 }
 
 impl AuthorCall {
-    /// The replica, without the number of its process.
+    /// Returns the replica, without the number of its process.
     pub fn agent(&self) -> &str {
         self.process
             .split_once('#')
@@ -184,27 +185,27 @@ impl VerdictLog {
         }
     }
 
-    /// The verdicts so far, oldest first.
+    /// Returns the verdicts so far, oldest first.
     pub fn all(&self) -> Vec<RecordedVerdict> {
         lock(&self.all).clone()
     }
 
-    /// The calls of the author's code so far, in the order in which they began.
+    /// Returns the calls of the checks' code so far, in the order in which they began.
     pub fn calls(&self) -> Vec<AuthorCall> {
         lock(&self.calls).clone()
     }
 
-    /// What the checks say about themselves.
+    /// Returns the properties of the checks.
     pub(crate) fn traits(&self) -> BTreeMap<Answered, Traits> {
         lock(&self.traits).clone()
     }
 
-    /// Who says when a process stands still.
+    /// Sets the injector, which records the pauses of processes.
     pub(super) fn pauses_of(&self, injector: &Arc<Injector>) {
         drop(self.pauses.set(Arc::clone(injector)));
     }
 
-    /// The same, for the checks of one process.
+    /// Returns the same log for the checks of one process.
     pub(super) fn of(&self, process: Process) -> Self {
         Self {
             process: Arc::new(process),
@@ -212,7 +213,7 @@ impl VerdictLog {
         }
     }
 
-    /// `check`, with its verdicts written down here.
+    /// Wraps `check`, so that its verdicts are recorded here.
     pub(super) fn wrap<P: Parameters>(
         &self,
         check: impl AdmissionCheckController<Parameters = P>,
@@ -247,7 +248,7 @@ impl VerdictLog {
         }
     }
 
-    /// Waits while the process stands still.
+    /// Waits while the process is paused.
     async fn awake(&self) {
         while let Some(rest) = self
             .pauses
@@ -281,7 +282,7 @@ impl Drop for Running {
     }
 }
 
-/// A check whose verdicts are written down.
+/// A check whose verdicts are recorded.
 struct RecordingCheck<P> {
     check: Check<P>,
     answers: VerdictLog,
@@ -369,7 +370,7 @@ mod tests {
         }
     }
 
-    /// One of several checks of a name.
+    /// One of several checks with the same controller name.
     struct Shared<P>(std::marker::PhantomData<P>);
 
     impl<P: Parameters> AdmissionCheckController for Shared<P> {

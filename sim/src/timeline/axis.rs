@@ -1,4 +1,4 @@
-//! Where the marks of a time axis stand and what they say.
+//! The ticks of a time axis: their places and labels.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// The distances that people count in, in milliseconds.
+/// The usual tick distances, in milliseconds.
 const STEPS: [u64; 27] = [
     10,
     50,
@@ -43,10 +43,10 @@ const STEPS: [u64; 27] = [
     28 * DAY,
 ];
 
-/// One mark.
+/// One tick.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
-    /// How far along the axis: 0 at its start, 1 at its end.
+    /// The place along the axis: 0 at its start, 1 at its end.
     pub(super) at: f64,
     /// The time since the start, such as `1h 30m`.
     pub(super) offset: String,
@@ -54,7 +54,7 @@ pub(super) struct Tick {
     pub(super) clock: String,
 }
 
-/// The marks of `timeline`'s axis: at round offsets, at most `most` of them after the first.
+/// Returns the ticks of `timeline`'s axis at round offsets, at most `most` after the first.
 pub(super) fn ticks(timeline: &Timeline, most: usize) -> Vec<Tick> {
     let length = timeline.length();
     let step = step(length, most);
@@ -72,7 +72,7 @@ pub(super) fn ticks(timeline: &Timeline, most: usize) -> Vec<Tick> {
     ticks
 }
 
-/// The smallest round distance that needs at most `most` steps.
+/// Returns the smallest round distance for at most `most` steps.
 fn step(length: Duration, most: usize) -> Duration {
     let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
     STEPS
@@ -82,7 +82,7 @@ fn step(length: Duration, most: usize) -> Duration {
         .unwrap_or(length / most)
 }
 
-/// `part` of `whole`, between 0 and 1; 0 where there is no whole.
+/// Returns `part` of `whole`, between 0 and 1; 0 if `whole` is zero.
 pub(super) fn fraction(part: Duration, whole: Duration) -> f64 {
     if whole.is_zero() {
         return 0.0;
@@ -90,7 +90,7 @@ pub(super) fn fraction(part: Duration, whole: Duration) -> f64 {
     (part.as_secs_f64() / whole.as_secs_f64()).clamp(0.0, 1.0)
 }
 
-/// How far along `timeline`'s axis a moment is.
+/// Returns the place of a moment along `timeline`'s axis.
 pub(super) fn place(timeline: &Timeline, at: Timestamp) -> f64 {
     fraction(super::spans::between(timeline.from, at), timeline.length())
 }

@@ -1,4 +1,4 @@
-//! From sightings to spans.
+//! Construction of spans from snapshots.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,8 @@ use super::read::{self, text};
 use super::{Phase, Span, Timeline, Track, WorkloadSnapshot};
 
 impl Timeline {
-    /// The timeline from the first of `sightings` to `until`; later sightings are left out.
-    /// Sightings may come in any order; those of one moment are taken in the order in which they
-    /// come.
+    /// Returns the timeline from the first of `sightings` to `until`, without later snapshots.
+    /// Snapshots may come in any order; those of one moment keep their order.
     pub fn new(sightings: impl IntoIterator<Item = WorkloadSnapshot>, until: Timestamp) -> Self {
         let mut sightings: Vec<_> = sightings
             .into_iter()
@@ -51,7 +50,7 @@ fn tracks(sightings: &[WorkloadSnapshot], until: Timestamp) -> Vec<Track> {
         .collect()
 }
 
-/// A track in the making.
+/// An unfinished track.
 struct Draft {
     born: Timestamp,
     queue: String,
@@ -99,7 +98,7 @@ impl Draft {
     }
 
     fn finish(mut self, key: (String, String, String), until: Timestamp) -> Track {
-        // What began at the very end is how things stand now: it stays although it lasted no time.
+        // A span that began at the end is the current state: it stays although it has no duration.
         self.phases.end(until);
         self.checks.values_mut().for_each(|lane| lane.end(until));
         let (namespace, name, uid) = key;

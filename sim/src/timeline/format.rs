@@ -1,12 +1,12 @@
-//! Times and messages as people read them.
+//! Formats of times and messages for people.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A length of time in its two largest units: `350ms`, `45s`, `1h 30m`, `2d 3h`. From ten seconds
-/// on thousandths don't matter.
+/// Formats a duration in its two largest units: `350ms`, `45s`, `1h 30m`, `2d 3h`. From 10 s on,
+/// milliseconds are dropped.
 pub(super) fn duration(length: Duration) -> String {
     let millis = match length.as_millis() {
         long @ 10_000.. => long - long % 1000,
@@ -36,8 +36,8 @@ pub(super) fn duration(length: Duration) -> String {
     words.join(" ")
 }
 
-/// The wall clock (UTC), as exact as a picture of `length` needs it: with the date where a day is
-/// passed, with thousandths where seconds are few.
+/// Formats the wall clock (UTC) for a timeline of `length`. It includes the date from 1 d on, and
+/// milliseconds below 10 s.
 pub(super) fn clock(at: Timestamp, length: Duration) -> String {
     let format = match length.as_secs() {
         0..10 => "%H:%M:%S%.3f",
@@ -47,7 +47,7 @@ pub(super) fn clock(at: Timestamp, length: Duration) -> String {
     at.to_zoned(TimeZone::UTC).strftime(format).to_string()
 }
 
-/// The wall clock (UTC) as short as marks that are `step` apart allow.
+/// Formats the wall clock (UTC) as short as ticks with a distance of `step` allow.
 pub(super) fn tick_clock(at: Timestamp, step: Duration) -> String {
     let format = match step.as_secs() {
         0 => "%M:%S%.3f",
@@ -58,13 +58,13 @@ pub(super) fn tick_clock(at: Timestamp, step: Duration) -> String {
     at.to_zoned(TimeZone::UTC).strftime(format).to_string()
 }
 
-/// The wall clock (UTC) to the second, with the date.
+/// Formats the wall clock (UTC) to the second, with the date.
 pub(super) fn date_and_clock(at: Timestamp) -> String {
     let format = "%-d %b %Y %H:%M:%S UTC";
     at.to_zoned(TimeZone::UTC).strftime(format).to_string()
 }
 
-/// `text` on one line, without characters that would move a terminal's cursor or colour it.
+/// Returns `text` on one line, without control characters of a terminal.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -79,7 +79,7 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
-/// `text` cut to `width` characters, with an ellipsis where it was cut.
+/// Returns `text` cut to `width` characters, with an ellipsis where it was cut.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -89,7 +89,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     cut
 }
 
-/// `text` with a capital at its beginning, as a heading has.
+/// Returns `text` with a capital at its beginning, for a heading.
 pub(super) fn heading(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next();
@@ -100,7 +100,7 @@ pub(super) fn heading(text: &str) -> String {
         .collect()
 }
 
-/// `count` things: `1 eviction`, `3 evictions`.
+/// Formats a count of things: `1 eviction`, `3 evictions`.
 pub(super) fn count(count: usize, thing: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{count} {thing}{ending}")

@@ -1,14 +1,14 @@
 //! Timelines of Workloads.
 //!
-//! [`Timeline::new`] turns what was seen of the Workloads ([`WorkloadSnapshot`]s, such as an API
-//! server's history) into spans: one lane of [`Phase`]s a Workload and one lane of check states an
-//! admission check. That is a pure function; so are the ways to show it:
+//! [`Timeline::new`] turns snapshots of Workloads ([`WorkloadSnapshot`]s, such as an API server's
+//! history) into spans: one lane of [`Phase`]s a Workload and one lane of check states an admission
+//! check. It is a pure function, as are the output formats:
 //!
-//! | shown as | for |
+//! | format | for |
 //! | --- | --- |
-//! | [`Timeline::chart`] | a terminal: one row a lane, one column a stretch of time |
+//! | [`Timeline::chart`] | a terminal: one row a lane, one column a time interval |
 //! | [`Timeline::table`] | a terminal, a log or a bug report: every change with its time and message |
-//! | [`Timeline::html`] | anybody: one file without scripts or outside resources, for phone and desktop, light and dark |
+//! | [`Timeline::html`] | a browser: one self-contained file, no scripts, any screen and theme |
 //! | [`Timeline::svg`] | documents: one picture of a fixed size |
 //!
 //! ```

@@ -1,10 +1,10 @@
-//! Where a Workload is in its life.
+//! The phases of a Workload.
 
 use std::fmt;
 
 use kueue_check::api::CheckState;
 
-/// Where a Workload is in its life, as its conditions tell.
+/// The phase of a Workload, derived from its conditions.
 ///
 /// ```
 /// use kueue_check_sim::scenarios::Scenario;
@@ -24,16 +24,16 @@ pub enum Phase {
     QuotaReserved,
     /// Admitted: the job may run.
     Running,
-    /// Evicted, from the moment Kueue says so until the Workload is back in the queue.
+    /// Evicted, from the `Evicted` condition until the Workload is requeued.
     Evicted,
     /// `spec.active` is false and the quota is released: a person must reactivate it.
     Deactivated,
-    /// Done, well or badly.
+    /// Finished, successfully or not.
     Finished,
 }
 
 impl Phase {
-    /// Every phase, in the order in which a Workload usually meets them.
+    /// All phases, in the usual order.
     pub const ALL: [Self; 6] = [
         Self::Waiting,
         Self::QuotaReserved,
@@ -43,7 +43,7 @@ impl Phase {
         Self::Finished,
     ];
 
-    /// The name that readers see.
+    /// Returns the name for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -62,21 +62,21 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What a lane shows over time.
+/// The value of a lane over time.
 pub(super) trait TimelineValue: Clone + PartialEq {
-    /// Whether it must be seen even where it lasted no time at all: in virtual time whole evictions
-    /// happen within an instant.
+    /// Returns true if a span without duration is shown too. In virtual time whole evictions happen
+    /// within an instant.
     fn is_notable(&self) -> bool;
 
-    /// Whether nothing happens any more: it is marked where it begins.
+    /// Returns true for a final value, which is drawn only at its beginning.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// The name that readers see.
+    /// Returns the name for people.
     fn label(&self) -> &str;
 
-    /// One column of it in a terminal.
+    /// Returns the character for one column in a terminal.
     fn glyph(&self) -> char;
 }
 

@@ -1,4 +1,4 @@
-//! What one Workload object says.
+//! Phase and check states of a Workload object.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::Phase;
 
-/// The phase, with the message of the condition that says so.
+/// Returns the phase, with the message of the condition that determines it.
 ///
-/// Kueue takes several writes to evict: Evicted comes first, then the quota goes with
-/// Requeued=False, and Requeued=True puts the Workload back in the queue while Evicted stays true
-/// until the next reservation.
+/// Kueue evicts in several writes. `Evicted` comes first. Then the quota is released, with
+/// `Requeued=False`. `Requeued=True` requeues the Workload, while `Evicted` stays true until the
+/// next reservation.
 pub(super) fn phase(workload: &Value) -> (Phase, String) {
     let says = |name| is_true(workload, name);
     let (phase, condition) = if says("Finished") {
@@ -32,7 +32,7 @@ pub(super) fn phase(workload: &Value) -> (Phase, String) {
     (phase, message(workload, condition))
 }
 
-/// The entries of `status.admissionChecks` that mean something: name, state, message.
+/// Returns name, state and message of the relevant entries of `status.admissionChecks`.
 pub(super) fn checks(workload: &Value) -> Vec<(String, CheckState, String)> {
     if is_true(workload, "Finished") {
         return Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn checks(workload: &Value) -> Vec<(String, CheckState, String)> {
         .collect()
 }
 
-/// A string field; empty if it is none.
+/// Returns a string field; empty if it is none.
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -71,7 +71,7 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// A Workload in one line: its phase, and what each check says.
+/// Returns a Workload in one line: its phase, and the state and message of each check.
 ///
 /// ```
 /// use kueue_check_sim::timeline::summary;

@@ -1,4 +1,4 @@
-//! A Workload at one moment.
+//! Snapshots of Workloads.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Timeline;
 use crate::apiserver::{ApiServer, Change, ChangeVerb};
 
-/// A Workload as it was from one moment on.
+/// A snapshot of a Workload: its state from one moment on.
 ///
 /// ```
 /// use kueue_check_sim::timeline::{Phase, WorkloadSnapshot, Timeline};
@@ -24,16 +24,16 @@ use crate::apiserver::{ApiServer, Change, ChangeVerb};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadSnapshot {
-    /// Since when.
+    /// The time of the change.
     pub at: Timestamp,
     /// The whole object, of any served version.
     pub workload: Arc<Value>,
-    /// Whether the object was deleted at that moment; then `workload` is its last form.
+    /// Whether the object was deleted at that moment; `workload` is then its last state.
     pub deleted: bool,
 }
 
 impl WorkloadSnapshot {
-    /// A Workload that was made or changed at `at`.
+    /// Returns a snapshot of a Workload that was created or changed at `at`.
     pub fn new(at: Timestamp, workload: impl Into<Arc<Value>>) -> Self {
         Self {
             at,
@@ -42,7 +42,7 @@ impl WorkloadSnapshot {
         }
     }
 
-    /// A Workload that was deleted at `at`.
+    /// Returns a snapshot of a Workload that was deleted at `at`.
     pub fn deleted(at: Timestamp, workload: impl Into<Arc<Value>>) -> Self {
         Self {
             deleted: true,
@@ -62,7 +62,7 @@ impl From<&Change> for WorkloadSnapshot {
 }
 
 impl Timeline {
-    /// The Workloads of an API server, from their first change to `until`.
+    /// Returns the timeline of an API server's Workloads, from their first change to `until`.
     pub fn of(server: &ApiServer, until: Timestamp) -> Self {
         let history = server.history();
         let workloads = history.iter().filter(|change| {

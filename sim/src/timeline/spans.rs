@@ -1,4 +1,4 @@
-//! A timeline as plain values.
+//! The values of a timeline: tracks and spans.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use kueue_check::api::CheckState;
 
 use super::Phase;
 
-/// A stretch of time in which one thing was so.
+/// A time interval with one value.
 ///
 /// ```
 /// use kueue_check::api::CheckState;
@@ -24,17 +24,16 @@ use super::Phase;
 pub struct Span<T> {
     /// Its first moment.
     pub from: Timestamp,
-    /// Its end; the same as `from` for what lasted no time.
+    /// Its end; the same as `from` for a span without duration.
     pub until: Timestamp,
-    /// What was so.
+    /// The value.
     pub what: T,
-    /// The last thing that was said about it: the condition's message, or the check's. May be
-    /// empty.
+    /// The last message about it: the condition's, or the check's. May be empty.
     pub message: String,
 }
 
 impl<T> Span<T> {
-    /// How long it lasted.
+    /// Returns its duration.
     pub fn duration(&self) -> Duration {
         between(self.from, self.until)
     }
@@ -58,23 +57,23 @@ pub struct Track {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`: two Workloads that had the same name one after the other are two tracks.
+    /// `metadata.uid`: two successive Workloads with the same name are two tracks.
     pub uid: String,
     /// The LocalQueue; empty for none.
     pub queue: String,
-    /// Its phases in order. What lasted no time is left out, except evictions, deactivations and
-    /// ends.
+    /// Its phases in order. Phases without duration are left out, except evictions, deactivations
+    /// and ends.
     pub phases: Vec<Span<Phase>>,
-    /// The states of each admission check by the check's name. There are gaps: a Pending check of a
-    /// Workload without quota is not asked anything, and nothing is said after the Workload
-    /// finished. What lasted no time is left out, except states other than Pending and Ready.
+    /// The states of each admission check, by the check's name. There are gaps: a Pending check of
+    /// a Workload without quota is not evaluated, and a finished Workload has no states. States
+    /// without duration are left out, except states other than Pending and Ready.
     pub checks: BTreeMap<String, Vec<Span<CheckState>>>,
-    /// When it was deleted, if it was.
+    /// The time when it was deleted, if it was.
     pub deleted: Option<Timestamp>,
 }
 
 impl Track {
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn title(&self) -> String {
         if self.namespace.is_empty() {
             self.name.clone()
@@ -83,17 +82,18 @@ impl Track {
         }
     }
 
-    /// How long it was in `phase`, all times together.
+    /// Returns the total time in `phase`.
     pub fn time_in(&self, phase: Phase) -> Duration {
         self.spans_of(phase).map(Span::duration).sum()
     }
 
-    /// How often it entered `phase`.
+    /// Returns how often it entered `phase`.
     pub fn times_in(&self, phase: Phase) -> usize {
         self.spans_of(phase).count()
     }
 
-    /// The phase at the end of the timeline, or the last one before the Workload was deleted.
+    /// Returns the phase at the end of the timeline, or the last one before the Workload was
+    /// deleted.
     pub fn last_phase(&self) -> Option<Phase> {
         self.phases.last().map(|span| span.what)
     }
@@ -121,22 +121,22 @@ impl Track {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// The first moment that is drawn.
+    /// The first moment of the timeline.
     pub from: Timestamp,
-    /// The last one.
+    /// The last moment.
     pub until: Timestamp,
-    /// The Workloads in the order in which they were first seen, then by name.
+    /// The Workloads in the order of their first snapshot, then by name.
     pub tracks: Vec<Track>,
 }
 
 impl Timeline {
-    /// How much time is drawn.
+    /// Returns the duration of the timeline.
     pub fn length(&self) -> Duration {
         between(self.from, self.until)
     }
 }
 
-/// The time from `from` to `until`; none if `until` is earlier.
+/// Returns the time from `from` to `until`; zero if `until` is earlier.
 pub(super) fn between(from: Timestamp, until: Timestamp) -> Duration {
     Duration::try_from(until.duration_since(from)).unwrap_or_default()
 }

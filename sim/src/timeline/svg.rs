@@ -1,8 +1,7 @@
-//! A timeline as a picture: one SVG file for documents, without scripts, styles or outside
-//! resources.
+//! A timeline as one SVG file for documents, without scripts, styles or outside resources.
 //!
-//! It has a fixed size and its own background, so that it looks the same in a page of any colour;
-//! what leaves no room for words is in the legend.
+//! It has a fixed size and its own background, so that it is the same in a page of any colour. The
+//! legend shows the names for which a bar has no space.
 
 use std::fmt::{self, Display, Write};
 
@@ -15,7 +14,7 @@ use super::phase::TimelineValue;
 use super::spans::between;
 use super::{Phase, Span, Timeline, Track};
 
-/// Pixels: the whole, where the bars begin and end, and the heights of lanes.
+/// In pixels: the width of the image, the start and end of the bars, and the heights of lanes.
 const WIDTH: u32 = 860;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 840.0;
@@ -23,15 +22,15 @@ const PHASE: u32 = 26;
 const CHECK: u32 = 20;
 const TOP: u32 = 44;
 const GAP: u32 = 12;
-/// Of one character of the bars' words and of the labels, generously.
+/// The width of one character of bars and labels, in pixels, estimated generously.
 const CHARACTER: f64 = 6.9;
-/// What a label may have of them.
+/// The maximum number of characters of a label.
 const LABEL: usize = 16;
-/// More would run into each other.
+/// The maximum number of ticks without overlap.
 const TICKS: usize = 7;
 
 impl Timeline {
-    /// The picture, described by `title` for those who can't see it.
+    /// Returns the image. `title` is its text alternative.
     pub fn svg(&self, title: &str) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -108,7 +107,7 @@ impl Picture<'_> {
         height: u32,
         colour: impl Fn(&T) -> (&'static str, &'static str),
     ) -> fmt::Result {
-        // What lasted no time comes last, so that no later bar hides it.
+        // Spans without duration are drawn last, so that no later bar hides them.
         let (thin, wide): (Vec<_>, Vec<_>) = spans
             .iter()
             .partition(|span| span.what.is_notable() && self.width(span) < 6.0);
@@ -149,7 +148,7 @@ impl Picture<'_> {
     }
 }
 
-/// How much of the picture a Workload takes.
+/// Returns the height of a Workload's lanes.
 fn height(track: &Track) -> u32 {
     let checks = u32::try_from(track.checks.len()).unwrap_or_default();
     PHASE + CHECK * checks + GAP
@@ -169,7 +168,7 @@ fn label(f: &mut fmt::Formatter<'_>, text: &str, middle: u32, style: &str) -> fm
     )
 }
 
-/// The phases and states that occur, each once.
+/// Writes the legend: the phases and states that occur, each once.
 fn legend(f: &mut fmt::Formatter<'_>, timeline: &Timeline, bottom: u32) -> fmt::Result {
     let tracks = &timeline.tracks;
     let phases = Phase::ALL.into_iter().filter(|phase| {
@@ -208,7 +207,7 @@ const STATES: [CheckState; 5] = [
     CheckState::PreemptionRequired,
 ];
 
-/// Of the bar and of the words on it.
+/// Returns the colours of the bar and of its text.
 fn phase_colour(phase: Phase) -> (&'static str, &'static str) {
     match phase {
         Phase::Waiting => ("#c3cad5", "#1c2330"),

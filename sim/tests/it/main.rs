@@ -1,4 +1,4 @@
-//! The simulator's suite: one binary, because linking is what takes time.
+//! The simulator's test suite: one binary, because linking is slow.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

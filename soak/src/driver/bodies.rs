@@ -1,14 +1,14 @@
-//! What Kueue writes into the status of a Workload. Pure.
+//! The objects that Kueue writes into the status of a Workload. Pure.
 
 use serde_json::{Map, Value, json};
 
 use crate::plan::Plan;
 use crate::scene::{GRACE, KUEUE, NAME};
 
-/// The manager of what Kueue applies.
+/// The field manager of Kueue's applies.
 pub(crate) const ADMISSION: &str = "kueue-admission";
 
-/// The Workload as it is submitted.
+/// Returns the Workload as it is submitted.
 pub(crate) fn workload(plan: &Plan) -> Value {
     let requests = json!({"cpu": plan.cpus.to_string()});
     let container = json!({"name": "main", "image": "registry.example.com/job:1", "resources": {"requests": requests}});
@@ -26,7 +26,7 @@ pub(crate) fn workload(plan: &Plan) -> Value {
     })
 }
 
-/// The states of its checks, none of which has decided.
+/// Returns the states of its checks, none of which has decided.
 pub(crate) fn checks(plan: &Plan, now: &str) -> Value {
     let names = plan.queue.checks.iter();
     names
@@ -36,8 +36,8 @@ pub(crate) fn checks(plan: &Plan, now: &str) -> Value {
         .collect()
 }
 
-/// What Kueue applies: all that it owns of the status, copied from `object` and bound to its
-/// version, so that it can be changed.
+/// Returns Kueue's apply: all fields of the status that it owns, copied from `object` with its
+/// `resourceVersion`, to be changed.
 fn copied(object: &Value) -> Value {
     let metadata = &object["metadata"];
     let mut status = Map::new();
@@ -52,7 +52,7 @@ fn copied(object: &Value) -> Value {
         }
     }
     if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
-        // It has another manager.
+        // It has another field manager.
         conditions.retain(|condition| condition["type"] != "Finished");
     }
     json!({
@@ -87,7 +87,7 @@ fn has_condition(body: &Value, kind: &str) -> bool {
         .any(|one| one["type"] == kind)
 }
 
-/// Quota is reserved.
+/// Returns the status with reserved quota.
 pub(crate) fn reserved(object: &Value, plan: &Plan, now: &str) -> Value {
     let mut body = copied(object);
     let assignment = json!({
@@ -103,14 +103,14 @@ pub(crate) fn reserved(object: &Value, plan: &Plan, now: &str) -> Value {
     body
 }
 
-/// It is admitted.
+/// Returns the status of an admitted Workload.
 pub(crate) fn admitted(object: &Value, now: &str) -> Value {
     let mut body = copied(object);
     set_condition(&mut body, ("Admitted", "True", "Admitted"), now);
     body
 }
 
-/// It is evicted, and its checks begin anew.
+/// Returns the status of an evicted Workload, whose checks are reset.
 pub(crate) fn evicted(object: &Value, reason: &str, now: &str) -> Value {
     let mut body = copied(object);
     set_condition(&mut body, ("Evicted", "True", reason), now);
@@ -137,7 +137,7 @@ pub(crate) fn evicted(object: &Value, reason: &str, now: &str) -> Value {
     body
 }
 
-/// Its quota is taken; it ran for `ran` seconds.
+/// Returns the status with released quota; the Workload ran for `ran` seconds.
 pub(crate) fn released(object: &Value, ran: u64, now: &str) -> Value {
     let mut body = copied(object);
     if let Some(status) = body["status"].as_object_mut() {
@@ -155,7 +155,7 @@ pub(crate) fn released(object: &Value, ran: u64, now: &str) -> Value {
     body
 }
 
-/// It has finished.
+/// Returns the status of a finished Workload.
 pub(crate) fn finished(object: &Value, now: &str) -> Value {
     let metadata = &object["metadata"];
     json!({

@@ -1,4 +1,4 @@
-//! Kueue, played: jobs that are submitted, get quota, run, and end as Kueue's API contract says.
+//! A stand-in for Kueue: submits jobs, and reserves, runs and ends them by Kueue's API contract.
 
 mod bodies;
 mod step;
@@ -19,21 +19,21 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::witness::{Kind, Witness};
 
-/// How often it reconciles all jobs.
+/// The interval between reconciliations of all jobs.
 const TICK: Duration = Duration::from_millis(250);
-/// How many jobs of a namespace may hold quota.
+/// The maximum number of jobs of a namespace that hold quota.
 const QUOTA: usize = 10;
-/// How many jobs of a namespace may be there that have not finished.
+/// The maximum number of unfinished jobs of a namespace.
 const JOBS: usize = 16;
 
-/// What is to happen with jobs.
+/// The phase of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Jobs are submitted.
     Work,
     /// No job is submitted.
     Finish,
-    /// All come to an end.
+    /// All jobs end.
     Drain,
 }
 
@@ -49,13 +49,13 @@ impl Job {
     }
 }
 
-/// Kueue, the users and the nodes.
+/// A stand-in for Kueue, the users and the nodes.
 pub(crate) struct Driver {
     pub(crate) writer: Writer,
     pub(crate) witness: Witness,
     pub(crate) meter: Arc<Mutex<Meter>>,
     pub(crate) seed: u64,
-    /// How often each thing was done.
+    /// The number of operations, by name.
     pub(crate) counts: Arc<Mutex<BTreeMap<&'static str, u64>>>,
     pub(crate) phase: watch::Receiver<Phase>,
 }
@@ -65,7 +65,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Driver {
-    /// Plays, until it is dropped.
+    /// Runs until it is dropped.
     pub(crate) async fn run(self) {
         let mut jobs: BTreeMap<String, Job> = BTreeMap::new();
         let mut random = Random::new(self.seed, "submissions");
@@ -147,7 +147,7 @@ impl Driver {
         }
     }
 
-    /// Does what is next with `job`. A write that fails is tried with the next tick.
+    /// Carries out the next step of `job`. A failed write is retried with the next pass.
     async fn act(&self, job: &Job, step: Step, object: &Value) -> Result<(), Failure> {
         let (plan, key) = (&job.plan, job.key());
         let time = self.writer.time();
@@ -169,7 +169,7 @@ impl Driver {
             }
             Step::Reserve => status(bodies::reserved(object, plan, &time)).await,
             Step::Admit => status(bodies::admitted(object, &time)).await,
-            // The pods are stopped before it is written: they never run on because the API
+            // The pods are stopped before the write, so they never continue to run because the API
             // server does not answer.
             Step::Evict(reason) => {
                 stops();
@@ -203,7 +203,7 @@ impl Driver {
         }
     }
 
-    /// Writes down what follows from a step that was done.
+    /// Records the consequences of a step.
     fn done(&self, job: &mut Job, step: Step) {
         let now = self.writer.now();
         let key = job.key();
@@ -215,7 +215,7 @@ impl Driver {
                 let object = seen.get(Kind::Workload, &key).cloned().unwrap_or_default();
                 drop(seen);
                 let worked = lock(&self.meter).worked(&key, now);
-                // Kueue stops it when its time is over, which begins when it is admitted.
+                // Kueue stops it at its time limit, which counts from the admission.
                 let past = object["status"]["accumulatedPastExecutionTimeSeconds"].as_f64();
                 let left = f64::from(job.plan.longest) - past.unwrap_or(0.0);
                 let latest = seconds(crate::judge::condition(&object, "Admitted")) + left;
@@ -239,7 +239,7 @@ impl Driver {
 }
 
 impl Job {
-    /// Writes down what is seen of its Workload.
+    /// Records the observed state of its Workload.
     fn follow(&mut self, view: Option<&crate::judge::View>, now: Seconds) {
         let progress = &mut self.progress;
         let Some(view) = view else {
@@ -264,7 +264,7 @@ impl Job {
     }
 }
 
-/// The RFC 3339 time `text` in seconds since 1970.
+/// Returns the RFC 3339 time `text` in seconds since 1970.
 fn seconds(text: Option<&str>) -> Seconds {
     let time = text.and_then(|text| text.parse::<jiff::Timestamp>().ok());
     time.unwrap_or_default().as_duration().as_secs_f64()

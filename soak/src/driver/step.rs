@@ -1,37 +1,37 @@
-//! What Kueue, its user and its node do next with a job. Pure.
+//! The next step of Kueue, the user and the node with a job. Pure.
 
 use crate::judge::View;
 use crate::meter::Seconds;
 use crate::plan::{Mishap, Plan};
 
-/// How long a job may hold quota without being admitted: then Kueue preempts it.
+/// How long a job may hold quota without being admitted, in seconds: then Kueue preempts it.
 const PATIENCE: f64 = 150.0;
 
-/// How far a job is, besides what its Workload says.
+/// The progress of a job, besides its Workload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     /// Whether its Workload was created.
     pub(crate) created: bool,
-    /// Whether its Workload was there.
+    /// Whether its Workload was observed.
     pub(crate) seen: bool,
-    /// Since when it holds the quota of this reservation.
+    /// The reservation of its quota, and since when it holds it.
     pub(crate) reserved: Option<(String, Seconds)>,
     /// The reservation in which its pods were started.
     pub(crate) started: Option<String>,
-    /// When its pods have done their work.
+    /// When its pods have completed.
     pub(crate) until: Seconds,
-    /// Not before this it gets quota.
+    /// The earliest time at which it gets quota.
     pub(crate) queued_until: Seconds,
     /// Whether its fault has happened.
     pub(crate) mishap: bool,
-    /// Since when it has finished, or is not active.
+    /// Since when it is finished or inactive.
     pub(crate) ended: Option<Seconds>,
 }
 
-/// What is to be done.
+/// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing now.
+    /// Nothing.
     Wait,
     /// Its user submits it.
     Create,
@@ -43,15 +43,15 @@ pub(crate) enum Step {
     Admit,
     /// Its pods start.
     Start,
-    /// Its pods have done their work.
+    /// Its pods complete.
     Finish,
     /// Kueue evicts it, for this reason.
     Evict(&'static str),
-    /// Its pods are gone, and Kueue takes back the quota.
+    /// Its pods are gone, and Kueue releases the quota.
     Release,
     /// It loses its quota without an eviction.
     LoseQuota,
-    /// It is stopped for good.
+    /// It is deactivated.
     Deactivate,
     /// Its user deletes it.
     Delete,
@@ -59,7 +59,7 @@ pub(crate) enum Step {
     Forget,
 }
 
-/// What is around a job.
+/// The surroundings of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     /// Now.
@@ -68,11 +68,11 @@ pub(crate) struct Around {
     pub(crate) runs: bool,
     /// Whether there is quota for one more in its namespace.
     pub(crate) quota: bool,
-    /// Whether all is to come to an end.
+    /// Whether all jobs are to end.
     pub(crate) drain: bool,
 }
 
-/// The next step with a job whose Workload is `view`.
+/// Returns the next step with a job whose Workload is `view`.
 pub(crate) fn step(plan: &Plan, progress: &Progress, view: Option<&View>, around: Around) -> Step {
     let Around { now, runs, .. } = around;
     let Some(view) = view else {
@@ -113,7 +113,7 @@ pub(crate) fn step(plan: &Plan, progress: &Progress, view: Option<&View>, around
         .filter(|check| check.state == "Retry")
         .peekable();
     if retries.peek().is_some() {
-        // Kueue holds the quota until the delay of the check is over.
+        // Kueue holds the quota until the delay of the check has passed.
         let over = retries.all(|check| waited(&check.since, now) > check.requeue_after);
         return if over {
             Step::Evict("AdmissionCheck")
@@ -181,7 +181,7 @@ fn without_quota(
     Step::Wait
 }
 
-/// How many whole seconds have passed since the RFC 3339 time `since`.
+/// Returns the number of whole seconds since the RFC 3339 time `since`.
 fn waited(since: &str, now: Seconds) -> u64 {
     let since: jiff::Timestamp = since.parse().unwrap_or_default();
     let past = now - since.as_duration().as_secs_f64();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::plan::Plan;
 use crate::scene::GRACE;
 
-/// The Job of `plan`: one pod.
+/// Returns the Job of `plan`: one pod.
 pub(crate) fn job(plan: &Plan) -> Value {
     let cpus = json!({"cpu": plan.cpus.to_string()});
     let container = json!({

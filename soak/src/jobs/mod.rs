@@ -1,4 +1,4 @@
-//! With the real Kueue: users, who submit Jobs, stop and delete them, and stop queues.
+//! Users for the real Kueue: they submit Jobs, stop and delete them, and stop queues.
 
 mod bodies;
 mod node;
@@ -23,7 +23,7 @@ use crate::random::Random;
 use crate::witness::{Kind, Witness};
 
 const TICK: Duration = Duration::from_millis(300);
-/// How many jobs of a namespace may be there that have not ended.
+/// The maximum number of jobs of a namespace that have not ended.
 const JOBS: usize = 12;
 
 /// The users.
@@ -31,7 +31,7 @@ pub(crate) struct Users {
     pub(crate) writer: Writer,
     pub(crate) witness: Witness,
     pub(crate) seed: u64,
-    /// How often each thing was done.
+    /// The number of operations, by name.
     pub(crate) counts: Arc<Mutex<BTreeMap<&'static str, u64>>>,
     pub(crate) phase: watch::Receiver<Phase>,
 }
@@ -46,7 +46,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Users {
-    /// Acts, until it is dropped.
+    /// Runs until it is dropped.
     pub(crate) async fn run(self) {
         let mut jobs: BTreeMap<String, Job> = BTreeMap::new();
         let mut random = Random::new(self.seed, "submissions");

@@ -1,4 +1,4 @@
-//! A stand-in for the scheduler and the kubelets: pods run, do their work and stop.
+//! A stand-in for the scheduler and the kubelets: runs and stops pods.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,21 +25,21 @@ pub(crate) struct Node {
     pub(crate) phase: watch::Receiver<Phase>,
 }
 
-/// What is to be done with a pod.
+/// The next step with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Wait,
     Bind,
     Run,
     Succeed,
-    /// It got the signal to stop.
+    /// It received the signal to stop.
     Stop,
     /// It has stopped.
     Remove,
 }
 
-/// The next step with `pod`, whose process runs until `until` if it was started, and which is to
-/// end now if `drain`.
+/// Returns the next step with `pod`. Its process runs until `until` if it was started, and ends now
+/// if `drain`.
 fn step(pod: &Value, until: Option<Seconds>, now: Seconds, drain: bool) -> Step {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     let is_over = matches!(phase, "Succeeded" | "Failed");
@@ -68,7 +68,7 @@ fn step(pod: &Value, until: Option<Seconds>, now: Seconds, drain: bool) -> Step 
 impl Node {
     /// Runs pods, until it is dropped.
     pub(crate) async fn run(self) {
-        // Until when each pod runs, and whether it got the signal to stop.
+        // Until when each pod runs, and whether it received the signal to stop.
         let mut running: BTreeMap<String, (Seconds, bool)> = BTreeMap::new();
         loop {
             let now = self.writer.now();
@@ -83,7 +83,7 @@ impl Node {
                 let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
                 let until = running.get(uid).map(|(until, _)| *until);
                 let next = step(&pod, until, now, drain);
-                // The next tick will retry.
+                // The next pass will retry.
                 drop(self.act(&pod, next, uid, &mut running, now).await);
             }
             sleep(TICK).await;

@@ -1,32 +1,32 @@
-//! What a user does next with a Job. Pure.
+//! The next step of a user with a Job. Pure.
 
 use crate::judge::View;
 use crate::meter::Seconds;
 use crate::plan::{Mishap, Plan};
 
-/// How long a user waits for a job to start.
+/// How long a user waits for a job to start, in seconds.
 const PATIENCE: f64 = 200.0;
 
-/// How far a Job is.
+/// The progress of a Job.
 #[expect(clippy::struct_excessive_bools, reason = "each is seen or done apart")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     /// Whether it was submitted.
     pub(crate) submitted: bool,
-    /// Whether it was there, and whether it is.
+    /// Whether it was observed, and whether it exists.
     seen: bool,
     there: bool,
     deleted: bool,
-    /// Since when its Workload holds quota for the first time.
+    /// Since when its Workload first holds quota.
     reserved: Option<Seconds>,
     /// Whether its fault has happened, and when it is undone.
     undo: Option<(Seconds, Step)>,
     mishap: bool,
-    /// Since when it has ended, or was given up.
+    /// Since when it has ended, or the user has given it up.
     pub(crate) ended: Option<Seconds>,
 }
 
-/// What a user does.
+/// A step of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing.
@@ -37,11 +37,11 @@ pub(crate) enum Step {
     Deactivate,
     /// Stops it for some time.
     Pause,
-    /// Lets it start again.
+    /// Activates it again.
     Activate,
     /// Stops its ClusterQueue.
     StopQueue,
-    /// Opens it again.
+    /// Starts the ClusterQueue again.
     OpenQueue,
     /// Deletes it.
     Delete,
@@ -50,7 +50,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// What it is counted as.
+    /// Returns its name in the counts.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Wait => "waiting",
@@ -67,7 +67,7 @@ impl Step {
 }
 
 impl Progress {
-    /// Writes down what is seen.
+    /// Records the observed state.
     pub(crate) fn follow(&mut self, is_there: bool, workload: Option<&View>, now: Seconds) {
         self.seen |= is_there;
         self.there = is_there;
@@ -81,7 +81,7 @@ impl Progress {
         }
     }
 
-    /// Writes down what was done.
+    /// Records a step.
     pub(crate) fn done(&mut self, step: Step, now: Seconds) {
         match step {
             Step::Submit => self.submitted = true,
@@ -101,7 +101,7 @@ impl Progress {
     }
 }
 
-/// The next step with the Job of `plan`, whose Workload is `view`.
+/// Returns the next step with the Job of `plan`, whose Workload is `view`.
 pub(crate) fn step(
     plan: &Plan,
     progress: &Progress,

@@ -1,17 +1,17 @@
-//! What the checks decided: each transition of a check's state.
+//! The decisions of the checks: each transition of a check's state.
 
 use std::collections::BTreeMap;
 
 use super::{CheckState, Finding, Kind, View};
 use crate::meter::Seconds;
 
-/// How much later than a decision its reason may be seen: they are watched apart.
+/// The maximum delay of a decision's reason after the decision, in seconds: separate watches.
 const SLACK: f64 = 5.0;
 
-/// What a Workload can be.
+/// A state of a Workload.
 type State = (&'static str, fn(&View) -> bool);
 
-/// The states whose beginnings are counted.
+/// The states whose starts are counted.
 const STATES: [State; 4] = [
     ("reserved", |view| view.reservation.is_some()),
     ("admitted", |view| view.admitted),
@@ -28,23 +28,23 @@ struct Decision {
     check: String,
     reservation: Option<String>,
     state: String,
-    /// Whether the Workload was to be decided about.
+    /// Whether the Workload was waiting for a decision.
     awaited: bool,
     admitted: bool,
 }
 
-/// All that was decided.
+/// All decisions.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     last: BTreeMap<String, View>,
     all: Vec<Decision>,
-    /// When a request of a Workload failed, or an older state was put over a newer one.
+    /// When a request of a Workload failed, or an older state replaced a newer one.
     reasons: BTreeMap<String, Vec<Seconds>>,
     changes: BTreeMap<&'static str, u64>,
 }
 
 impl Decisions {
-    /// The Workload has changed, at `at`.
+    /// Records that the Workload has changed at `at`.
     pub(crate) fn observe(&mut self, view: View, at: Seconds) {
         let last = self.last.get(&view.uid);
         for (name, is) in STATES {
@@ -63,7 +63,7 @@ impl Decisions {
                     || before.since == check.since && check.state == "Pending"
             };
             if before.is_some_and(is_older) {
-                // Kueue's scheduler puts what it has read over what is newer.
+                // Kueue's scheduler overwrites a newer state with the one that it has read.
                 self.reasons.entry(view.uid.clone()).or_default().push(at);
                 continue;
             }
@@ -84,34 +84,34 @@ impl Decisions {
         self.last.insert(view.uid.clone(), view);
     }
 
-    /// The Workload is gone.
+    /// Records that the Workload was removed.
     pub(crate) fn gone(&mut self, uid: &str) {
         self.last.remove(uid);
     }
 
-    /// The capacity of the Workload failed, expired or was revoked.
+    /// Records that the capacity of the Workload failed, expired or was revoked.
     pub(crate) fn failed(&mut self, uid: &str, at: Seconds) {
         self.reasons.entry(uid.to_owned()).or_default().push(at);
     }
 
-    /// How often Workloads were reserved, admitted, evicted and finished.
+    /// Returns how often Workloads were reserved, admitted, evicted and finished.
     pub(crate) fn changes(&self) -> &BTreeMap<&'static str, u64> {
         &self.changes
     }
 
-    /// How many deciding writes `check` made.
+    /// Returns the number of deciding writes of `check`.
     pub(crate) fn count(&self, check: &str) -> usize {
         self.all.iter().filter(|one| one.check == check).count()
     }
 
-    /// How many of them evict a Workload, with a reason or without.
+    /// Returns the number of those that evict a Workload, with a reason or without.
     pub(crate) fn evicting(&self) -> usize {
         let all = self.all.iter();
         all.filter(|one| one.state != "Ready" && one.admitted)
             .count()
     }
 
-    /// What of it must not be.
+    /// Returns the violations.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut earlier: BTreeMap<(&str, &str, &str), Vec<&Decision>> = BTreeMap::new();
@@ -159,7 +159,7 @@ impl Decisions {
 mod tests {
     use super::*;
 
-    /// A Workload whose check is in `state` since `since`, in the reservation of that time.
+    /// Returns a Workload whose check is in `state` since `since`, in the reservation of that time.
     fn view(state: &str, since: &str, reservation: &str) -> View {
         let check = CheckState {
             state: state.to_owned(),
@@ -221,7 +221,7 @@ mod tests {
         );
     }
 
-    /// A name, what was seen, expected failures, decisions, and what is found.
+    /// A name, the observations, expected failures, decisions, and findings.
     type Case = (
         &'static str,
         Vec<View>,

@@ -1,25 +1,25 @@
-//! What is left when all jobs have ended and the checks were stopped.
+//! Objects that remain after all jobs have ended and the checks were stopped.
 
 use std::collections::BTreeMap;
 
 use super::{Finding, Kind};
 
-/// What is there at the end: of each, the names.
+/// The names of the objects at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
     /// `ProvisioningRequests` and `PodTemplates`.
     pub(crate) objects: Vec<String>,
-    /// The accounts of the Budget that have commitments, with what they are.
+    /// The accounts of the Budget that have commitments, with their amounts.
     pub(crate) commitments: BTreeMap<String, String>,
     /// The Leases that are held, with their holders.
     pub(crate) leases: BTreeMap<String, String>,
-    /// The programs that have not ended.
+    /// The programs that have not exited.
     pub(crate) processes: Vec<String>,
-    /// The files in the programs' folders for temporary ones.
+    /// The files in the programs' temporary folders.
     pub(crate) files: Vec<String>,
 }
 
-/// What of it must not be there: all.
+/// Returns a finding for each of them.
 pub(crate) fn leftovers(ends: &Ends) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut add = |text: String| {

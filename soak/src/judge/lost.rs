@@ -6,12 +6,12 @@ use super::{Finding, Kind, RequestView, View};
 use crate::meter::Seconds;
 use crate::scene::{BUDGET, PROVISIONING};
 
-/// How long an obligation may be open while there are no faults. A process takes over 11 s after
-/// the other one was killed; the budget check asks a source that has failed again after a minute at
-/// most.
+/// The maximum time in seconds for which an obligation may be open while there are no faults. A
+/// process takes over 11 s after the other one was killed. The budget check queries a source that
+/// has failed again after at most 1 min.
 pub(crate) const BOUND: f64 = 90.0;
 
-/// Something that a check has to do.
+/// A decision that a check has to make.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Obligation {
     uid: String,
@@ -21,7 +21,8 @@ pub(crate) struct Obligation {
     why: &'static str,
 }
 
-/// What the checks have to do: `rich` are the namespaces where there is money for all that wait.
+/// Returns the obligations of the checks. `rich` are the namespaces whose budget is enough for all
+/// waiting jobs.
 pub(crate) fn obligations<'a>(
     workloads: impl Iterator<Item = &'a View>,
     requests: &[RequestView],
@@ -60,7 +61,7 @@ pub(crate) fn obligations<'a>(
     open
 }
 
-/// Since when each obligation is open, and which were open for too long.
+/// Since when each obligation is open, and those that were open for too long.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     open: BTreeMap<Obligation, Seconds>,
@@ -69,8 +70,8 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// At `now`, `open` is to be done. There have been no faults since `calm_since`, if there are
-    /// none.
+    /// Records the obligations `open` at `now`. `calm_since` is the end of the last faults, or
+    /// `None` while there are faults.
     pub(crate) fn observe(
         &mut self,
         open: Vec<Obligation>,
@@ -92,12 +93,12 @@ impl Lost {
         }
     }
 
-    /// The longest time for which one was open.
+    /// Returns the longest time for which one was open.
     pub(crate) fn longest(&self) -> f64 {
         self.longest
     }
 
-    /// Those that were open for too long.
+    /// Returns the obligations that were open for too long.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let overdue = self.overdue.iter();
         overdue
@@ -213,11 +214,11 @@ mod tests {
             lost.findings().len()
         };
         assert_eq!(step(&mut lost, &open, Some(0.0), 10.0), 0);
-        // Faults; the time begins anew when they stop.
+        // Faults; the time starts again when they stop.
         assert_eq!(step(&mut lost, &open, None, 11.0), 0);
         assert_eq!(step(&mut lost, &open, Some(100.0), 105.0), 0);
         assert_eq!(step(&mut lost, &open, Some(100.0), 105.0 + BOUND), 0);
-        // It is done; another time begins.
+        // The obligation is met; another time starts.
         assert_eq!(step(&mut lost, &[], Some(100.0), 196.0), 0);
         assert_eq!(step(&mut lost, &open, Some(100.0), 200.0), 0);
         assert_eq!(step(&mut lost, &open, Some(100.0), 201.0 + BOUND), 1);

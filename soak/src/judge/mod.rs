@@ -1,4 +1,4 @@
-//! The judge: what the objects of the API server, the meter and `/proc` say about the checks. Pure.
+//! The judge: evaluates the objects of the API server, the meter and `/proc` for violations. Pure.
 
 mod decisions;
 mod leftovers;
@@ -16,19 +16,19 @@ pub(crate) use self::report::{Report, Subject, words};
 pub(crate) use self::resources::{Sample, Slope, slope};
 pub(crate) use self::view::{CheckState, RequestView, View, condition};
 
-/// What must not be.
+/// A violation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
-    /// What kind.
+    /// The kind.
     pub(crate) kind: Kind,
-    /// What happened, to what, and when.
+    /// The event, its object, and its time.
     pub(crate) text: String,
 }
 
 /// The kinds of findings, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// A Workload holds quota and was not decided about.
+    /// A Workload holds quota without a decision.
     Lost,
     /// A second deciding write for one reservation, without a reason.
     Double,
@@ -36,8 +36,8 @@ pub(crate) enum Kind {
     OutOfTurn,
     /// A check has a Workload evicted, without a reason.
     Eviction,
-    /// More was spent than the limit.
+    /// The amount spent exceeds the limit.
     Overspend,
-    /// Something is left.
+    /// An object is left over.
     Leftover,
 }

@@ -1,4 +1,4 @@
-//! Money: what was spent beyond a limit, and where there is enough for all that wait.
+//! Budgets: amounts spent beyond a limit, and namespaces with enough for all waiting jobs.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use super::{Finding, Kind, View};
 use crate::meter::Seconds;
 use crate::scene::{Account, BUDGET, PERIOD};
 
-/// What a figure may be off by rounding.
+/// The tolerance for rounding.
 const CENT: f64 = 0.01;
 
-/// By how much the accounts were overspent in the periods from `began` to `now`, and where.
+/// Returns by how much the accounts were overspent in the periods from `began` to `now`, and where.
 pub(crate) fn overspent(
     accounts: &[Account],
     began: Seconds,
@@ -41,9 +41,9 @@ pub(crate) fn overspent(
     (sum, findings)
 }
 
-/// The namespaces in which there is money for all jobs that wait: also if each job that was
-/// approved costs its whole estimate from now on. `spent` is what an account has spent in this
-/// period, `settling` what its ended jobs may still cost as far as the source reports.
+/// Returns the namespaces whose budget is enough for all waiting jobs, even if each approved job
+/// costs its whole estimate from now on. `spent` is what an account has spent in this period.
+/// `settling` is what its ended jobs may still cost according to the source.
 pub(crate) fn affordable<'a>(
     accounts: &[Account],
     views: impl Iterator<Item = &'a View> + Clone,
@@ -88,7 +88,7 @@ mod tests {
             account("b", &["b"], 100.0),
             account("pool", &["a", "b"], 150.0),
         ];
-        // So much a second in each namespace.
+        // The rate per second in each namespace.
         for (a, b, expected) in [
             (0.2, 0.2, vec![]),
             (0.4, 0.0, vec!["a"]),

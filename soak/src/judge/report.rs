@@ -1,16 +1,16 @@
-//! The table at the end.
+//! The report at the end of a run.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 use super::{Finding, Kind, Slope};
 
-/// What one program needed.
+/// The figures of one program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subject {
     /// Its name.
     pub(crate) name: String,
-    /// How many deciding writes it made.
+    /// The number of deciding writes.
     pub(crate) decisions: usize,
     /// Its resident memory.
     pub(crate) memory: Slope,
@@ -18,29 +18,29 @@ pub(crate) struct Subject {
     pub(crate) descriptors: Slope,
 }
 
-/// All that is printed.
+/// The contents of the report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Report {
-    /// What was run.
+    /// The title of the run.
     pub(crate) title: String,
-    /// Counts that explain the others, in their order: of jobs, faults and kills.
+    /// Counts that explain the others, in order: of jobs, faults and kills.
     pub(crate) context: Vec<(&'static str, String)>,
     /// The programs.
     pub(crate) programs: Vec<Subject>,
-    /// By how much limits were passed.
+    /// The amount by which limits were exceeded.
     pub(crate) overspend: f64,
-    /// How many decisions evicted a job that ran, with their reasons.
+    /// The number of decisions that evicted a running job, with a reason.
     pub(crate) reasoned: usize,
-    /// The longest time for which something waited for a check without faults, in seconds.
+    /// The longest time for which an obligation was open without faults, in seconds.
     pub(crate) longest_wait: f64,
     /// All findings.
     pub(crate) findings: Vec<Finding>,
-    /// Why the run did not come to its end.
+    /// Why the run did not complete.
     pub(crate) failure: Option<String>,
 }
 
 impl Report {
-    /// Whether nothing was found, and the run came to its end.
+    /// Returns true if there are no findings, and the run completed.
     pub(crate) fn is_good(&self) -> bool {
         self.findings.is_empty() && self.failure.is_none()
     }
@@ -50,7 +50,7 @@ impl Report {
     }
 }
 
-/// Counts as words.
+/// Returns counts as text.
 pub(crate) fn words(counts: &BTreeMap<&'static str, u64>) -> String {
     let words = counts.iter().map(|(name, count)| format!("{name} {count}"));
     words.collect::<Vec<_>>().join(", ")

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::meter::Seconds;
 
-/// How long a process warms up before its samples count.
+/// How long a process warms up before its samples count, in seconds.
 pub(crate) const WARM_UP: f64 = 60.0;
 
-/// One process at one time.
+/// A sample of one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     /// The process id.
     pub(crate) process: u32,
-    /// When.
+    /// The time.
     pub(crate) at: Seconds,
     /// Resident memory in KiB.
     pub(crate) memory: f64,
@@ -20,22 +20,22 @@ pub(crate) struct Sample {
     pub(crate) descriptors: f64,
 }
 
-/// How a figure of a program grows.
+/// The growth of a figure of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Slope {
-    /// By how much in a minute; `None` if no process lived long enough.
+    /// The growth in a minute; `None` if no process lived long enough.
     pub(crate) per_minute: Option<f64>,
-    /// For how long the longest process was watched after its start-up, in seconds.
+    /// How long the longest process was sampled after its warm-up, in seconds.
     pub(crate) longest: f64,
-    /// The largest of the last values of each process that was there at the end.
+    /// The maximum of the last values of each process that ran at the end.
     pub(crate) last: f64,
-    /// The largest value.
+    /// The maximum.
     pub(crate) most: f64,
 }
 
-/// The slope of `value` over all processes of a program. A process that is killed is replaced by one
-/// with less memory, so each has an intercept of its own; the slope is that of all together (least
-/// squares). The first minute of each does not count.
+/// Returns the slope of `value` over all processes of a program. A killed process is replaced by
+/// one with less memory, so each has its own intercept. The slope is common to all (least squares).
+/// The first minute of each does not count.
 pub(crate) fn slope(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> Slope {
     let mut processes: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     for sample in samples {
@@ -77,8 +77,8 @@ pub(crate) fn slope(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> Slope
 mod tests {
     use super::*;
 
-    /// A process that is sampled each 5 s, whose memory is `memory` plus `growth` a minute; in its
-    /// first minute it is larger.
+    /// Returns a process that is sampled every 5 s, whose memory is `memory` plus `growth` a
+    /// minute. In its first minute it is larger.
     fn life(process: u32, from: u32, to: u32, memory: f64, growth: f64) -> Vec<Sample> {
         let times = (from..to).step_by(5);
         times
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_slope_is_that_within_the_processes() {
         for growth in [0.0, 12.5, -3.0] {
-            // The second begins with less memory than the first had.
+            // The second process starts with less memory than the first had.
             let samples = [
                 life(1, 0, 600, 20_000.0, growth),
                 life(2, 610, 1200, 9_000.0, growth),

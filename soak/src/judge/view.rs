@@ -1,4 +1,4 @@
-//! What the judge reads of objects.
+//! The fields of objects that the judge reads.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::scene::{CPU_PER_SECOND, GRACE};
 
-/// Where the provisioning check writes for which Workload a request is.
+/// The provisioning check's annotation with the Workload of a request.
 const WORKLOAD_UID: &str = "provisioning.kueue-check.dev/workload-uid";
 
 /// A Workload.
@@ -24,7 +24,7 @@ pub(crate) struct View {
     pub(crate) name: String,
     /// The name of its job; empty if it has none.
     pub(crate) owner: String,
-    /// When quota was reserved that it holds.
+    /// When the quota that it holds was reserved.
     pub(crate) reservation: Option<String>,
     /// Whether it is admitted.
     pub(crate) admitted: bool,
@@ -32,13 +32,13 @@ pub(crate) struct View {
     pub(crate) evicted: bool,
     /// Whether it has finished.
     pub(crate) finished: bool,
-    /// Whether its user lets it run.
+    /// Whether it is active (`spec.active`).
     pub(crate) active: bool,
     /// Whether it is being deleted.
     pub(crate) deleting: bool,
     /// The states of its checks, by their names.
     pub(crate) checks: BTreeMap<String, CheckState>,
-    /// What it costs at most from its start.
+    /// Its estimate: the maximum cost from its start.
     pub(crate) estimate: f64,
 }
 
@@ -47,15 +47,15 @@ pub(crate) struct View {
 pub(crate) struct CheckState {
     /// `Pending`, `Ready`, `Retry` or `Rejected`.
     pub(crate) state: String,
-    /// The check's words.
+    /// The check's message.
     pub(crate) message: String,
-    /// Since when.
+    /// Since when it has this state.
     pub(crate) since: String,
-    /// How long Kueue waits before the next try.
+    /// How long Kueue waits before the next attempt.
     pub(crate) requeue_after: u64,
 }
 
-/// The condition `kind` of an object, if it is True: since when.
+/// Returns since when the condition `kind` of an object is True, if it is.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
     let conditions = object["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
@@ -68,7 +68,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A quantity of CPUs.
+/// Parses a quantity of CPUs.
 fn cpus(text: &str) -> f64 {
     match text.strip_suffix('m') {
         Some(thousandths) => thousandths.parse().unwrap_or(0.0) / 1000.0,
@@ -77,7 +77,7 @@ fn cpus(text: &str) -> f64 {
 }
 
 impl View {
-    /// What `object`, a Workload, says.
+    /// Returns the view of `object`, a Workload.
     pub(crate) fn of(object: &Value) -> Self {
         let (metadata, status) = (&object["metadata"], &object["status"]);
         let has_quota = status["admission"].is_object();
@@ -116,12 +116,12 @@ impl View {
         }
     }
 
-    /// Whether the checks are to decide about it.
+    /// Returns true if the checks have to decide about it.
     pub(crate) fn is_awaited(&self) -> bool {
         self.reservation.is_some() && !self.evicted && !self.finished && self.active
     }
 
-    /// The state of the check `name`.
+    /// Returns the state of the check `name`.
     pub(crate) fn state(&self, name: &str) -> &str {
         self.checks.get(name).map_or("", |check| &*check.state)
     }
@@ -134,14 +134,14 @@ pub(crate) struct RequestView {
     pub(crate) workload: String,
     /// Its name.
     pub(crate) name: String,
-    /// Whether there is capacity.
+    /// Whether the capacity exists.
     pub(crate) provisioned: bool,
-    /// Whether there is none, or none any longer.
+    /// Whether there is no capacity, or none any longer.
     pub(crate) failed: bool,
 }
 
 impl RequestView {
-    /// What `object`, a `ProvisioningRequest`, says.
+    /// Returns the view of `object`, a `ProvisioningRequest`.
     pub(crate) fn of(object: &Value) -> Self {
         let annotations = &object["metadata"]["annotations"];
         let failures = ["Failed", "BookingExpired", "CapacityRevoked"];

@@ -1,4 +1,4 @@
-//! Which fault befalls a request.
+//! Random faults of requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,39 +9,39 @@ use tokio::sync::watch;
 
 use crate::random::Random;
 
-/// What befalls one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It arrives late.
+    /// The request is delayed.
     Delay(Duration),
     /// The connection is reset, and the request never arrives.
     Reset,
-    /// It is answered by this, and never arrives.
+    /// This status is returned, and the request never arrives.
     Refuse(StatusCode),
-    /// It never arrives, and is not answered.
+    /// The request never arrives, and is not answered.
     Hang,
-    /// It is carried out, and the connection is reset instead of an answer.
+    /// The request is carried out, and the connection is reset instead of an answer.
     LostReply,
-    /// Of the answer's body the beginning arrives, then the connection is reset.
+    /// The first part of the answer's body arrives, then the connection is reset.
     Truncate,
-    /// Of a watch, nothing arrives from then on.
+    /// Nothing of a watch arrives after this time.
     Silence(Duration),
 }
 
-/// How often each fault befell a request, by its name.
+/// The number of faults, by name.
 pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
-/// The faults of one server. Clones share everything.
+/// The faults of one server. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Faults {
     random: Arc<Mutex<Random>>,
     counts: Arc<Mutex<Counts>>,
-    /// How many of 1,000 requests have a fault; 0 while there is none.
+    /// The number of 1,000 requests that have a fault; 0 without a storm.
     storm: watch::Receiver<u32>,
 }
 
 impl Faults {
-    /// Faults that `seed` and the server's `name` determine, while `storm` is not 0.
+    /// Creates faults that `seed` and the server's `name` determine, while `storm` is not 0.
     pub(crate) fn new(
         seed: u64,
         name: &str,
@@ -56,7 +56,7 @@ impl Faults {
         }
     }
 
-    /// The fault of the next request.
+    /// Draws the fault of the next request.
     pub(crate) fn draw(&self, is_watch: bool) -> Option<Fault> {
         let rate = *self.storm.borrow();
         let fault = draw(&mut lock(&self.random), rate, is_watch);
@@ -78,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a fault is counted as.
+/// Returns the name of a fault in the counts.
 fn name(fault: Fault) -> &'static str {
     match fault {
         Fault::Delay(_) => "delayed",
@@ -93,8 +93,8 @@ fn name(fault: Fault) -> &'static str {
     }
 }
 
-/// Draws the fault of a request, where `rate` of 1,000 have one. As many numbers are drawn for each
-/// request.
+/// Draws the fault of a request; `rate` of 1,000 have one. Each request draws the same count of
+/// numbers.
 fn draw(random: &mut Random, rate: u32, is_watch: bool) -> Option<Fault> {
     let happens = random.chance(rate);
     let pause = Duration::from_secs_f64(random.between(0.05, 4.0));

@@ -1,4 +1,4 @@
-//! Servers on loopback that make faults: proxies before the API server, and the source of figures.
+//! Servers on loopback that inject faults: proxies to the API server, and the source of figures.
 
 mod faults;
 
@@ -33,7 +33,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The body of an answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Error>;
 
-/// What answers the requests that get through.
+/// A function that answers the requests that arrive.
 pub(crate) type Handler =
     Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Result<Response<Body>, Error>> + Send + Sync>;
 
@@ -49,7 +49,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Serves on `address`; with `tls` over TLS.
+    /// Starts to serve on `address`, over TLS if `tls` is set.
     pub(crate) async fn start(
         address: SocketAddr,
         tls: Option<TlsAcceptor>,
@@ -64,7 +64,7 @@ impl Server {
 }
 
 async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, faults: Faults, handler: Handler) {
-    // Dropped with this task, and the connections with it.
+    // Dropped with this task, together with the connections.
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -81,7 +81,7 @@ async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, faults: Faults, 
 }
 
 async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, faults: Faults, handler: Handler) {
-    // What is closed here is reset: the other side sees an error, not an end.
+    // A closed connection is reset: the client receives an error, not an end.
     let _ = stream.set_zero_linger();
     match tls {
         None => requests(stream, faults, handler).await,
@@ -102,7 +102,7 @@ where
     drop(connection.await);
 }
 
-/// A refusal, as an API server makes it.
+/// Returns an error as an API server does.
 fn refusal(code: StatusCode) -> Response<Body> {
     let status = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code.as_u16(),
@@ -140,7 +140,7 @@ async fn answer(
     carry_out(Request::from_parts(head, body), fault, faults, handler).await
 }
 
-/// What becomes of `request`, which `fault` befalls.
+/// Carries out `request` with `fault`.
 async fn carry_out(
     request: Request<Bytes>,
     fault: Option<Fault>,
@@ -152,7 +152,7 @@ async fn carry_out(
         Some(Fault::Refuse(code)) => return Ok(refusal(code)),
         Some(Fault::Reset) => return Err("a fault: reset".into()),
         Some(Fault::Hang) => {
-            // Until the client gives up, or the storm is over.
+            // Until the client times out, or the storm ends.
             faults.calm().await;
             return Err("a fault: no answer".into());
         }
@@ -167,7 +167,7 @@ async fn carry_out(
     }
 }
 
-/// The first half of what there is at first, and then a reset.
+/// Returns a body with the first half of the data, and then a reset.
 fn truncated(body: Body) -> Body {
     let first = body.into_data_stream().take(1).map(|chunk| {
         let chunk = chunk?;
@@ -177,7 +177,7 @@ fn truncated(body: Body) -> Body {
     StreamBody::new(first.chain(reset)).boxed_unsync()
 }
 
-/// The body, of which nothing comes from `after` on, until the storm is over: then a reset.
+/// Returns the body without data after `after`, until the storm ends: then a reset.
 fn silent(body: Body, after: Duration, faults: Faults) -> Body {
     let chunks = body.into_data_stream().map(|chunk| Ok(Frame::data(chunk?)));
     let before = chunks.take_until(sleep(after));
@@ -188,7 +188,7 @@ fn silent(body: Body, after: Duration, faults: Faults) -> Body {
     StreamBody::new(before.chain(reset)).boxed_unsync()
 }
 
-/// Forwards requests, with whatever they have in their headers, to the server of `client`.
+/// Forwards requests with all their headers to the server of `client`.
 pub(crate) fn forward(client: Client) -> Handler {
     Arc::new(move |request| {
         let client = client.clone();
@@ -214,7 +214,8 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a request, and how often it arrived. The storm ends after 60 s.
+    /// Returns the result of a request with `fault`, and how often it arrived. The storm ends after
+    /// 60 s.
     async fn befallen(fault: Option<Fault>) -> (Result<Response<Body>, Error>, u32) {
         let (storm, rate) = watch::channel(100);
         tokio::spawn(async move {
@@ -239,7 +240,7 @@ mod tests {
         (answer, arrived.load(Ordering::Relaxed))
     }
 
-    /// What arrives of a body, and whether its end does.
+    /// Returns the part of a body that arrives, and whether its end does.
     async fn read(response: Response<Body>) -> (String, bool) {
         let mut chunks = response.into_body().into_data_stream();
         let mut text = String::new();
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(response.headers()["retry-after"], "1");
         let (answer, arrived) = befallen(Some(Fault::Reset)).await;
         assert!(answer.is_err() && arrived == 0);
-        // Until the storm is over.
+        // Until the storm ends.
         let began = Instant::now();
         let (answer, arrived) = befallen(Some(Fault::Hang)).await;
         assert!(answer.is_err() && arrived == 0);

@@ -1,4 +1,4 @@
-//! How often the API server is asked, with an API server that is a function.
+//! How often reviews are requested, with an API server that is a function.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use tower::{ServiceExt, service_fn};
 
 use super::*;
 
-/// What an API server has been asked, and what it says.
+/// The requests that an API server received, and its responses.
 #[derive(Debug, Default)]
 struct Server {
     tokens: AtomicUsize,
@@ -29,7 +29,8 @@ impl Server {
         )
     }
 
-    /// `prometheus` and `guest` have tokens of their name; the first may get `/metrics`.
+    /// Responds to a review. `prometheus` and `guest` have tokens of their name; the first may get
+    /// `/metrics`.
     fn answer(&self, mut review: Value) -> (u16, Value) {
         if self.fails.load(Ordering::Relaxed) {
             let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "down", "reason": "InternalError", "code": 500});

@@ -1,4 +1,4 @@
-//! Workload: a job as Kueue queues it.
+//! Workload: Kueue's unit of queueing, made for a job.
 
 mod object;
 mod pod_set;
@@ -17,10 +17,10 @@ pub(crate) use object::WorkloadObject;
 pub use pod_set::{PodSet, PodSetResource};
 pub(crate) use project::Projection;
 
-/// A Workload, as far as an admission check needs it. Cheap to clone.
+/// A Workload, with the fields that an admission check needs. Cheap to clone.
 ///
-/// The runtime keeps one for each Workload that holds a quota reservation. What is not here, such
-/// as whole pod templates, is one request away:
+/// The runtime keeps one for each Workload that holds a quota reservation. Other fields, such as
+/// whole pod templates, take one request:
 /// [`Request::full_workload`](crate::Request::full_workload).
 ///
 /// ```
@@ -63,7 +63,7 @@ struct Data {
     annotations: Box<[(Name, Box<str>)]>,
     slice: Slice,
     variant: Option<Box<Variant>>,
-    /// Shared with the Workloads that have the same.
+    /// Shared with the Workloads that have the same pod sets.
     pod_sets: Arc<[PodSet]>,
     conditions: WorkloadConditions,
     checks: Box<[AdmissionCheckState]>,
@@ -91,8 +91,8 @@ pub enum PriorityClassKind {
 
 /// Whether the Workload is a slice of an elastic job.
 ///
-/// Kueue makes one Workload for the job, and for each growth another one, which asks for all pods
-/// and replaces the one before. Measured on 0.19.2, where elastic jobs are on by default.
+/// Kueue makes one Workload for the job, and another one for each growth. That one requests all
+/// pods and replaces the one before. Measured on 0.19.2, where elastic jobs are on by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Slice {
     /// It is the only Workload of its job.
@@ -104,7 +104,7 @@ pub(crate) enum Slice {
     Replaces(Box<str>),
 }
 
-/// Whose variant the Workload is (Kueue's concurrent admission).
+/// A variant of a job (Kueue's concurrent admission).
 ///
 /// Kueue makes one variant for each flavor, which hold quota at the same time. The first one that
 /// is admitted starts the job. Measured on 0.19.2 with the gate `ConcurrentAdmission`.
@@ -141,34 +141,34 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Group and version, such as `batch/v1`.
+    /// Returns group and version, such as `batch/v1`.
     pub fn api_version(&self) -> &str {
         &self.api_version
     }
 
-    /// The kind, such as `Job`.
+    /// Returns the kind, such as `Job`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The name, in the Workload's namespace.
+    /// Returns the name, in the Workload's namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// `metadata.uid`.
+    /// Returns `metadata.uid`.
     pub fn uid(&self) -> &Uid {
         &self.uid
     }
 
-    /// Whether it is itself a Workload, of which this one is a variant.
+    /// Returns true if it is itself a Workload, of which this one is a variant.
     pub(crate) fn is_workload(&self) -> bool {
         &*self.kind == "Workload" && self.api_version.starts_with("kueue.x-k8s.io/")
     }
 }
 
-/// A condition's status and when it took it (to the second). A missing condition is neither true
-/// nor false.
+/// A condition of a Workload: its status, and when it took it (to the second). A missing condition
+/// is neither true nor false.
 ///
 /// ```
 /// use kueue_check::api::Workload;
@@ -188,18 +188,18 @@ pub struct WorkloadCondition {
 }
 
 impl WorkloadCondition {
-    /// Whether the condition is `True`.
+    /// Returns true if the condition is `True`.
     pub fn is_true(self) -> bool {
         self.status == Some(true)
     }
 
-    /// The condition's last transition.
+    /// Returns the time of the condition's last transition.
     pub fn last_transition_time(self) -> Option<Timestamp> {
         self.at.get()
     }
 }
 
-/// The conditions on which the protocol rests.
+/// The conditions that the admission check protocol uses.
 ///
 /// ```
 /// use kueue_check::api::Workload;
@@ -219,35 +219,35 @@ pub struct WorkloadConditions {
     pub(crate) finished: WorkloadCondition,
     /// Whether it is `Finished` because another slice of the elastic job has replaced it.
     pub(crate) replaced: bool,
-    /// Whether it is `Finished` as out of sync with its job: up to 0.18 Kueue says so of some
-    /// slices that it has replaced, and always of those that it drops without a successor.
+    /// Whether it is `Finished` as out of sync with its job. Up to 0.18 Kueue sets this on some
+    /// slices that it has replaced, and always on those that it drops without a successor.
     pub(crate) out_of_sync: bool,
 }
 
 impl WorkloadConditions {
-    /// `QuotaReserved`.
+    /// Returns `QuotaReserved`.
     pub fn quota_reserved(&self) -> WorkloadCondition {
         self.quota_reserved
     }
 
-    /// `Admitted`: all checks were Ready and the job may run.
+    /// Returns `Admitted`: all checks were Ready and the job may run.
     pub fn admitted(&self) -> WorkloadCondition {
         self.admitted
     }
 
-    /// `Evicted`: the job is being stopped, or was and has not got quota again since.
+    /// Returns `Evicted`: an eviction is under way, or the Workload has not got quota again since.
     pub fn evicted(&self) -> WorkloadCondition {
         self.evicted
     }
 
-    /// `Finished`, whether it succeeded or failed.
+    /// Returns `Finished`, whether it succeeded or failed.
     pub fn finished(&self) -> WorkloadCondition {
         self.finished
     }
 }
 
 impl Workload {
-    /// A Workload from its JSON form, for tests of a check's decision. A field of the wrong shape
+    /// Decodes a Workload from JSON, for tests of a check's decision. A field of the wrong shape
     /// counts as absent.
     ///
     /// ```
@@ -265,11 +265,11 @@ impl Workload {
         Ok(Projection::all_annotations().project(object))
     }
 
-    /// The Workload in the text of a full object, as the API server sends it, and how many of its
-    /// fields have another shape than Kueue documents.
+    /// Decodes the text of a full object, as the API server sends it. Returns the Workload, and how
+    /// many of its fields have another shape than Kueue documents.
     ///
     /// # Errors
-    /// The text is no object with metadata.
+    /// If the text is not an object with metadata.
     #[doc(hidden)]
     pub fn from_slice(object: &[u8]) -> Result<(Self, u32), serde_json::Error> {
         let object: WorkloadObject = serde_json::from_slice(object)?;
@@ -277,37 +277,37 @@ impl Workload {
         Ok((Projection::all_annotations().project(object), malformed))
     }
 
-    /// The namespace.
+    /// Returns the namespace.
     pub fn namespace(&self) -> &str {
         &self.0.namespace
     }
 
-    /// The name. Kueue derives it from the job's: see [`owner`](Self::owner) for that.
+    /// Returns the name. Kueue derives it from the job's: see [`owner`](Self::owner) for that.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// `metadata.uid`.
+    /// Returns `metadata.uid`.
     pub fn uid(&self) -> &Uid {
         &self.0.uid
     }
 
-    /// `metadata.resourceVersion`.
+    /// Returns `metadata.resourceVersion`.
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.0.version
     }
 
-    /// When it was created.
+    /// Returns when it was created.
     pub fn created(&self) -> Option<Timestamp> {
         self.0.created.get()
     }
 
-    /// The LocalQueue (`spec.queueName`).
+    /// Returns the LocalQueue (`spec.queueName`).
     pub fn queue(&self) -> Option<&str> {
         self.0.queue.as_deref()
     }
 
-    /// The ClusterQueue in which quota is reserved; `None` without a reservation.
+    /// Returns the ClusterQueue in which quota is reserved; `None` without a reservation.
     pub fn cluster_queue(&self) -> Option<&str> {
         self.0.cluster_queue.as_deref()
     }
@@ -316,71 +316,71 @@ impl Workload {
         self.0.cluster_queue.as_ref()
     }
 
-    /// `spec.priority`; 0 when absent.
+    /// Returns `spec.priority`; 0 when absent.
     pub fn priority(&self) -> i32 {
         self.0.priority
     }
 
-    /// The WorkloadPriorityClass or PriorityClass that it names (`spec.priorityClassRef.name`;
-    /// `spec.priorityClassName` in v1beta1). Users choose it.
+    /// Returns the WorkloadPriorityClass or PriorityClass that it names
+    /// (`spec.priorityClassRef.name`; `spec.priorityClassName` in v1beta1). Users choose it.
     pub fn priority_class(&self) -> Option<&str> {
         self.0.priority_class.as_deref()
     }
 
-    /// The kind of the [priority class](Self::priority_class): classes of both kinds can have one
-    /// name. `None` without a class, and if group and kind (in v1beta1 `spec.priorityClassSource`)
-    /// name neither kind.
+    /// Returns the kind of the [priority class](Self::priority_class): classes of both kinds can
+    /// have one name. `None` without a class, or if group and kind (in v1beta1
+    /// `spec.priorityClassSource`) name neither kind.
     pub fn priority_class_kind(&self) -> Option<PriorityClassKind> {
         self.0.priority_class_kind
     }
 
-    /// `spec.active`: false once a user, or a Rejected check, has deactivated it.
+    /// Returns `spec.active`: false once a user, or a Rejected check, has deactivated it.
     pub fn is_active(&self) -> bool {
         self.0.active
     }
 
-    /// Whether it is being deleted.
+    /// Returns true if it is being deleted.
     pub fn is_being_deleted(&self) -> bool {
         self.0.deleting
     }
 
-    /// `spec.maximumExecutionTimeSeconds`: Kueue evicts the job when it has run that long.
+    /// Returns `spec.maximumExecutionTimeSeconds`: Kueue evicts the job when it has run that long.
     pub fn max_execution_time(&self) -> Option<Duration> {
         self.0
             .max_execution_seconds
             .map(|seconds| Duration::from_secs(seconds.into()))
     }
 
-    /// For how long earlier runs of it count against
+    /// Returns for how long earlier runs of it count against
     /// [`max_execution_time`](Self::max_execution_time)
     /// (`status.accumulatedPastExecutionTimeSeconds`).
     pub fn past_execution_time(&self) -> Duration {
         Duration::from_secs(self.0.past_execution_seconds.into())
     }
 
-    /// The job that it belongs to; `None` for a bare Workload.
+    /// Returns the job that it belongs to; `None` for a bare Workload.
     pub fn owner(&self) -> Option<&Owner> {
         self.0.owner.as_ref()
     }
 
-    /// The Workload's label `key`. All labels are kept, except `kueue.x-k8s.io/job-uid`, which is
-    /// `owner().uid()`.
+    /// Returns the Workload's label `key`. All labels are kept, except `kueue.x-k8s.io/job-uid`,
+    /// which is `owner().uid()`.
     pub fn label(&self, key: &str) -> Option<&str> {
         find(&self.0.labels, key)
     }
 
-    /// The labels that are kept, by key.
+    /// Returns the labels that are kept, by key.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.labels.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// The Workload's annotation `key`. Only annotations that the check has named are kept: see
-    /// [`Check::annotations`](crate::Check::annotations).
+    /// Returns the Workload's annotation `key`. Only annotations that the check has named are kept:
+    /// see [`Check::annotations`](crate::Check::annotations).
     pub fn annotation(&self, key: &str) -> Option<&str> {
         find(&self.0.annotations, key)
     }
 
-    /// The annotations that are kept, by key.
+    /// Returns the annotations that are kept, by key.
     pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .annotations
@@ -388,12 +388,12 @@ impl Workload {
             .map(|(key, value)| (&**key, &**value))
     }
 
-    /// Its place among the slices of an elastic job.
+    /// Returns its place among the slices of an elastic job.
     pub(crate) fn slice(&self) -> &Slice {
         &self.0.slice
     }
 
-    /// The variant that it is.
+    /// Returns the variant that it is.
     pub(crate) fn variant(&self) -> Option<&Variant> {
         self.0.variant.as_deref()
     }
@@ -407,10 +407,9 @@ impl Workload {
     /// Returns the UID that all Workloads of one job have in common: the key of its
     /// [`Family`](crate::Family).
     ///
-    /// It is the UID of the job that controls the Workload; for a variant that of its Parent's job;
-    /// and the Workload's own where no job controls it. A group of pods, and each replica of a
-    /// `LeaderWorkerSet`, has a Workload that is controlled by none, so they are not taken for one
-    /// job.
+    /// It is the UID of the job that controls the Workload; for a variant, that of its Parent's
+    /// job; and the Workload's own where no job controls it. A group of pods, and each replica of a
+    /// `LeaderWorkerSet`, has a Workload that no job controls. They do not count as one job.
     pub fn family_key(&self) -> &Uid {
         match (&self.0.variant, &self.0.owner) {
             (Some(variant), _) => &variant.family,
@@ -419,18 +418,18 @@ impl Workload {
         }
     }
 
-    /// The pod sets, in the order of the spec.
+    /// Returns the pod sets, in the order of the spec.
     pub fn pod_sets(&self) -> &[PodSet] {
         &self.0.pod_sets
     }
 
-    /// The flavors that are assigned to the pod sets. A flavor that several have comes several
-    /// times.
+    /// Returns the flavors that are assigned to the pod sets. A flavor of several pod sets appears
+    /// several times.
     pub(crate) fn flavors(&self) -> impl Iterator<Item = &str> {
         self.pod_sets().iter().flat_map(PodSet::flavors)
     }
 
-    /// The Workload in `version`, in which nothing but the entry of one check is another.
+    /// Returns the Workload in `version`, with another entry of one check and no other change.
     pub(crate) fn with_entry(&self, version: ResourceVersion, entry: AdmissionCheckState) -> Self {
         let mut data = (*self.0).clone();
         data.version = version;
@@ -462,33 +461,33 @@ impl Workload {
             .sum()
     }
 
-    /// The conditions on which the protocol rests.
+    /// Returns the conditions that the admission check protocol uses.
     pub fn conditions(&self) -> &WorkloadConditions {
         &self.0.conditions
     }
 
-    /// Whether it holds quota: `QuotaReserved=True` and `status.admission` is set.
+    /// Returns true if it holds quota: `QuotaReserved=True` and `status.admission` is set.
     pub fn holds_quota(&self) -> bool {
         self.0.conditions.quota_reserved.is_true() && self.0.cluster_queue.is_some()
     }
 
-    /// Whether its job may run: `Admitted=True`.
+    /// Returns true if its job may run: `Admitted=True`.
     pub fn is_admitted(&self) -> bool {
         self.0.conditions.admitted.is_true()
     }
 
-    /// The entries of `status.admissionChecks`: this check's and the others'.
+    /// Returns the entries of `status.admissionChecks`: this check's and the others'.
     pub fn checks(&self) -> &[AdmissionCheckState] {
         &self.0.checks
     }
 
-    /// The entry of the AdmissionCheck `name`.
+    /// Returns the entry of the AdmissionCheck `name`.
     pub fn check(&self, name: &str) -> Option<&AdmissionCheckState> {
         self.0.checks.iter().find(|entry| entry.name() == name)
     }
 
-    /// Whether everything that `check` can decide on is the same in both, and what its updates must
-    /// fit: the updates of the other checks.
+    /// Returns true if both have the same inputs for `check`, and the same updates of the other
+    /// checks, which its own must fit.
     pub(crate) fn same_inputs(&self, other: &Self, check: &str) -> bool {
         let others = |workload: &Self| -> Vec<(String, u32)> {
             let entries = workload.checks().iter();
@@ -502,8 +501,8 @@ impl Workload {
         self.decides_like(other) && others(self) == others(other)
     }
 
-    /// Whether everything that an author's code can decide on is the same in both: a change of
-    /// anything else needs no new decision.
+    /// Returns true if both have the same inputs for a check: no other change needs a new
+    /// evaluation.
     pub(crate) fn decides_like(&self, other: &Self) -> bool {
         let inputs = |data: &Data| {
             (
@@ -534,7 +533,7 @@ impl fmt::Debug for Workload {
     }
 }
 
-/// `namespace/name`.
+/// Prints `namespace/name`.
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace(), self.name())

@@ -151,8 +151,8 @@ pub(super) struct Status {
     pub(super) admission_checks: List<Entry>,
     pub(super) reclaimable_pods: List<Reclaimable>,
     pub(super) accumulated_past_execution_time_seconds: Lenient<Option<u32>>,
-    // The older version has a spelling mistake. No alias: of two spellings in one object the second
-    // would be an error of the whole status.
+    // The older version has a spelling mistake. No alias: if one object had both spellings,
+    // decoding of the whole status would fail.
     #[serde(rename = "accumulatedPastExexcutionTimeSeconds")]
     pub(super) misspelled_past_execution_time_seconds: Lenient<Option<u32>>,
 }

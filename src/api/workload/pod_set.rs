@@ -26,7 +26,8 @@ use crate::api::{Fingerprint, Name, Quantity};
 pub struct PodSet {
     pub(super) shape: Arc<Shape>,
     pub(super) counts: Counts,
-    /// For each of the shape's resources what is accounted to the pods that are left to run.
+    /// For each of the shape's resources, the usage that is accounted to the pods that are left to
+    /// run.
     pub(super) usage: Box<[Compact]>,
 }
 
@@ -61,7 +62,7 @@ impl Counts {
     }
 }
 
-/// What pod sets of the same template and flavors have in common, whatever their sizes. Kept once.
+/// What pod sets of the same template and flavors share, whatever their sizes. Stored once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     pub(super) name: Name,
@@ -103,7 +104,7 @@ pub struct PodSetResource<'a> {
 }
 
 impl PodSet {
-    /// The name, unique in the Workload.
+    /// Returns the name, unique in the Workload.
     pub fn name(&self) -> &str {
         &self.shape.name
     }
@@ -113,7 +114,7 @@ impl PodSet {
     /// is legal.
     ///
     /// Partial admission reserves quota for fewer pods than the spec has, and an elastic job that
-    /// shrinks keeps the larger assignment. Reclaimable pods are subtracted here and nowhere else:
+    /// shrinks keeps the larger assignment. Only this method subtracts reclaimable pods:
     ///
     /// ```
     /// # use kueue_check::api::Workload;
@@ -153,8 +154,9 @@ impl PodSet {
         self.counts.reclaimable
     }
 
-    /// What one pod requests of `resource`, by Kubernetes' rule: the containers and restartable
-    /// init containers together, or the largest init container, plus the pod's overhead.
+    /// Returns what one pod requests of `resource`, by Kubernetes' rule: the containers and
+    /// restartable init containers together, or the largest init container, plus the pod's
+    /// overhead.
     pub fn requests(&self, resource: &str) -> Quantity {
         self.resource(resource)
             .map(|resource| resource.per_pod())
@@ -182,7 +184,7 @@ impl PodSet {
         Duration::from_secs(self.shape.termination_grace.into())
     }
 
-    /// Every resource that is requested or assigned, by name.
+    /// Returns every resource that is requested or assigned, by name.
     pub fn resources(&self) -> impl Iterator<Item = PodSetResource<'_>> {
         let pairs = self.shape.resources.iter().zip(&self.usage);
         pairs.map(|(shape, usage)| PodSetResource {
@@ -191,19 +193,19 @@ impl PodSet {
         })
     }
 
-    /// One of them.
+    /// Returns one of the resources.
     pub fn resource(&self, name: &str) -> Option<PodSetResource<'_>> {
         self.resources().find(|resource| resource.name() == name)
     }
 
-    /// The ResourceFlavor assigned for `resource`; `None` without a reservation, or where the
-    /// ClusterQueue does not cover the resource.
+    /// Returns the ResourceFlavor assigned for `resource`; `None` without a reservation, or where
+    /// the ClusterQueue does not cover the resource.
     pub fn flavor(&self, resource: &str) -> Option<&str> {
         self.resource(resource)
             .and_then(|resource| resource.flavor())
     }
 
-    /// The distinct flavors assigned to the pod set.
+    /// Returns the distinct flavors assigned to the pod set.
     pub fn flavors(&self) -> impl Iterator<Item = &str> {
         let all = || {
             self.shape
@@ -218,32 +220,31 @@ impl PodSet {
             .filter_map(move |(at, flavor)| flavor.filter(|flavor| first(at, flavor)))
     }
 
-    /// The keys that the template sets.
+    /// Returns the keys that the template sets.
     pub(crate) fn template(&self) -> impl Iterator<Item = Fingerprint> {
         self.shape.template.iter().copied()
     }
 }
 
 impl<'a> PodSetResource<'a> {
-    /// The resource's name, such as `cpu` or `nvidia.com/gpu`.
+    /// Returns the resource's name, such as `cpu` or `nvidia.com/gpu`.
     pub fn name(&self) -> &'a str {
         &self.shape.name
     }
 
-    /// The ResourceFlavor from which quota is reserved.
+    /// Returns the ResourceFlavor from which quota is reserved.
     pub fn flavor(&self) -> Option<&'a str> {
         self.shape.flavor.as_deref()
     }
 
-    /// What one pod requests: exact to a thousandth, and to a whole unit beyond a thousand million
-    /// million.
+    /// Returns what one pod requests: exact to a thousandth, and above 10¹⁵ units to a whole unit.
     pub fn per_pod(&self) -> Quantity {
         self.shape.per_pod.into()
     }
 
     /// Returns what Kueue accounts to the [`count`](PodSet::count) pods that run or will run, as
-    /// exact as that: `resourceUsage`, which is that of all [assigned](PodSet::assigned_count)
-    /// pods, scaled down as Kueue does it.
+    /// exact as that. This is `resourceUsage` (of all [assigned](PodSet::assigned_count) pods),
+    /// scaled down as Kueue does it.
     pub fn usage(&self) -> Quantity {
         self.usage.into()
     }

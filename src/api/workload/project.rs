@@ -1,4 +1,4 @@
-//! From the decoded object to the view that is kept.
+//! The projection of a decoded object to the stored view.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -25,7 +25,7 @@ use crate::api::{AdmissionCheckState, CheckState, Lenient, Name, Names, Resource
 /// `metadata.labels` that repeat what the view has elsewhere.
 const REDUNDANT_LABEL: &str = "kueue.x-k8s.io/job-uid";
 
-/// `metadata.annotations` by which Kueue ties the slices of an elastic job together.
+/// `metadata.annotations` by which Kueue links the slices of an elastic job.
 const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
 const SLICE_NAME: &str = "kueue.x-k8s.io/workload-slice-name";
 const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
@@ -46,14 +46,15 @@ pub(crate) struct Projection {
     annotations: Option<BTreeSet<String>>,
 }
 
-/// `example.com/` of `example.com/key`: named like that, all annotations of a domain are kept.
+/// Returns `example.com/` of `example.com/key`: that name keeps all annotations of a domain.
 fn prefix_of(key: &str) -> &str {
     key.find('/').map_or("", |slash| &key[..=slash])
 }
 
 type Map = Lenient<BTreeMap<String, Lenient<String>>>;
 
-/// The kind of the priority class: v1beta2 has a reference with a group, v1beta1 one word for both.
+/// Returns the kind of the priority class: v1beta2 has a reference with a group, v1beta1 one word
+/// for both.
 fn priority_class_kind(spec: &Spec) -> Option<PriorityClassKind> {
     let reference = &spec.priority_class_ref.0;
     if reference.name.0.is_some() {
@@ -88,7 +89,7 @@ impl Projection {
         Self::default()
     }
 
-    /// The view of `object`.
+    /// Returns the view of `object`.
     pub(crate) fn project(&mut self, object: WorkloadObject) -> Workload {
         let WorkloadObject {
             metadata,
@@ -243,7 +244,7 @@ impl Projection {
         }
     }
 
-    /// Every resource that is requested or assigned, and what is accounted to the pod set of each.
+    /// Returns every resource that is requested or assigned, and the usage of its pod set.
     fn resources(
         &mut self,
         spec: &SpecPodSet,
@@ -302,7 +303,7 @@ impl Projection {
     }
 }
 
-/// Values of which many Workloads have equal ones: jobs come in batches. Each is kept once.
+/// A pool of values that many Workloads share, because jobs come in batches. Each is stored once.
 #[derive(Debug)]
 struct Pool<T: ?Sized> {
     known: BTreeMap<u64, Arc<T>>,
@@ -359,7 +360,8 @@ fn plain(map: &Map) -> BTreeMap<String, String> {
 /// Kubernetes' default, which templates in custom resources may leave out.
 const TERMINATION_GRACE: i64 = 30;
 
-/// In seconds. What is too large for the field is the largest, not the default.
+/// Returns the grace period in seconds. A value too large for the field becomes the largest, not
+/// the default.
 fn termination_grace(spec: &SpecPodSet) -> u32 {
     let grace = spec.template.0.spec.0.termination_grace_period_seconds.0;
     let grace = grace.unwrap_or(TERMINATION_GRACE).max(0);
@@ -380,8 +382,7 @@ fn template_fingerprints(spec: &SpecPodSet) -> Box<[Fingerprint]> {
         .collect()
 }
 
-/// The annotation says `namespace/name` of the slice that is replaced, which is in the same
-/// namespace.
+/// Reads the annotation `namespace/name` of the replaced slice, which is in the same namespace.
 fn slice(annotations: &BTreeMap<String, String>) -> Slice {
     if let Some(key) = annotations.get(REPLACES) {
         let name = key.rsplit('/').next().unwrap_or_default();
@@ -548,7 +549,7 @@ mod tests {
         assert!(workload.check("other").is_none());
     }
 
-    /// A pod set of `spec` pods with 500m CPU each, as far as they are assigned.
+    /// Makes a pod set of `spec` pods with 500m CPU each, as far as they are assigned.
     fn counted(spec: u32, assigned: Option<u32>, reclaimable: u32) -> Workload {
         let assignment = assigned.map(|assigned| {
             json!([{"name": "main", "count": assigned, "flavors": {"cpu": "spot"},

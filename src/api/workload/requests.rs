@@ -1,4 +1,4 @@
-//! What one pod of a template requests, by Kubernetes' rule.
+//! Requests of one pod of a template, by Kubernetes' rule.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::api::Quantity;
 
 type Requests = BTreeMap<String, Quantity>;
 
-/// What one pod requests of each resource.
+/// Returns what one pod requests of each resource.
 ///
 /// Containers and restartable init containers (sidecars) run together; other init containers run
 /// one after another, each with the sidecars started before it, so the pod needs the larger of
 /// the two. Requests of the pod as a whole replace the sum; the overhead comes on top. A missing
-/// request is the limit, as the API server defaults it.
+/// request counts as the limit, as the API server defaults it.
 pub(super) fn per_pod(spec: &PodSpec) -> Requests {
     let mut running = Requests::new();
     for container in &spec.containers.0 {

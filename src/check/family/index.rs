@@ -1,10 +1,10 @@
-//! The families of all jobs that have several Workloads, and what runs of each. Pure.
+//! The families of all jobs that have several Workloads, and which pods of each run. Pure.
 //!
-//! A growth is a Workload of its own, which asks for all pods of the job and replaces the Workload
+//! A growth is a Workload of its own, which requests all pods of the job and replaces the Workload
 //! before (a *slice*). Kueue finishes the replaced slice as soon as the growth has quota, before
-//! its checks are evaluated, and the pods run on until the growth is admitted, when they become its
-//! own. An eviction of the growth stops them all the same
-//! (measured on 0.19.2, traces `elastic-grow-retry` and `elastic-grow-rejected`).
+//! its checks are evaluated. The pods run on until the growth is admitted, and then belong to it.
+//! An eviction of the growth stops them all the same (measured on 0.19.2, traces
+//! `elastic-grow-retry` and `elastic-grow-rejected`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,21 +15,21 @@ use super::super::Reservation;
 use super::{Family, FamilyRole, Member};
 use crate::api::{Slice, Uid, Workload};
 
-/// The slices of all elastic jobs and the variants of all others, as the watch of Workloads shows
-/// them, those that have been replaced among them.
+/// The slices of all elastic jobs and the variants of all others, from the watch of Workloads.
+/// Slices that have been replaced are included.
 ///
-/// Nothing that decides anything is remembered beyond the objects that exist, so a restart loses
-/// nothing. A slice that is out of the watch may have stopped the pods of the one before by its
-/// eviction: a new leader scans for those ([`Families::learn`]).
+/// No decision depends on data beyond the objects that exist, so a restart loses nothing. A slice
+/// that is no longer in the watch may have stopped the pods of the one before by its eviction. A
+/// new leader scans for those ([`Families::learn`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Families {
     /// By [`group`].
     known: BTreeMap<Uid, Vec<KnownSlice>>,
-    /// While a list is under way: what it has named.
+    /// While a list is under way: the objects listed so far.
     listed: Option<BTreeSet<Uid>>,
 }
 
-/// What is known of a slice or a variant.
+/// The state of a slice or a variant.
 #[derive(Clone, Debug)]
 struct KnownSlice {
     member: Member,
@@ -40,11 +40,11 @@ struct KnownSlice {
     replaced: Option<Replaced>,
     holds_quota: bool,
     pods: Box<[(Box<str>, u32)]>,
-    /// How its pods ended, by a later slice that is no longer in the watch.
+    /// How its pods ended, if a later slice that is no longer in the watch determined it.
     ended: Option<Fate>,
 }
 
-/// By which words Kueue has finished a slice.
+/// How Kueue reported the end of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replaced {
     /// Another one has replaced it.
@@ -53,7 +53,7 @@ enum Replaced {
     IfThereIsASuccessor,
 }
 
-/// What became of the pods of a slice that another one has replaced.
+/// The fate of the pods of a slice that another one has replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// They run on: no later slice has been admitted.
@@ -66,15 +66,15 @@ pub(crate) enum Fate {
     Finished,
 }
 
-/// What a slice says about the pods of its job.
+/// The phase of a slice: the state of the job's pods as far as it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// It has been admitted, and its pods run, also when a growth has replaced it.
     Runs,
-    /// It had been admitted when it was replaced, and has lost its quota by that, as with Kueue
+    /// It had been admitted when it was replaced, and the replacement took its quota, as in Kueue
     /// before 0.18 (measured on 0.15.0).
     RanUntilReplaced,
-    /// It has not been admitted: what runs is of an earlier slice.
+    /// It has not been admitted: any running pods belong to an earlier slice.
     Waits,
     /// Its eviction stops the whole job: it holds quota until the pods are gone.
     Stops,
@@ -147,7 +147,7 @@ impl Member {
 }
 
 impl Families {
-    /// Takes in an event of the watch of Workloads.
+    /// Applies an event of the watch of Workloads.
     pub(crate) fn take(&mut self, event: &Event<Workload>) {
         match event {
             Event::Init => self.listed = Some(BTreeSet::new()),
@@ -164,7 +164,7 @@ impl Families {
         }
     }
 
-    /// Takes in a state of a Workload.
+    /// Applies a state of a Workload.
     pub(crate) fn apply(&mut self, workload: &Workload) {
         let Some(known) = KnownSlice::of(workload) else {
             return;
@@ -185,8 +185,8 @@ impl Families {
         }
     }
 
-    /// Takes in what was read of a Workload that the watch does not select any more: what it says
-    /// about the pods of earlier slices is kept.
+    /// Applies the state of a Workload that the watch no longer selects: what it shows about the
+    /// pods of earlier slices is kept.
     pub(crate) fn learn(&mut self, workload: &Workload) {
         let of_job = self.known.get(&group(workload)).into_iter().flatten();
         if of_job
@@ -228,7 +228,7 @@ impl Families {
         of_job.map(|known| known.member.uid.clone()).collect()
     }
 
-    /// Returns all that are known.
+    /// Returns all slices and variants in the index.
     pub(crate) fn all(&self) -> Vec<Uid> {
         let known = self.known.values().flatten();
         known.map(|known| known.member.uid.clone()).collect()
@@ -268,7 +268,7 @@ impl Families {
         }
     }
 
-    /// Returns what became of the pods of `workload`; `None` if it is no slice that has been
+    /// Returns the fate of the pods of `workload`; `None` if it is not a slice that has been
     /// replaced.
     pub(crate) fn fate(&self, workload: &Workload) -> Option<Fate> {
         if !workload.conditions().replaced {
@@ -284,9 +284,9 @@ impl Families {
         }
     }
 
-    /// Returns what became of the pods of a slice that was deleted, whose reservation is
-    /// `reservation`: Kueue's `objectRetentionPolicies` delete what a growth has replaced, also
-    /// while the growth waits. `None` if no slice is known to have replaced it.
+    /// Returns the fate of the pods of a deleted slice, whose reservation is `reservation`. Kueue's
+    /// `objectRetentionPolicies` delete replaced slices, also while the growth waits. `None` if the
+    /// index has no slice that replaced it.
     pub(crate) fn fate_of_deleted(&self, reservation: &Reservation) -> Option<Fate> {
         let of_job = self.known.get(reservation.family_key())?;
         let name = Some(reservation.name());
@@ -320,8 +320,8 @@ impl Families {
 
     /// Returns the slice whose pods run while `workload` waits to grow them.
     ///
-    /// From the growth back, the first slice that has been admitted is the one whose pods run.
-    /// Where a slice is unknown, pods are assumed to run.
+    /// The pods that run are those of the nearest earlier slice that has been admitted. If a slice
+    /// is missing from the index, pods are assumed to run.
     fn baseline(&self, workload: &Workload) -> Baseline<'_> {
         let Slice::Replaces(replaced) = workload.slice() else {
             return Baseline::None;
@@ -333,7 +333,7 @@ impl Families {
             return Baseline::Unknown;
         };
         let mut next = replaced;
-        // Bounded, whatever the annotations say.
+        // Bounded, whatever the annotations are.
         for _ in 0..=of_job.len() {
             let Some(slice) = of_job.iter().find(|known| known.member.name == *next) else {
                 break;
@@ -350,18 +350,18 @@ impl Families {
     }
 }
 
-/// What a slice that waits grows.
+/// The baseline of a waiting slice: what it grows.
 enum Baseline<'a> {
     /// Nothing runs.
     None,
-    /// Nothing says that no pod runs.
+    /// Unknown: pods may run.
     Unknown,
     /// The pods of this slice run.
     Known(&'a KnownSlice),
 }
 
-/// What the Workloads of one job have in common: the key of their family. Slices that no job
-/// controls are of one group in each namespace, and tied together by name alone.
+/// Returns the key of the family that the Workloads of one job share. Slices that no job controls
+/// form one group in each namespace, linked by name alone.
 fn group(workload: &Workload) -> Uid {
     let is_slice = *workload.slice() != Slice::None;
     if is_slice && workload.family_key() == workload.uid() {
@@ -371,8 +371,8 @@ fn group(workload: &Workload) -> Uid {
     }
 }
 
-/// What became of the pods of `slice`, which has been replaced: going forward, the first slice that
-/// was admitted or ended says so. A slice that was never admitted had no pods.
+/// Returns the fate of the pods of `slice`, which has been replaced: that of the next later slice
+/// that was admitted or ended. A slice that was never admitted had no pods.
 fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
     if let Some(ended) = &slice.ended {
         return ended.clone();
@@ -383,7 +383,7 @@ fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
     }
     let ran = slice.phase == Phase::Runs;
     let mut at = slice;
-    // Bounded, whatever the annotations say.
+    // Bounded, whatever the annotations are.
     for _ in 0..of_job.len() {
         let name = Some(&at.member.name);
         let Some(next) = of_job.iter().find(|known| known.replaces.as_ref() == name) else {
@@ -401,7 +401,7 @@ fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
     if ran { Fate::Runs } else { Fate::Finished }
 }
 
-/// Removes those that are `gone`. What they said about the pods of earlier slices is kept.
+/// Removes the slices that are `gone`. What they show about the pods of earlier slices is kept.
 fn forget(of_job: &mut Vec<KnownSlice>, gone: impl Fn(&KnownSlice) -> bool) {
     let stopped = of_job
         .iter()
@@ -409,7 +409,7 @@ fn forget(of_job: &mut Vec<KnownSlice>, gone: impl Fn(&KnownSlice) -> bool) {
     let fates: Vec<Option<Fate>> = of_job
         .iter()
         .map(|known| match fate(of_job, known) {
-            // The pods that an eviction stops are gone when its quota is.
+            // An evicted slice loses its quota only after its pods are gone.
             Fate::Runs if stopped && known.replaced.is_some() => Some(Fate::Evicted),
             Fate::Runs => None,
             fate => known.replaced.map(|_| fate),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::recordings::{Change, recordings};
 use super::*;
 
-/// A slice with quota for `pods` pods, which replaces `replaces`.
+/// Makes a slice with quota for `pods` pods that replaces `replaces`.
 fn slice(
     name: &str,
     replaces: Option<&str>,
@@ -38,7 +38,7 @@ fn slice(
     clippy::option_option,
     reason = "no growth, and a growth of which nothing is known"
 )]
-/// What runs of the job that `workload` grows; `Some(None)` if that is not known.
+/// Returns the running pods of the job that `workload` grows; `Some(None)` if they are unknown.
 fn said(families: &Families, workload: &Workload) -> Option<Option<u32>> {
     let family = families.of(workload);
     (*family.role() == FamilyRole::Growth).then(|| family.all_running_pods())
@@ -200,7 +200,7 @@ fn what_runs_is_the_last_slice_that_was_admitted() {
     }
 }
 
-/// Kueue drops a slice without a successor with the words that Kueue 0.18 has for replaced ones.
+/// Kueue 0.18 reports a slice that it drops without a successor in the same way as a replaced one.
 #[test]
 fn a_slice_that_is_out_of_sync_has_ended_unless_another_one_replaces_it() {
     let dropped = workload(&slice("el-1", None, 2, &[ADMITTED, OUT_OF_SYNC]));
@@ -321,15 +321,15 @@ fn the_key_is_that_of_the_job_for_each_of_its_workloads() {
     }
 }
 
-/// Whether `workload` is the growth of a job, holds quota and waits for its checks.
+/// Returns true if `workload` is the growth of a job, holds quota and waits for its checks.
 fn asks_for_more(workload: &Workload) -> bool {
     let waits = workload.holds_quota() && !workload.is_admitted() && workload.is_active();
     let is_growth = matches!(workload.slice(), Slice::Replaces(_));
     waits && is_growth && !workload.conditions().finished().is_true()
 }
 
-/// Where a step of a recording has settled, what is said to run is what runs. In between, the two
-/// differ for as long as pods take to appear and to vanish.
+/// Where a step of a recording has settled, the reported pods are the running ones. In between, the
+/// two differ for as long as pods take to appear and to vanish.
 #[test]
 fn what_runs_in_the_recordings_is_what_is_said_to_run() {
     let recordings = recordings("elastic-");
@@ -386,8 +386,8 @@ fn what_runs_in_the_recordings_is_what_is_said_to_run() {
     );
 }
 
-/// Of the variants of one job, each has the others that hold quota as siblings, and the admitted
-/// one runs. Their Parent is none of them.
+/// Each variant of a job has the others that hold quota as siblings, and the admitted one runs.
+/// Their Parent is not among them.
 #[test]
 fn variants_in_the_recordings_know_each_other() {
     for recording in recordings("ca-retain-first") {

@@ -11,12 +11,14 @@ use crate::api::{PodSet, Uid, Workload};
 
 pub(crate) use index::{Families, Fate};
 
-/// The Workloads of one job, as one of them sees the others.
+/// The family of a Workload: the other Workloads of its job, and which of them runs.
 ///
 /// Most jobs have one Workload. An elastic job that grows has another one for each growth, which
-/// asks for all pods of the job while the earlier ones run. With concurrent admission a job has a
-/// variant for each flavor, of which one starts. What a check holds for a *job*, such as a seat or
-/// a licence, it holds by [`key`](Self::key); what is asked for is [`increase`](Self::increase).
+/// requests all pods of the job while the earlier ones run. With concurrent admission a job has a
+/// variant for each flavor, of which one starts.
+///
+/// For resources that are held for a *job*, such as a seat or a licence, use [`key`](Self::key).
+/// [`increase`](Self::increase) returns the number of further pods.
 ///
 /// It is read from the Workloads that exist, so a restart changes nothing. Measured on Kueue
 /// 0.19.2.
@@ -62,7 +64,7 @@ pub struct Family {
     pub(crate) still_runs: bool,
 }
 
-/// What a Workload is to the others of its [`Family`].
+/// The role of a Workload in its [`Family`].
 ///
 /// ```
 /// use kueue_check::FamilyRole;
@@ -72,13 +74,13 @@ pub struct Family {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FamilyRole {
-    /// It is the whole job: no pods of the job run by another Workload.
+    /// It is the whole job: no pods of the job belong to another Workload.
     Whole,
-    /// It asks for more pods for an elastic job that runs, and has not been admitted. When it is
+    /// It requests more pods for an elastic job that runs, and has not been admitted. When it is
     /// admitted, it replaces the Workload that runs, and is the whole.
     Growth,
-    /// It is one of the Workloads by which the job may start, each with other flavors. Kueue starts
-    /// the job by one of them and takes the quota of the others.
+    /// It is one of several Workloads of the job, each with other flavors. Kueue starts the job
+    /// with one of them and releases the quota of the others.
     Variant {
         /// The flavors that it may be given (the annotation `workload-allowed-resource-flavors`).
         flavor: String,
@@ -98,7 +100,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Its reservation, as the AdmissionCheck `check` sees it.
+    /// Returns its reservation, for the AdmissionCheck `check`.
     pub(crate) fn reservation(&self, check: &str, family: &Uid) -> Reservation {
         let Self {
             namespace,
@@ -111,8 +113,8 @@ impl Member {
 }
 
 impl Family {
-    /// Returns the family of `workload` among `others`, for tests of a check. Workloads of other
-    /// jobs may be among them.
+    /// Returns the family of `workload` among `others`, for tests of a check. `others` may contain
+    /// Workloads of other jobs.
     pub fn of<'a>(workload: &Workload, others: impl IntoIterator<Item = &'a Workload>) -> Self {
         let mut families = Families::default();
         others.into_iter().for_each(|other| families.apply(other));
@@ -126,30 +128,31 @@ impl Family {
         &self.key
     }
 
-    /// Returns what the Workload is to the others.
+    /// Returns the role of the Workload in the family.
     pub fn role(&self) -> &FamilyRole {
         &self.role
     }
 
-    /// Returns the reservation of the AdmissionCheck `check` by which pods of the job run while
-    /// this Workload waits: of a growth what it grows, of a variant the sibling that has started
-    /// the job.
+    /// Returns the reservation of the AdmissionCheck `check` whose pods run while this Workload
+    /// waits. For a growth, this is the slice that it grows; for a variant, the sibling that has
+    /// started the job.
     ///
-    /// `None` if there is none. Of a growth, `None` says that its Workload is not known, since it
-    /// was deleted; then pods may run all the same.
+    /// `None` if there is none. For a growth, `None` means that the slice was deleted and is
+    /// unknown; then pods may run all the same.
     pub fn running(&self, check: &str) -> Option<Reservation> {
         let running = self.running.as_ref()?;
         Some(running.reservation(check, &self.key))
     }
 
-    /// Returns how many pods of the pod set `name` run by [`running`](Self::running).
+    /// Returns how many pods of the pod set `name` run in the [`running`](Self::running)
+    /// reservation.
     pub fn running_pods(&self, name: &str) -> u32 {
         let of_name = self.pods.iter().find(|(pod_set, _)| **pod_set == *name);
         of_name.map_or(0, |(_, count)| *count)
     }
 
-    /// Returns how many pods of `pod_set` are asked for beyond those that run. That is all of them,
-    /// but for a [growth](FamilyRole::Growth).
+    /// Returns how many pods of `pod_set` are requested beyond those that run: all of them, except
+    /// for a [growth](FamilyRole::Growth).
     pub fn increase(&self, pod_set: &PodSet) -> u32 {
         if self.role == FamilyRole::Growth {
             let running = self.running_pods(pod_set.name());
@@ -164,8 +167,8 @@ impl Family {
         self.may_have_others
     }
 
-    /// Returns true if the Workload is finished and its pods run all the same: a growth has
-    /// replaced it and is not admitted. When that is admitted they are its pods.
+    /// Returns true if the Workload is finished and its pods still run: a growth has replaced it
+    /// and is not admitted. When the growth is admitted, they are its pods.
     ///
     /// ```
     /// # use kueue_check::{Family, api::Workload};
@@ -193,8 +196,8 @@ impl Family {
         self.still_runs
     }
 
-    /// Returns the reservations of the other variants of the job that hold quota, as the
-    /// AdmissionCheck `check` sees them.
+    /// Returns the reservations of the other variants of the job that hold quota, for the
+    /// AdmissionCheck `check`.
     pub fn siblings(&self, check: &str) -> Vec<Reservation> {
         let siblings = self.siblings.iter();
         siblings
@@ -202,22 +205,22 @@ impl Family {
             .collect()
     }
 
-    /// Returns true if what a check can decide on is the same in both: another sibling that waits
-    /// changes no decision.
+    /// Returns true if both have the same inputs for a check: another sibling that waits changes no
+    /// decision.
     pub(crate) fn decides_like(&self, other: &Self) -> bool {
         let inputs = |family: &Self| (family.role.clone(), family.running.clone());
         inputs(self) == inputs(other) && self.pods == other.pods
     }
 
-    /// Returns how many pods of all pod sets run by [`running`](Self::running); `None` if that is
-    /// not known.
+    /// Returns how many pods of all pod sets run in the [`running`](Self::running) reservation;
+    /// `None` if that is unknown.
     pub fn all_running_pods(&self) -> Option<u32> {
         self.running.as_ref()?;
         let counts = self.pods.iter().map(|(_, count)| *count);
         Some(counts.fold(0, u32::saturating_add))
     }
 
-    /// Returns true if `workload` is a growth that asks for no pod beyond those that run: it was
+    /// Returns true if `workload` is a growth that requests no pod beyond those that run: it was
     /// scaled back while it waited.
     pub(crate) fn needs_nothing_more(&self, workload: &Workload) -> bool {
         let mut pod_sets = workload.pod_sets().iter();

@@ -11,11 +11,11 @@ use crate::api::Workload;
 /// A recording.
 pub(crate) struct Recording {
     pub(crate) name: String,
-    /// What each step was, and what was seen after it, with the seconds since the beginning.
+    /// Each step, and the changes observed after it, with the seconds since the beginning.
     pub(crate) steps: Vec<(String, Vec<(f64, Change)>)>,
 }
 
-/// Something that was seen.
+/// A change that was observed.
 pub(crate) enum Change {
     /// A Workload, by its alias; `None` if it was deleted.
     Workload(String, Option<Workload>),
@@ -97,8 +97,8 @@ impl Reader {
         }
     }
 
-    /// The Workload of a recorded state. Recordings have neither UIDs nor versions nor times of
-    /// transitions, so names, numbers and times of events stand for them.
+    /// Returns the Workload of a recorded state. Recordings have no UIDs, versions or transition
+    /// times, so names, numbers and times of events stand for them.
     fn workload(&mut self, name: &str, at: f64, state: &Value) -> Workload {
         self.version += 1;
         let millis = SignedDuration::from_secs_f64(at).as_millis();

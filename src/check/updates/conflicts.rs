@@ -1,4 +1,4 @@
-//! Whether updates fit a Workload: its pod sets, its templates, its flavors, the other checks.
+//! Conflicts of updates with a Workload: its pod sets, templates, flavors and other checks.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::api::{
 pub(crate) enum Conflicts {
     /// They fit.
     None,
-    /// They don't, for certain.
+    /// They certainly conflict.
     Certain(PodSetUpdatesError),
-    /// A key seems to be set to another value by the template or by another check. The view has
-    /// only fingerprints of those: ask the whole object.
+    /// The template or another check seems to set a key to another value. The view has only
+    /// fingerprints of those, so the whole object must be compared.
     Suspected,
-    /// A flavor that was assigned is not known yet, so its node labels aren't either.
+    /// An assigned flavor is not in the cache yet, so its node labels are unknown.
     UnknownFlavor(String),
 }
 
 type Flavors = BTreeMap<String, ResourceFlavor>;
 
 impl PodSetUpdates {
-    /// Whether these updates of the check `own` can be merged into the pods of `workload`.
+    /// Returns whether these updates of the check `own` can be merged into the pods of `workload`.
     pub(crate) fn conflicts(&self, workload: &Workload, own: &str, flavors: &Flavors) -> Conflicts {
         let others: Vec<&AdmissionCheckState> = workload
             .checks()
@@ -64,8 +64,8 @@ impl PodSetUpdates {
         }
     }
 
-    /// The same against the whole Workload, as JSON: the conflict that fingerprints suspected, or
-    /// none.
+    /// Compares with the whole Workload, as JSON. Returns the conflict that fingerprints indicated,
+    /// or none.
     pub(crate) fn conflict_in_object(
         &self,
         object: &serde_json::Value,
@@ -223,7 +223,7 @@ mod tests {
 
     type Build = fn(PodSetUpdateBuilder) -> PodSetUpdateBuilder;
 
-    /// What is found, by the view first and by the object where the view only suspects.
+    /// Returns the conflict: from the view, or from the object if the view only suspects one.
     fn found(pod_set: &str, build: Build) -> Option<String> {
         let updates = PodSetUpdates::builder()
             .pod_set(pod_set, build)

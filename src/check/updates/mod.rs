@@ -1,4 +1,4 @@
-//! Pod set updates: what a check adds to the pods of a job that it lets start.
+//! Pod set updates: additions of a check to the pods of a job.
 
 mod conflicts;
 mod slices;
@@ -13,17 +13,17 @@ pub(crate) use conflicts::Conflicts;
 
 use crate::api::{Fingerprint, FingerprintKind, PodSetUpdate, fingerprints, updates_digest};
 
-/// The most pod sets that updates may name (Kueue's CRD).
+/// The most pod sets that updates may name (limit of Kueue's CRD).
 pub const MAX_UPDATES: usize = 18;
-/// The most tolerations that one update may add (Kueue's CRD).
+/// The most tolerations that one update may add (limit of Kueue's CRD).
 pub const MAX_TOLERATIONS: usize = 8;
 
-/// Updates that the API server, Kueue's webhook and Kueue's merge accept, as far as the updates
-/// alone can tell.
+/// Pod set updates that the API server, Kueue's webhook and Kueue's merge accept, as far as the
+/// updates alone determine that.
 ///
-/// Whether they fit a Workload (its pod sets' names, the keys that its template, its flavors or
-/// another check set) is checked before they are written: a conflict there would *finish* the job
-/// as FailedToStart, so the SDK keeps the check Pending and says why.
+/// Whether they fit a Workload is checked before they are written: its pod sets' names, and the
+/// keys that its template, its flavors or another check set. A conflict there would *finish* the
+/// job as FailedToStart, so the SDK keeps the check Pending and reports why.
 ///
 /// ```
 /// use kueue_check::{PodSetUpdates, Verdict};
@@ -36,7 +36,7 @@ pub const MAX_TOLERATIONS: usize = 8;
 /// # Ok(()) }
 /// ```
 ///
-/// For gated plain Pods, Kubernetes' own rules hold too (KEP-3838): node selectors are only added,
+/// For gated plain Pods, Kubernetes' own rules apply too (KEP-3838): node selectors are only added,
 /// which is all that updates can do. See
 /// [`scheduling_directives_may_change`](crate::scheduling_directives_may_change).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,7 +57,7 @@ pub struct PodSetUpdates(Vec<PodSetUpdate>);
 #[must_use]
 pub struct PodSetUpdatesBuilder(Vec<PodSetUpdate>);
 
-/// Builds what is added to the pods of one pod set.
+/// Builds the additions to the pods of one pod set.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Toleration;
@@ -74,7 +74,7 @@ pub struct PodSetUpdatesBuilder(Vec<PodSetUpdate>);
 #[must_use]
 pub struct PodSetUpdateBuilder(PodSetUpdate);
 
-/// Why updates are refused.
+/// The reason why updates are rejected.
 ///
 /// ```
 /// use kueue_check::PodSetUpdates;
@@ -94,8 +94,8 @@ pub struct PodSetUpdateBuilder(PodSetUpdate);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PodSetUpdatesError {
-    /// Kueue applies only the first of several updates for one pod set, and says nothing about the
-    /// others.
+    /// Kueue applies only the first of several updates for one pod set, and ignores the others
+    /// without an error.
     #[error("pod set `{pod_set}` is updated twice: put everything into one update")]
     Duplicate {
         /// The pod set.
@@ -104,7 +104,7 @@ pub enum PodSetUpdatesError {
     /// More than [`MAX_UPDATES`].
     #[error("{count} pod sets are updated, at most {MAX_UPDATES} may be")]
     TooManyPodSets {
-        /// How many there are.
+        /// The number of pod sets.
         count: usize,
     },
     /// More than [`MAX_TOLERATIONS`].
@@ -112,10 +112,10 @@ pub enum PodSetUpdatesError {
     TooManyTolerations {
         /// The pod set.
         pod_set: String,
-        /// How many there are.
+        /// The number of tolerations.
         count: usize,
     },
-    /// A key or a value that Kubernetes refuses.
+    /// A key or a value that Kubernetes rejects.
     #[error("pod set `{pod_set}`: {place} `{text}`: {problem}")]
     Syntax {
         /// The pod set.
@@ -142,15 +142,15 @@ pub enum PodSetUpdatesError {
     UnknownPodSet {
         /// The pod set.
         pod_set: String,
-        /// Those it has.
+        /// The pod sets that it has.
         known: Vec<String>,
     },
-    /// A key that something else sets to another value.
+    /// A key that another source sets to another value.
     #[error("{0}")]
     Conflict(Box<KeyConflict>),
 }
 
-/// A key that something else sets to another value.
+/// A conflict: a key that another source sets to another value.
 ///
 /// ```
 /// use kueue_check::{KeyConflict, PodSetUpdatesError};
@@ -180,7 +180,7 @@ pub struct KeyConflict {
     pub wanted: String,
     /// The present value.
     pub set: String,
-    /// Who set it.
+    /// The source that set it.
     pub setter: String,
 }
 
@@ -202,17 +202,17 @@ impl fmt::Display for KeyConflict {
 }
 
 impl PodSetUpdates {
-    /// No updates yet.
+    /// Returns a builder without updates.
     pub fn builder() -> PodSetUpdatesBuilder {
         PodSetUpdatesBuilder::default()
     }
 
-    /// Whether nothing is added.
+    /// Returns true if nothing is added.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The updates, one for each pod set.
+    /// Returns the updates, one for each pod set.
     pub fn as_slice(&self) -> &[PodSetUpdate] {
         &self.0
     }
@@ -221,7 +221,7 @@ impl PodSetUpdates {
         updates_digest(&self.0)
     }
 
-    /// The keys that they set, as an entry that was read has them.
+    /// Returns the keys that they set, in the form of a decoded entry.
     pub(crate) fn fingerprints(&self) -> Option<Box<Box<[Fingerprint]>>> {
         fingerprints(&self.0)
     }
@@ -250,7 +250,7 @@ impl TryFrom<Vec<PodSetUpdate>> for PodSetUpdates {
 }
 
 impl PodSetUpdatesBuilder {
-    /// Adds what `build` puts together to the pods of pod set `name`.
+    /// Adds the result of `build` to the pods of pod set `name`.
     pub fn pod_set(
         mut self,
         name: impl Into<String>,
@@ -264,7 +264,7 @@ impl PodSetUpdatesBuilder {
         self
     }
 
-    /// The same for each of the pod sets `names`.
+    /// Does the same for each of the pod sets `names`.
     pub fn pod_sets<N: Into<String>>(
         self,
         names: impl IntoIterator<Item = N>,
@@ -275,7 +275,7 @@ impl PodSetUpdatesBuilder {
             .fold(self, |builder, name| builder.pod_set(name, &build))
     }
 
-    /// The updates, if nothing is wrong with them.
+    /// Validates the updates, and returns them.
     pub fn build(self) -> Result<PodSetUpdates, PodSetUpdatesError> {
         self.0.try_into()
     }

@@ -1,4 +1,4 @@
-//! What of updates can be sent for a later slice of an elastic job.
+//! Updates for a later slice of an elastic job: which of them can be sent.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::conflicts::conflict;
 use super::{PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
 use crate::api::FingerprintKind;
 
-/// The annotations that Kueue passes on to the pods of a growth, in addition to node selectors
+/// The annotations that Kueue applies to the pods of a growth, in addition to node selectors
 /// (`elastic_job_ungater.go` of 0.19.2).
 const PASSED_ON: [&str; 2] = [
     "autoscaling.x-k8s.io/consume-provisioning-request",
@@ -18,23 +18,23 @@ const PASSED_ON: [&str; 2] = [
 /// Updates of a later slice.
 #[derive(Debug, PartialEq)]
 pub(crate) struct SliceUpdates {
-    /// What is sent.
+    /// The updates to send.
     pub(crate) sent: PodSetUpdates,
-    /// What the pods do not get, such as ``label `team` ``.
+    /// The updates that the pods do not get, such as ``label `team` ``.
     pub(crate) lost: Vec<String>,
 }
 
 impl PodSetUpdates {
-    /// What of these updates reaches the pods of a later slice, whose Workload is `object`.
+    /// Returns which of these updates reach the pods of a later slice, whose Workload is `object`.
     ///
-    /// Its template is that of the running job, with what earlier slices were given. A label or an
-    /// annotation that the template has keeps its value: another one would keep the pods from
-    /// starting for ever, without a word. While pods run (`grows`), Kueue passes on node selectors
-    /// and two annotations, and drops the rest without a word (measured on 0.19.2, traces
+    /// Its template is that of the running job, with the updates of earlier slices. A label or an
+    /// annotation that the template has keeps its value: another value would prevent the pods from
+    /// starting for ever, without an error. While pods run (`grows`), Kueue applies node selectors
+    /// and two annotations, and drops the rest without an error (measured on 0.19.2, traces
     /// `elastic-pod-set-updates` and `elastic-pod-set-updates-conflict`).
     ///
     /// # Errors
-    /// A node selector that contradicts the template's: the pods were to be on other nodes.
+    /// If a node selector contradicts the template's: it requires other nodes.
     pub(crate) fn for_later_slice(
         &self,
         object: &Value,
@@ -110,7 +110,7 @@ fn template<'a>(object: &'a Value, pod_set: &str) -> Option<&'a Value> {
     of_name.get("template")
 }
 
-/// The value that the template has.
+/// Returns the value in the template.
 fn set<'a>(template: Option<&'a Value>, kind: FingerprintKind, key: &str) -> Option<&'a str> {
     let map = match kind {
         FingerprintKind::Label => template?.pointer("/metadata/labels"),
@@ -130,7 +130,7 @@ mod tests {
 
     const REQUEST: &str = PASSED_ON[0];
 
-    /// As in the trace: the template has what the first slice was given.
+    /// Returns an object as in the trace: the template has the updates of the first slice.
     fn object() -> Value {
         json!({"spec": {"podSets": [{"name": "main", "template": {
             "metadata": {

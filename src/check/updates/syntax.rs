@@ -1,4 +1,4 @@
-//! What Kubernetes and Kueue accept as keys, values and tolerations.
+//! Syntax of keys, values and tolerations that Kubernetes and Kueue accept.
 
 use k8s_openapi::api::core::v1::Toleration;
 
@@ -6,10 +6,10 @@ use super::{FingerprintKind, MAX_TOLERATIONS, PodSetUpdate, PodSetUpdatesError};
 
 const NAME_LIMIT: usize = 63;
 const PREFIX_LIMIT: usize = 253;
-/// All keys and values of an object's annotations together.
+/// The most bytes of all keys and values of an object's annotations together.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// The first thing that is wrong with one update.
+/// Returns the first error of one update.
 pub(super) fn check(update: &PodSetUpdate) -> Result<(), PodSetUpdatesError> {
     let refuse = |place, text: &str, problem| {
         Err(PodSetUpdatesError::Syntax {
@@ -71,8 +71,8 @@ pub(super) fn check(update: &PodSetUpdate) -> Result<(), PodSetUpdatesError> {
     Ok(())
 }
 
-/// `[prefix/]name`: the prefix a DNS subdomain, the name at most 63 letters, digits, `-`, `_` and
-/// `.`.
+/// Validates `[prefix/]name`: the prefix is a DNS subdomain, the name at most 63 letters, digits,
+/// `-`, `_` and `.`.
 fn qualified_name(key: &str) -> Result<(), &'static str> {
     let (prefix, name) = match key.split_once('/') {
         None => (None, key),
@@ -123,7 +123,7 @@ fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= PREFIX_LIMIT && text.split('.').all(label)
 }
 
-/// The rules of Kueue's CRD, which are those of a pod's tolerations.
+/// Applies the rules of Kueue's CRD, which are those of a pod's tolerations.
 fn check_toleration(toleration: &Toleration) -> Result<(), (String, &'static str)> {
     let Toleration {
         effect,

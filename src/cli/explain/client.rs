@@ -9,11 +9,11 @@ use kube::client::Body;
 use tokio::time::timeout;
 use tower::BoxError;
 
-/// How long the head of an answer may take.
+/// How long the head of a response may take.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `client`, which refuses every request that is not a read, independent of its caller: nothing
-/// that is asked through it can have an effect on the cluster.
+/// Returns `client` with a guard that refuses every request that is not a read, whatever its
+/// caller. No request through it can have an effect on the cluster.
 pub(in crate::cli) fn read_only(client: &Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let client = client.clone();

@@ -40,18 +40,18 @@ pub struct Explanation {
     pub(super) owners: Vec<String>,
     pub(super) local_queue: Option<String>,
     pub(super) cluster_queue: Option<String>,
-    /// What it is to the other Workloads of its job; none if it is the only one.
+    /// Its role among the Workloads of its job; none if it is the only one.
     pub(super) family: Option<String>,
     pub(super) phase: Phase,
     pub(super) since: Option<Timestamp>,
-    /// What Kueue says about the phase.
+    /// Kueue's message about the phase.
     pub(super) message: String,
-    /// When Kueue queues an evicted Workload again.
+    /// When Kueue requeues an evicted Workload.
     pub(super) requeue_at: Option<Timestamp>,
     /// The admission checks that are not Ready.
     pub(super) waits_for: Vec<String>,
     pub(super) checks: Vec<CheckExplanation>,
-    /// The time of the question.
+    /// The time of the evaluation.
     pub(super) now: Timestamp,
 }
 
@@ -63,14 +63,14 @@ pub(super) enum Phase {
     /// All checks are Ready, and Kueue has not admitted it yet.
     WaitsForAdmission,
     Admitted,
-    /// It was stopped, or lost its place, and has no quota again yet.
+    /// It was evicted, and has no quota again yet.
     Evicted,
     Deactivated,
     Finished,
     Deleting,
 }
 
-/// What there is to tell about one of its admission checks.
+/// The explanation of one of its admission checks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CheckExplanation {
@@ -82,7 +82,7 @@ pub(super) struct CheckExplanation {
     pub(super) requeue_after_seconds: Option<u64>,
     /// When Kueue acts on a Retry.
     pub(super) evicts_at: Option<Timestamp>,
-    /// Who answers it; none where the AdmissionCheck is missing.
+    /// The name of its controller; none where the AdmissionCheck is missing.
     pub(super) controller_name: Option<String>,
     /// Whether that is this program.
     pub(super) ours: bool,
@@ -111,7 +111,8 @@ pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The account. `asked` says what came of asking about an AdmissionCheck, if it is this program's.
+/// Makes the explanation. `asked` returns the forecast of an AdmissionCheck, if this program serves
+/// it.
 pub(super) fn explain_workload(
     facts: &Facts<'_>,
     mut asked: impl FnMut(&str) -> Option<CheckForecast>,
@@ -157,7 +158,7 @@ pub(super) fn explain_workload(
     }
 }
 
-/// What `workload` is to the other Workloads of its job.
+/// Returns the role of `workload` among the Workloads of its job.
 fn of_job(workload: &Workload, family: &Family) -> Option<String> {
     let running = family.running("").map(|running| running.name().to_owned());
     match (family.role(), running) {
@@ -188,7 +189,7 @@ fn of_job(workload: &Workload, family: &Family) -> Option<String> {
     }
 }
 
-/// The phase, and the condition that tells of it.
+/// Returns the phase, and the condition that reports it.
 fn phase<'a>(workload: &Workload, whole: &'a Value, all_ready: bool) -> (Phase, Option<&'a Value>) {
     let conditions = workload.conditions();
     let (phase, word) = if conditions.finished().is_true() {

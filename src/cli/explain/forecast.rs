@@ -1,4 +1,4 @@
-//! What the program would do, in words. Pure.
+//! The forecast of a check, in words. Pure.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use crate::runtime::{
     CheckPhase, Conclusion, EntryPatch, NextEvaluation, Notice, Outcome, Suppression,
 };
 
-/// What came of asking the check.
+/// The forecast of a check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all_fields = "camelCase", tag = "result")]
 pub(super) enum CheckForecast {
     /// There is nothing to decide now.
     NothingToDecide { why: String },
-    /// It could not be asked with these parameters.
+    /// It could not be evaluated with these parameters.
     Inactive { reason: String, message: String },
-    /// It does not want to be asked without effects, or something that is needed could not be read.
+    /// It cannot be evaluated without effects, or something that it needs could not be read.
     Declined {
         why: String,
         waits_at_most: Option<Bound>,
     },
-    /// It answered.
+    /// It returned a verdict.
     Answered {
         verdict: String,
         message: String,
         follows: ForecastEffects,
         waits_at_most: Option<Bound>,
     },
-    /// It failed to.
+    /// It failed.
     Failed {
         error: String,
         follows: ForecastEffects,
@@ -39,13 +39,13 @@ pub(super) enum CheckForecast {
     },
 }
 
-/// What the running program would do with the answer.
+/// The effects that the running program would have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ForecastEffects {
-    /// What it would write; nothing, if that is the present state.
+    /// The entry that it would write; none if that is the present state.
     pub(super) writes: Option<Written>,
-    /// What else there is to know about that.
+    /// Notes for the reader.
     pub(super) notes: Vec<String>,
     pub(super) recheck: ForecastRecheck,
 }
@@ -69,7 +69,7 @@ pub(super) enum ForecastRecheck {
     OnChange,
     /// Then too, and after this time at the latest.
     After { seconds: u64 },
-    /// Then too, and after a pause that grows with each failure.
+    /// Then too, and with exponential backoff.
     AfterGrowingPause { at_most_seconds: Option<u64> },
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Bound {
     pub(super) then: &'static str,
 }
 
-/// `forecast` in words. `reserved` is the time of the quota reservation.
+/// Returns `forecast` in words. `reserved` is the time of the quota reservation.
 pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckForecast {
     let Forecast { foreseen, policy } = forecast;
     let waits_at_most = bound(policy.as_ref(), reserved);
@@ -123,7 +123,7 @@ pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckFor
     }
 }
 
-/// Why there is nothing to decide.
+/// Returns why there is nothing to decide.
 fn silence(phase: CheckPhase) -> &'static str {
     match phase {
         CheckPhase::AwaitingVerdict | CheckPhase::Admitted => "its reservation is unknown",
@@ -133,17 +133,17 @@ fn silence(phase: CheckPhase) -> &'static str {
         }
         CheckPhase::Ended { why, .. } => match why {
             ReleaseReason::QuotaLost => {
-                "the Workload holds no quota; checks are asked when it is reserved"
+                "the Workload holds no quota; checks are evaluated when it is reserved"
             }
             ReleaseReason::Evicted => {
-                "the Workload is evicted; checks are asked when quota is reserved again"
+                "the Workload is evicted; checks are evaluated when quota is reserved again"
             }
             ReleaseReason::Finished => "the Workload is finished",
             ReleaseReason::Deactivated => {
                 "the Workload is deactivated until spec.active is set to true"
             }
             ReleaseReason::Deleted => "the Workload is being deleted",
-            _ => "the check is not asked about this Workload",
+            _ => "the check is not evaluated for this Workload",
         },
     }
 }
@@ -224,12 +224,12 @@ fn bound(policy: Option<&ResolvedPolicy>, reserved: Option<Timestamp>) -> Option
     })
 }
 
-/// `seconds` as people write them.
+/// Returns `seconds` as people write them.
 pub(super) fn human(seconds: u64) -> String {
     HumanDuration::from(Duration::from_secs(seconds)).to_string()
 }
 
-/// `seconds` after `at`.
+/// Returns the time `seconds` after `at`.
 pub(super) fn later(at: Timestamp, seconds: u64) -> Option<Timestamp> {
     let delay = jiff::SignedDuration::from_secs(i64::try_from(seconds).ok()?);
     at.checked_add(delay).ok()

@@ -1,5 +1,5 @@
 //! `explain`: why a Workload waits, and what this program would return for it now. It writes
-//! nothing: its client refuses whatever is no read.
+//! nothing: its client refuses every request that is not a read.
 
 mod client;
 mod explanation;
@@ -25,10 +25,10 @@ pub(super) use client::read_only;
 pub use explanation::Explanation;
 pub use target::{Target, TargetError};
 
-/// How long a check may take to answer, unless it says so itself: as when it runs.
+/// The default timeout of an evaluation, as in `run`.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The explanation. `client` only reads, and so do the clients of `checks`.
+/// Makes the explanation. `client` only reads, and so do the clients of `checks`.
 pub(super) async fn explain(
     client: &Client,
     checks: &[DynCheck],

@@ -1,5 +1,4 @@
-//! What is read from the cluster for an explanation: reads that the generated ClusterRole allows,
-//! and none else.
+//! Reads from the cluster for an explanation: only those that the generated ClusterRole allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use crate::check::{Family, ParametersKind, redact};
 use crate::cli::{Error, Result};
 use crate::runtime::{Failure, StoredParameters, brief, parameters_resource};
 
-/// How many names a page has.
+/// The number of names in a page.
 const PAGE: u32 = 500;
 
-/// What the cluster serves of Kueue.
+/// Returns what the cluster serves of Kueue's API.
 pub(super) async fn served(client: &Client) -> Result<ServedApi> {
     match discover(client).await {
         Ok(probed) => Ok(probed.served),
@@ -32,7 +31,7 @@ pub(super) async fn served(client: &Client) -> Result<ServedApi> {
     }
 }
 
-/// The Workload that `target` means, whole.
+/// Returns the whole Workload of `target`.
 pub(super) async fn workload(
     client: &Client,
     version: ApiVersion,
@@ -75,7 +74,7 @@ async fn get(api: &Api<DynamicObject>, namespace: &str, name: &str) -> Result<Op
     Ok(found.map(|object| serde_json::to_value(object).unwrap_or_default()))
 }
 
-/// The Workloads of the job of `workload`, which may have others in its namespace.
+/// Returns the Workloads of the job of `workload`, which may have others in its namespace.
 pub(super) async fn family(
     client: &Client,
     version: ApiVersion,
@@ -96,7 +95,7 @@ pub(super) async fn family(
     Ok(Family::of(workload, &all))
 }
 
-/// The names and owners of all Workloads of the namespace.
+/// Returns the names and owners of all Workloads of the namespace.
 async fn candidates(api: &Api<DynamicObject>, namespace: &str) -> Result<Vec<Candidate>> {
     let wanted = Selection::list("workloads", GROUP).within(namespace);
     let mut parameters = ListParams::default().limit(PAGE);
@@ -135,7 +134,7 @@ fn missing(target: &Target, namespace: &str, near: &[String], known: usize) -> E
     }
 }
 
-/// All AdmissionChecks.
+/// Returns all AdmissionChecks.
 pub(super) async fn admission_checks(
     client: &Client,
     version: ApiVersion,
@@ -147,7 +146,7 @@ pub(super) async fn admission_checks(
     Ok(listed.items.into_iter().map(Into::into).collect())
 }
 
-/// All ResourceFlavors.
+/// Returns all ResourceFlavors.
 pub(super) async fn flavors(
     client: &Client,
     version: ApiVersion,
@@ -164,10 +163,10 @@ pub(super) async fn flavors(
     ))
 }
 
-/// The parameters to which an AdmissionCheck refers, if it refers to one of `kind`.
+/// Returns the parameters to which an AdmissionCheck refers, if they are of `kind`.
 ///
 /// # Errors
-/// That they may not be read. That their kind is not served is a finding, not an error.
+/// If they may not be read. If their kind is not served, that is a result, not an error.
 pub(super) async fn parameters(
     client: &Client,
     kind: Option<&ParametersKind>,
@@ -179,7 +178,7 @@ pub(super) async fn parameters(
     if reference.kind != kind.kind || reference.group != kind.group || reference.name.is_empty() {
         return Ok(Ok(None));
     }
-    // A list, because the program's own rights are to list and to watch.
+    // A list, because the program has permission to list and to watch.
     let listed = async {
         let resource = parameters_resource(client, kind).await?;
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -196,7 +195,7 @@ pub(super) async fn parameters(
     }
 }
 
-/// What was to be read, for the error.
+/// The object of a read, for the error.
 struct Selection<'a> {
     verb: &'static str,
     resource: &'a str,

@@ -1,11 +1,11 @@
-//! What is to be explained, and how it is found. Pure.
+//! The target of `explain`, and how it is found. Pure.
 
 use std::fmt;
 use std::str::FromStr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-/// A Workload: by its own name, or by that of its job.
+/// A target: a Workload, by its own name or by that of its job.
 ///
 /// ```
 /// # use clap::Parser;
@@ -24,15 +24,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The job's kind in lower case, without a group; none for a Workload, or where it is not known
-    /// which of the two is meant.
+    /// The job's kind in lower case, without a group; none for a Workload, or if the name may be
+    /// either.
     kind: Option<String>,
     name: String,
-    /// Whether only a Workload of this name will do.
+    /// Whether only a Workload of this name matches.
     exact: bool,
 }
 
-/// Text that names nothing.
+/// A text that names no target.
 ///
 /// ```
 /// use kueue_check::cli::Target;
@@ -80,7 +80,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A Workload that is there: its name, and its owners.
+/// An existing Workload: its name, and its owners.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidate {
     pub(super) name: String,
@@ -94,26 +94,26 @@ pub(super) enum Found {
     One(String),
     /// More than one belongs to the job.
     Several(Vec<String>),
-    /// None; names that look like it.
+    /// None; the list has similar names.
     None { near: Vec<String> },
 }
 
-/// How many similar names are shown, and how similar they are.
+/// The number of similar names that are shown, and their similarity.
 const NEAR: usize = 5;
 const ALIKE: f64 = 0.8;
 
 impl Target {
-    /// The Workload's own name, if it may be that.
+    /// Returns the Workload's own name, if it may be that.
     pub(super) fn workload(&self) -> Option<&str> {
         self.kind.is_none().then_some(&*self.name)
     }
 
-    /// Whether it can only be a job.
+    /// Returns true if it can only be a job.
     pub(super) fn is_job(&self) -> bool {
         self.kind.is_some()
     }
 
-    /// Finds it.
+    /// Finds the target among `candidates`.
     pub(super) fn find(&self, candidates: &[Candidate]) -> Found {
         let owned = |candidate: &&Candidate| candidate.owners.iter().any(|owner| self.owns(owner));
         let mut names: Vec<String> = candidates

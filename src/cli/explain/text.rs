@@ -42,7 +42,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// One line with a label; none where there is nothing to say.
+/// Prints one line with a label; none for an empty text.
 fn line(f: &mut fmt::Formatter<'_>, label: &str, text: &str) -> fmt::Result {
     if text.is_empty() {
         return Ok(());
@@ -50,7 +50,7 @@ fn line(f: &mut fmt::Formatter<'_>, label: &str, text: &str) -> fmt::Result {
     writeln!(f, "  {label:<11} {}", visible(text))
 }
 
-/// `text` without control characters. Others wrote it, and a terminal would obey them.
+/// Returns `text` without control characters. Others wrote it, and a terminal would obey them.
 fn visible(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -90,7 +90,7 @@ impl Explanation {
         }
     }
 
-    /// A time, and how long ago it was or when it will be.
+    /// Returns a time, and how long ago it was or when it will be.
     fn moment(&self, at: Timestamp) -> String {
         let seconds = at.as_second() - self.now.as_second();
         let span = rough(seconds.unsigned_abs());
@@ -236,7 +236,7 @@ fn writes(f: &mut fmt::Formatter<'_>, follows: &ForecastEffects) -> fmt::Result 
     line(f, "recheck", &again)
 }
 
-/// The two largest units of a time.
+/// Returns the two largest units of a time.
 fn rough(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
     let mut rest = seconds;

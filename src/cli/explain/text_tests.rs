@@ -57,7 +57,7 @@ fn admission_checks() -> Vec<AdmissionCheck> {
     ]
 }
 
-/// The explanation at 10:00 of a Workload, with what `asked` says of each check.
+/// Returns the explanation at 10:00 of a Workload, with the forecast `asked` of each check.
 fn explained(whole: &Value, mut asked: impl FnMut(&str) -> Option<CheckForecast>) -> String {
     let workload = Workload::from_json(whole.clone()).unwrap();
     let facts = Facts {
@@ -401,7 +401,7 @@ fn a_span_has_two_units_at_most() {
     }
 }
 
-/// As kubectl's CVE-2021-25743: who may write a status writes to the administrator's terminal.
+/// As kubectl's CVE-2021-25743: text in a status reaches the administrator's terminal.
 #[test]
 fn what_others_wrote_does_not_move_the_cursor() {
     let escape = "\u{1b}[2J\u{9b}1A\r\nwindow: Ready";

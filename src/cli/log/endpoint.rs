@@ -14,10 +14,11 @@ use crate::check::HumanDuration;
 /// Kubernetes' components serve `PUT /debug/flags/v`; `/debug/flags/` is followed by a flag's name.
 const PATH: &str = "/debug/flags/log-filter";
 
-/// How large a filter may be, in bytes.
+/// The largest filter, in bytes.
 const LARGEST: usize = 4 * 1024;
 
-/// `GET` shows the filter. `PUT` sets it to the body, with `?for=DURATION` for so long.
+/// Returns the routes. `GET` shows the filter. `PUT` sets it to the body, with `?for=DURATION` for
+/// that time.
 pub(in crate::cli) fn routes(filter: LogFilter) -> Router {
     Router::new()
         .route(PATH, get(show).put(set))
@@ -49,7 +50,7 @@ async fn set(
     }
 }
 
-/// The duration in a query, which has nothing else.
+/// Parses the duration in a query, which has nothing else.
 fn duration(query: &str) -> Result<Option<Duration>, String> {
     if query.is_empty() {
         return Ok(None);
@@ -103,7 +104,7 @@ mod tests {
         let answer = ask(&routes, Method::PUT, "?for=10m", " kueue_check=debug\n").await;
         assert_eq!(answer, ok(shown));
         assert_eq!(ask(&routes, Method::GET, "", "").await, ok(shown));
-        // What is set meanwhile is not undone by the first one's end.
+        // A filter that is set meanwhile stays when the time of the first one ends.
         tokio::time::sleep(Duration::from_mins(5)).await;
         let answer = ask(&routes, Method::PUT, "?for=20m", "debug").await;
         assert_eq!(answer.1, "debug\nuntil 2026-11-21T09:25:00Z, then warn\n");
@@ -117,6 +118,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_is_logged_with_its_user() {
+        let filter = || LogFilter::new("info", Clock::system(), |_| Ok(()));
+        // Another test may be the first to log this, and register the event without a subscriber.
+        ask(&routes(filter()), Method::PUT, "", "warn").await;
         let (lines, written) = std::sync::mpsc::channel();
         let writer = move || Lines(lines.clone());
         let log = tracing_subscriber::fmt()
@@ -124,8 +128,8 @@ mod tests {
             .with_writer(writer)
             .finish();
         let log = tracing::subscriber::set_default(log);
-        let filter = LogFilter::new("info", Clock::system(), |_| Ok(()));
-        let routes = routes(filter);
+        tracing::callsite::rebuild_interest_cache();
+        let routes = routes(filter());
         ask(&routes, Method::PUT, "", "warn").await;
         let known = routes.layer(Extension(User("alice".into())));
         ask(&known, Method::PUT, "", "debug").await;

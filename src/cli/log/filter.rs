@@ -21,12 +21,12 @@ struct Inner {
 
 #[derive(Clone, Debug)]
 struct State {
-    /// What is in force.
+    /// The current filter.
     now: String,
-    /// What is in force once `until` has passed.
+    /// The filter after `until`.
     lasting: String,
     until: Option<Timestamp>,
-    /// How often it was changed.
+    /// The number of changes.
     changes: u64,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum FilterError {
 }
 
 impl LogFilter {
-    /// A filter that is `text`, and is set by `set`.
+    /// Makes a filter that starts as `text`, and that `set` applies.
     pub(super) fn new(
         text: &str,
         clock: Clock,
@@ -64,8 +64,8 @@ impl LogFilter {
         }))
     }
 
-    /// Sets the filter: until it is set again, or for `lasts`, after which the last one that was set
-    /// without a duration is back. `user` is who asks for it, where that is known.
+    /// Sets the filter: until it is set again, or for `lasts`. After that, the last filter without
+    /// a duration applies again. `user` is who requests it, if authenticated.
     pub(super) fn set(
         &self,
         text: &str,
@@ -108,7 +108,7 @@ impl LogFilter {
         Ok(())
     }
 
-    /// Ends what was set for some time, unless something else was set since.
+    /// Reverts a filter that was set for some time, unless another was set since.
     fn revert(&self, change: u64) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.changes != change {
@@ -128,7 +128,7 @@ impl LogFilter {
     }
 }
 
-/// The filter, and how long it is in force.
+/// Prints the filter, and how long it is in force.
 impl fmt::Display for LogFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,7 +18,7 @@ pub(super) use filter::LogFilter;
 use super::arguments::LogFormat;
 use crate::Clock;
 
-/// What the log receives from the program.
+/// What the program passes to the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Program<'a> {
     pub(super) name: &'a str,
@@ -34,7 +34,7 @@ pub(super) struct Log {
     traces: Option<traces::Traces>,
 }
 
-/// Starts the log. One that the program has set up before stays.
+/// Starts the log. A log that the program has set up before stays.
 pub(super) fn start(program: Program<'_>, format: LogFormat, filter: &str) -> Log {
     let (text, parsed) = match EnvFilter::try_new(filter) {
         Ok(parsed) => (filter, parsed),
@@ -79,14 +79,14 @@ pub(super) fn start(program: Program<'_>, format: LogFormat, filter: &str) -> Lo
 }
 
 impl Log {
-    /// Logs panics from here on, unless the log is the program's own.
+    /// Logs panics from now on, unless the log is the program's own.
     pub(super) fn take_panics(&self) {
         if self.filter.is_some() {
             panics::log();
         }
     }
 
-    /// Sends the spans that are left. It takes at most two seconds, whatever the collector does.
+    /// Sends the remaining spans. It takes at most 2 s, whatever the collector does.
     #[cfg_attr(
         not(feature = "otel"),
         expect(clippy::unused_async, reason = "as with it")

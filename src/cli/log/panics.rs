@@ -7,8 +7,8 @@ use tracing::Level;
 
 use crate::check::redact;
 
-/// Logs each panic from here on, in the form that the log has. Where the filter hides errors, the
-/// hook that was there before gets it, so that no panic is silent.
+/// Logs each panic from now on, in the format of the log. Where the filter hides errors, the
+/// previous hook receives the panic, so that it is always printed.
 pub(super) fn log() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,4 @@
-//! Spans for OpenTelemetry: exported over OTLP/HTTP, as the standard environment variables say.
+//! Spans for OpenTelemetry: exported over OTLP/HTTP, by the standard environment variables.
 
 use std::env;
 use std::fmt;
@@ -31,23 +31,23 @@ use tracing_subscriber::{EnvFilter, Registry, filter::FilterExt, filter::LevelFi
 use super::Program;
 use crate::runtime::SPANS;
 
-/// How long the end of the program waits for the last spans to be sent.
+/// How long the end of the program waits for the last spans.
 const END: Duration = Duration::from_secs(2);
 
-/// How long one export may take, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise.
+/// How long one export may take, unless `OTEL_EXPORTER_OTLP_TIMEOUT` sets it.
 const EXPORT: Duration = Duration::from_secs(10);
 
-/// How large an answer of the collector may be, in bytes.
+/// The largest response of the collector, in bytes.
 const LARGEST_ANSWER: usize = 64 * 1024;
 
-/// Where spans go.
+/// The exporter of spans.
 pub(super) struct Traces {
     provider: SdkTracerProvider,
 }
 
 impl Traces {
-    /// None unless an endpoint is set. A thread of its own sends spans in batches from a queue that
-    /// drops what is too much, so nothing waits for the collector.
+    /// Returns `None` unless an endpoint is set. A thread of its own sends spans in batches from a
+    /// queue that drops excess spans, so nothing waits for the collector.
     pub(super) fn from_environment(program: Program<'_>) -> Result<Option<Self>, String> {
         let Some(endpoint) = endpoint(|name| env::var(name).ok()) else {
             return Ok(None);
@@ -76,7 +76,7 @@ impl Traces {
         Ok(Some(Self { provider }))
     }
 
-    /// The layer that exports the runtime's spans and those inside them.
+    /// Returns the layer that exports the runtime's spans and those inside them.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -93,10 +93,10 @@ impl Traces {
             .with_filter(InsideTasks)
     }
 
-    /// Sends what is left, for at most [`END`].
+    /// Sends the remaining spans, for at most [`END`].
     pub(super) async fn end(self) {
         let (done, ended) = oneshot::channel();
-        // Not a blocking task of tokio's, which the end of its runtime would wait for.
+        // A blocking task of tokio would delay the end of its runtime.
         std::thread::spawn(move || {
             let _ = done.send(self.provider.shutdown_with_timeout(END));
         });
@@ -110,7 +110,7 @@ impl Traces {
     }
 }
 
-/// The endpoint, if spans are to be exported.
+/// Returns the endpoint, if spans are to be exported.
 fn endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let set = |name| variable(name).filter(|value| !value.trim().is_empty());
     let off = set("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
@@ -121,7 +121,7 @@ fn endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| set("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
-/// What the environment says of the service goes before what the program says.
+/// Describes the service: the environment takes precedence over the program.
 fn resource(program: Program<'_>) -> Resource {
     let text = |value: &str| value.to_owned();
     let resource = Resource::builder_empty()
@@ -179,7 +179,7 @@ impl fmt::Debug for Collector {
 
 #[async_trait]
 impl HttpClient for Collector {
-    /// The exporter's thread is none of tokio's, which the client needs.
+    /// Sends a request on tokio, which the client needs: the exporter's thread is not one of its.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (client, limit) = (self.client.clone(), self.limit);
         let send = async move {
@@ -202,8 +202,8 @@ impl HttpClient for Collector {
     }
 }
 
-/// Lets through the runtime's spans, and what is inside them: the requests of kube's client, and
-/// spans of the check.
+/// Passes on the runtime's spans, and those inside them: the requests of kube's client, and spans
+/// of the check.
 struct InsideTasks;
 
 impl<S> Filter<S> for InsideTasks
@@ -232,7 +232,7 @@ where
     }
 }
 
-/// The log's filter, without the runtime's spans: its lines have ids instead.
+/// Returns the log's filter, without the runtime's spans: its lines have ids instead.
 pub(super) fn without_spans(
     filter: reload::Layer<EnvFilter, Registry>,
 ) -> impl Filter<Registry> + Send + Sync + 'static {
@@ -241,8 +241,8 @@ pub(super) fn without_spans(
     }))
 }
 
-/// Adds `trace_id` and `span_id` to lines that are logged in a span, under the names that
-/// OpenTelemetry has for other logs than OTLP's.
+/// Adds `trace_id` and `span_id` to lines that are logged in a span. The names are OpenTelemetry's
+/// for logs in formats other than OTLP.
 pub(super) struct WithIds<F> {
     format: F,
     json: bool,

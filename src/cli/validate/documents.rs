@@ -5,13 +5,13 @@ use serde_json::Value;
 /// One document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Document {
-    /// Where it is: which of the file's documents, its first line, and which item of a List.
+    /// Its place: the number of the document, its first line, and the item of a List.
     pub(super) place: String,
-    /// What it says; else why it can't be read.
+    /// Its content, or why it cannot be read.
     pub(super) object: Result<Value, String>,
 }
 
-/// The documents of a file in YAML or JSON, without those that are empty. The items of a List are
+/// Returns the documents of a file in YAML or JSON, without empty ones. The items of a List are
 /// documents of their own.
 pub(super) fn documents(text: &str) -> Vec<Document> {
     let mut all = Vec::new();
@@ -46,8 +46,8 @@ fn is_list(object: &serde_json::Map<String, Value>) -> bool {
         && object.get("kind").and_then(Value::as_str) == Some("List")
 }
 
-/// The bodies between the lines that begin with `---`, each with the number of its first line. YAML
-/// allows such a line nowhere else.
+/// Returns the bodies between the lines that begin with `---`, each with the number of its first
+/// line. YAML allows such a line nowhere else.
 fn split(text: &str) -> Vec<(usize, String)> {
     let mut all = vec![(1, String::new())];
     for (index, line) in text.lines().enumerate() {
@@ -75,13 +75,14 @@ fn split(text: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Nothing, a comment, a directive, or the end of a document.
+/// Returns true for nothing, a comment, a directive, or the end of a document.
 fn is_blank(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with(['#', '%']) || line == "..."
 }
 
-/// Lines before it are empty lines here, so that errors name the file's own.
+/// Parses a document. Lines before it are replaced by empty lines, so that errors have the file's
+/// line numbers.
 fn read(first: usize, body: &str) -> Result<Option<Value>, String> {
     let text = format!("{}{body}", "\n".repeat(first.saturating_sub(1)));
     let read: Result<Option<Value>, _> = serde_saphyr::from_str(&text);

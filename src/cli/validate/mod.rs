@@ -1,4 +1,4 @@
-//! `validate`: whether files with parameters are right, without a cluster.
+//! `validate`: validates files with parameters, without a cluster.
 
 mod documents;
 mod validation;
@@ -11,7 +11,7 @@ use crate::check::DynCheck;
 use documents::documents;
 use validation::{DocumentResult, Kinds};
 
-/// What was found, line by line, and what follows from it.
+/// The findings, line by line, and the result.
 pub(super) struct Report {
     pub(super) text: String,
     pub(super) result: Result<()>,
@@ -40,7 +40,7 @@ fn contents(file: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Judges the documents of `files`, each a name and its text. Pure.
+/// Validates the documents of `files`, each a name and its text. Pure.
 fn report(kinds: &Kinds, files: &[(String, String)]) -> Report {
     let mut text = String::new();
     let (mut right, mut wrong) = (0, 0);

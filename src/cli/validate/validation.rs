@@ -1,4 +1,4 @@
-//! Whether a document is right. Pure.
+//! Validation of a document. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -19,26 +19,26 @@ pub(super) struct Kinds(Vec<Kind>);
 struct Kind {
     group: String,
     name: String,
-    /// What is known of each version; nothing where another project defines the kind.
+    /// The schema of each version; none where another project defines the kind.
     versions: BTreeMap<String, Option<Arc<Schema>>>,
     namespaced: bool,
-    /// How checks read it.
+    /// The decoders of the checks.
     readers: Vec<fn(Value) -> Result<DecodedParameters, String>>,
 }
 
-/// What is found out about a document.
+/// The result for a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DocumentResult {
-    /// It is right, as far as could be seen; `notes` say what could not.
+    /// It is valid, as far as was checked; `notes` list what was not checked.
     Right { name: String, notes: Vec<String> },
-    /// It is wrong, for each of these reasons.
+    /// It is invalid, for each of these reasons.
     Wrong { name: String, errors: Vec<String> },
-    /// It is something else.
+    /// It is another kind of document.
     Other(String),
 }
 
 impl Kinds {
-    /// Those of `checks`: their parameters, and what else they define.
+    /// Returns the kinds of `checks`: their parameters, and their other definitions.
     pub(super) fn of(checks: &[DynCheck]) -> Self {
         let mut kinds = Self::default();
         for definition in checks.iter().flat_map(DynCheck::definitions) {
@@ -92,7 +92,7 @@ impl Kinds {
         }
     }
 
-    /// Their names, with articles.
+    /// Returns their names, with articles.
     pub(super) fn names(&self) -> Vec<String> {
         let names = self.0.iter();
         names
@@ -100,7 +100,7 @@ impl Kinds {
             .collect()
     }
 
-    /// Judges one document.
+    /// Validates one document.
     pub(super) fn validate_document(&self, object: &Value) -> DocumentResult {
         let text = |path: &str| {
             object
@@ -137,7 +137,8 @@ impl Kinds {
         }
     }
 
-    /// What else it is. A kind of ours in another group is most likely a mistake, so that is said.
+    /// Describes another document. A kind of this program in another group is most likely a
+    /// mistake, so that is reported.
     fn other(&self, object: &Value, api_version: &str, kind: &str) -> String {
         if !object.is_object() {
             return "no Kubernetes object".to_owned();
@@ -157,7 +158,7 @@ impl Kinds {
     }
 }
 
-/// What all objects have.
+/// The schema of the metadata of all objects.
 static METADATA: LazyLock<Value> = LazyLock::new(|| {
     let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let any = json!({"x-kubernetes-preserve-unknown-fields": true});
@@ -180,7 +181,7 @@ fn with_metadata(mut schema: Value) -> Value {
 }
 
 impl Kind {
-    /// What is wrong with `object`, and what could not be seen.
+    /// Returns what is wrong with `object`, and what was not checked.
     fn examine(&self, mut object: Value, schema: Option<&Schema>) -> (Vec<String>, Vec<String>) {
         let mut errors = self.metadata(&object);
         let mut notes = Vec::new();
@@ -196,7 +197,7 @@ impl Kind {
                     .to_owned(),
             ),
         }
-        // What is wrong by its schema would be reported twice.
+        // Errors that the schema finds would be reported twice.
         if errors.is_empty() {
             let read = self.readers.iter().map(|read| read(object.clone()));
             errors.extend(read.filter_map(Result::err));
@@ -225,7 +226,7 @@ impl Kind {
     }
 }
 
-/// What is wrong by the schema, in the words of kube-apiserver. Defaults are filled in.
+/// Returns the errors of the schema, worded as in kube-apiserver. Defaults are filled in.
 fn by_schema(object: &mut Value, schema: &Schema) -> Vec<String> {
     let unknown = prune(object, schema);
     let mut errors: Vec<String> = unknown

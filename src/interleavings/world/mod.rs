@@ -1,4 +1,4 @@
-//! The model: what the API server, Kueue, the lease and the checks do.
+//! The model of the API server, Kueue, the Lease and the checks.
 
 mod properties;
 mod replica;
@@ -19,7 +19,7 @@ use crate::runtime::core::{
 };
 use crate::runtime::writer::WriteError;
 
-/// What one search allows.
+/// The bounds of one search.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     pub(super) workloads: usize,
@@ -29,13 +29,13 @@ pub(super) struct Bounds {
     pub(super) moves: usize,
     /// Lost replies, lapses, deaths.
     pub(super) faults: usize,
-    /// How often time may pass to the next timer.
+    /// How many times the clock may advance to the next timer.
     pub(super) ticks: usize,
-    /// Which changes there are.
+    /// The kinds of changes.
     pub(super) kinds: &'static [Move],
     /// How many Workloads a check evaluates at once.
     pub(super) concurrency: usize,
-    /// Whether the Workloads get quota before anything else happens, which is no move.
+    /// Whether the Workloads get quota before anything else happens; this counts as no move.
     pub(super) reserved: bool,
     /// Whether the checks set contradicting updates.
     pub(super) updates: bool,
@@ -57,12 +57,12 @@ pub(super) enum Move {
     ReleaseQuota,
     Delete,
     ChangePriority,
-    /// They get another revision, and are valid.
+    /// The parameters get another revision, and are valid.
     ChangeParameters,
-    /// They get another revision, and are not.
+    /// The parameters get another revision, and are invalid.
     BreakParameters,
     DeleteParameters,
-    /// The flavor's label comes or goes.
+    /// The flavor's label is added or removed.
     ChangeFlavor,
     /// The AdmissionCheck of the first check is deleted.
     DeleteCheck,
@@ -101,13 +101,13 @@ impl Stream {
     ];
 }
 
-/// One thing that can happen.
+/// An action: one thing that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Move(Move, usize),
     /// The next event of a watch reaches the replica.
     Deliver(usize, Stream),
-    /// The API server takes a request.
+    /// The API server applies a request.
     Apply(usize, TaskId),
     /// A result reaches the replica.
     Reply(usize, TaskId),
@@ -115,7 +115,7 @@ pub(super) enum Action {
     Lose(usize, TaskId),
     Lapse(usize),
     Regain(usize),
-    /// The replica takes the lease, from one that is known to have stopped.
+    /// The replica acquires the Lease, after the holder has stopped.
     Acquire(usize),
     Die(usize),
     Tick,
@@ -131,21 +131,21 @@ enum Provided {
     Missing,
 }
 
-/// What is not of one Workload: the AdmissionChecks, their parameters and the flavor.
+/// The objects that belong to no Workload: the AdmissionChecks, their parameters and the flavor.
 #[derive(Clone, Debug)]
 struct Settings {
     provided: Provided,
-    /// Of the parameters.
+    /// The revision of the parameters.
     revision: u64,
-    /// Whether the flavor has a label that contradicts what the checks set.
+    /// Whether the flavor has a label that contradicts the checks' updates.
     labelled: bool,
     /// Whether the AdmissionCheck of the first check is deleted.
     deleted: bool,
-    /// How often it was made again.
+    /// How many times it was made again.
     made: u64,
 }
 
-/// Everything.
+/// A state of the model.
 #[derive(Clone)]
 pub(super) struct World {
     bounds: Arc<Bounds>,
@@ -155,7 +155,7 @@ pub(super) struct World {
     replicas: Vec<Replica>,
     holder: Option<usize>,
     lapsed: bool,
-    /// What the checks have allocated.
+    /// The reservations for which the checks hold resources.
     allocated: BTreeSet<Reservation>,
     moves: usize,
     faults: usize,
@@ -253,7 +253,7 @@ impl World {
         world
     }
 
-    /// What can happen now.
+    /// Returns the actions that are possible now.
     pub(super) fn actions(&self) -> Vec<Action> {
         let mut actions = Vec::new();
         for (number, replica) in self.replicas.iter().enumerate() {
@@ -291,7 +291,7 @@ impl World {
             }
         }
         if self.moves < self.bounds.moves {
-            // The Workloads are alike, so the first change is one of the first.
+            // The Workloads are equal, so the first change is one of the first Workload.
             let alike = if self.moves == 0 {
                 1
             } else {
@@ -318,11 +318,11 @@ impl World {
         self.holder != Some(replica) && (self.holder.is_none() || self.lapsed)
     }
 
-    /// Whether events are delivered to this replica now.
+    /// Returns true if events are delivered to this replica now.
     ///
-    /// What a standby hears changes nothing but its own cache until it takes the lease or time
-    /// passes. Its events keep their order, and nothing takes them away, so each interleaving has
-    /// the same outcome as one in which they are delivered right before that.
+    /// An event on a standby changes only its cache, until the replica acquires the Lease or time
+    /// passes. Events keep their order, and none is removed. So each interleaving has the same
+    /// outcome as one in which they are delivered right before that.
     fn may_hear(&self, replica: usize) -> bool {
         self.holder == Some(replica)
             || self.may_acquire(replica)
@@ -353,8 +353,7 @@ impl World {
             .iter()
             .any(|entry| entry.state != CheckState::Pending);
         match kind {
-            // A verdict that no replica has had the time to withdraw is a race that no check can
-            // win.
+            // If no replica had the time to withdraw a verdict, no check can win the race.
             Move::Reserve => !object.quota && (!carries_verdict || self.leader_is_idle()),
             Move::Admit => {
                 object.quota
@@ -381,7 +380,7 @@ impl World {
             .min()
     }
 
-    /// Whether the leader has done all that it can do now.
+    /// Returns true if the leader has done all that it can do now.
     fn leader_is_idle(&self) -> bool {
         let leader = self.holder.map(|holder| &self.replicas[holder]);
         leader.is_some_and(|leader| {
@@ -392,7 +391,7 @@ impl World {
         })
     }
 
-    /// Lets `action` happen.
+    /// Applies `action`.
     pub(super) fn act(&mut self, action: Action) {
         match action {
             Action::Move(kind, uid) => {
@@ -426,7 +425,8 @@ impl World {
                 self.feed(replica, Input::Lease(LeaseState::Acquired));
             }
             Action::Acquire(replica) => {
-                // Who lapsed and lost the lease ends its process, and a fresh one is a standby.
+                // A replica that lapsed and lost the Lease ends its process; a new one is a
+                // standby.
                 if let Some(old) = self.holder.take() {
                     self.restart(old);
                 }
@@ -474,7 +474,8 @@ impl World {
         })
     }
 
-    /// What tells this state from others. Replicas are alike, and tasks in flight have no order.
+    /// Returns a hash that distinguishes states. Replicas are equal, and tasks in flight have no
+    /// order.
     pub(super) fn fingerprint(&self) -> u64 {
         let replicas = self.replicas.iter().enumerate();
         let replicas = fingerprints(replicas.map(|(number, replica)| {

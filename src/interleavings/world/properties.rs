@@ -1,4 +1,4 @@
-//! What must hold: in each state, at rest and in the end.
+//! The invariants: in each state, at rest and in the end.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ impl World {
         self.violation.get_or_insert(what);
     }
 
-    /// Two entries that contradict each other would end the job as FailedToStart.
+    /// Checks that no two entries contradict each other, which would end the job as FailedToStart.
     pub(super) fn check_updates(&mut self) {
         let contradicts = self.objects.iter().flatten().any(|object| {
             let ready = object
@@ -30,7 +30,7 @@ impl World {
         }
     }
 
-    /// What does not hold, now that nothing happens any more.
+    /// Checks the invariants at rest, when nothing happens any more.
     pub(super) fn check_at_rest(&mut self) {
         if self.is_idle()
             && self.next_timer().is_none()
@@ -40,9 +40,9 @@ impl World {
         }
     }
 
-    /// Whether all ends well from here, if neither Kueue nor users change anything and nothing
-    /// fails: each Workload with quota is decided, everything that was allocated is released, and
-    /// nothing is left to do.
+    /// Checks how it ends if neither Kueue nor users change anything and nothing fails. Each
+    /// Workload with quota must be decided, everything that was allocated released, and nothing
+    /// left to do.
     pub(in super::super) fn settles(mut self) -> Result<(), String> {
         for _ in 0..TIMERS {
             while let Some(action) = self.next_of_its_own() {
@@ -58,7 +58,7 @@ impl World {
         problem.map_or(Ok(()), |problem| Err(format!("in the end {problem}")))
     }
 
-    /// What happens next without interference.
+    /// Returns what happens next without interference.
     pub(super) fn next_of_its_own(&self) -> Option<Action> {
         let own = |action: &Action| {
             matches!(
@@ -80,10 +80,10 @@ impl World {
             return None;
         }
         let mut problems = Vec::new();
-        // With parameters that are wrong or missing, the last good ones count, which a process that
-        // was started since does not know.
+        // While parameters are invalid or missing, the last valid ones count. A process that was
+        // started since does not have them.
         let configured = matches!(self.settings.provided, Provided::Never | Provided::Valid);
-        // Of contradicting updates one check waits, and says so.
+        // With contradicting updates one check stays Pending, and reports why.
         let contested = self.bounds.updates && (self.bounds.checks > 1 || self.settings.labelled);
         for (uid, object) in self.objects.iter().enumerate() {
             let Some(object) = object else { continue };

@@ -1,4 +1,4 @@
-//! A process: the runtime's core, the watches that feed it, and the tasks that it has begun.
+//! A process: the runtime's core, the watches that feed it, and the tasks that it has started.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
@@ -25,15 +25,15 @@ use crate::runtime::writer::WriteError;
 #[derive(Clone)]
 pub(super) struct Replica {
     pub(super) core: Core,
-    /// What its watches have still to show it.
+    /// The events that its watches have not delivered yet.
     pub(super) events: VecDeque<Event<Workload>>,
     pub(super) checks: VecDeque<Event<AdmissionCheck>>,
     pub(super) parameters: VecDeque<Event<StoredParameters>>,
     pub(super) flavors: VecDeque<Event<ResourceFlavor>>,
     pub(super) tasks: BTreeMap<TaskId, Stage>,
-    /// Which deletions it has been shown.
+    /// The deletions that were delivered to it.
     pub(super) shown_deleted: BTreeSet<usize>,
-    /// The AdmissionCheck's deletion and the flavor, as it was shown them.
+    /// The AdmissionCheck's deletion and the flavor, as delivered to it.
     pub(super) knows: Settings,
     /// The revision of the parameters with which each check was last activated.
     pub(super) activated: BTreeMap<usize, u64>,
@@ -41,7 +41,7 @@ pub(super) struct Replica {
     pub(super) evaluated: BTreeMap<(usize, usize), Basis>,
 }
 
-/// What a verdict is decided from.
+/// The inputs of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Basis {
     reservation: u64,
@@ -65,7 +65,7 @@ pub(super) enum Done {
 /// A check of the model: the core never evaluates it.
 pub(super) struct Modelled(pub(super) usize);
 
-/// One that has parameters.
+/// A check of the model that has parameters.
 pub(super) struct Configured(pub(super) usize);
 
 /// The parameters: their revision.
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// A process begins to watch: AdmissionChecks at once, Workloads event by event.
+    /// Starts the watches of a process: AdmissionChecks at once, Workloads event by event.
     pub(super) fn begin(&mut self, replica: usize) {
         self.feed(replica, Input::AdmissionChecks(Event::Init));
         for number in 0..self.bounds.checks {
@@ -179,7 +179,7 @@ impl World {
         self.replicas[replica].events = events;
     }
 
-    /// Feeds a replica, and carries out what it wants done.
+    /// Feeds an input to a replica, and carries out the effects.
     pub(super) fn feed(&mut self, replica: usize, input: Input) {
         let effects = self.replicas[replica].core.step(self.now, input);
         for effect in effects {
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// The scan of a new leader, for stale verdicts: no Workload here is elastic.
+    /// Scans for stale verdicts, as a new leader does: no Workload here is elastic.
     pub(super) fn scan(&mut self, replica: usize) {
         let stale: Vec<Workload> = self
             .objects
@@ -348,7 +348,7 @@ impl World {
         }
     }
 
-    /// The next event of a watch reaches the replica.
+    /// Delivers the next event of a watch to the replica.
     pub(super) fn deliver(&mut self, replica: usize, stream: Stream) {
         let known = &mut self.replicas[replica];
         let input = match stream {

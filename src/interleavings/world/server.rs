@@ -1,4 +1,4 @@
-//! The objects on the server, and what Kueue and users do with them.
+//! The objects on the server, and how Kueue and users change them.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ pub(super) struct Entry {
 }
 
 impl Settings {
-    /// The parameters object of all checks, if it exists.
+    /// Returns the parameters object of all checks, if it exists.
     pub(super) fn parameters(&self) -> Option<StoredParameters> {
         let revision = self.revision;
         let valid = self.provided == Provided::Valid;
@@ -52,7 +52,7 @@ impl Settings {
         matches!(self.provided, Provided::Valid | Provided::Invalid).then(|| object.into())
     }
 
-    /// The flavor: with a label that contradicts what the checks set, or without.
+    /// Returns the flavor: with a label that contradicts the checks' updates, or without.
     pub(super) fn flavor(&self) -> ResourceFlavor {
         let labels = if self.labelled {
             json!({"zone": "elsewhere"})
@@ -65,7 +65,7 @@ impl Settings {
         .unwrap()
     }
 
-    /// An AdmissionCheck. One that is made again has another uid.
+    /// Returns an AdmissionCheck. One that is made again has another UID.
     pub(super) fn admission_check(
         &self,
         number: usize,
@@ -176,7 +176,7 @@ impl World {
         });
     }
 
-    /// Stores what `change` makes of an object, and shows it to each watch.
+    /// Stores an object as `change` changes it, and sends it to each watch.
     pub(super) fn store(&mut self, uid: usize, before: Object, change: impl FnOnce(&mut Object)) {
         let was_selected = before.quota;
         let mut object = before;
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// Changes what is not of one Workload; `false` if `kind` is no such change.
+    /// Changes an object that belongs to no Workload; returns `false` if `kind` is no such change.
     fn settings_change(&mut self, kind: Move) -> bool {
         let before = self.settings.clone();
         let settings = &mut self.settings;
@@ -268,7 +268,7 @@ pub(super) fn index_of(name: &str) -> usize {
     name.rsplit('-').next().unwrap().parse().unwrap()
 }
 
-/// The number of a Workload.
+/// Returns the number of a Workload.
 pub(super) fn uid_of(uid: &Uid) -> usize {
     index_of(&uid.to_string())
 }

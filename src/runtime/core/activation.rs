@@ -1,4 +1,4 @@
-//! Activation: whether an AdmissionCheck can be evaluated, and its condition `Active`.
+//! Activation of AdmissionChecks, and their condition `Active`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::runtime::decide::Delay;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::WriteError;
 
-/// How often the same condition may be written in a row before it is written more slowly: another
-/// client writes it too.
+/// Number of repeated writes of the same condition before further ones are delayed: another client
+/// writes it too.
 const REPEATS_AT_ONCE: u32 = 3;
-/// The steps of the backoff that come before the first retry after a check has refused its
-/// parameters: about a minute.
+/// Number of backoff steps skipped before the first retry after a check has rejected its
+/// parameters: about 1 min.
 const REFUSED_STEPS: u32 = 6;
 
 impl Core {
@@ -30,7 +30,7 @@ impl Core {
         }
     }
 
-    /// AdmissionChecks whose tasks had to wait.
+    /// Refreshes the AdmissionChecks whose tasks had to wait.
     pub(super) fn start_waiting_checks(&mut self) {
         while self.may_start_check_task()
             && let Some(name) = self.work.waiting_checks.pop_first()
@@ -43,7 +43,7 @@ impl Core {
         !self.is_paused() && self.check_tasks() < self.limits.concurrency
     }
 
-    /// Reconciles the activation of an AdmissionCheck with the inputs as they are now.
+    /// Reconciles the activation of an AdmissionCheck with its current inputs.
     pub(super) fn refresh(&mut self, name: &Name) {
         if !self.leads() {
             return;
@@ -53,7 +53,7 @@ impl Core {
         };
         let controller = check.controller;
         if self.answering(&check.object) != Some(controller) {
-            // The reply to a write shows another kind. The watch is about to.
+            // The reply to a write has parameters of another kind. The watch event follows.
             return;
         }
         let generation = check.object.generation();
@@ -131,7 +131,7 @@ impl Core {
             return;
         };
         if check.activation.in_flight.as_ref() != Some(&tried) {
-            // Another one of that name, or another check answers it.
+            // It is another AdmissionCheck of that name, or another check manages it.
             return self.refresh(name);
         }
         let activation = &mut check.activation;
@@ -163,7 +163,8 @@ impl Core {
                 };
                 self.judge(name, generation, Err(problem));
             }
-            // A failed call says nothing about the parameters: what was known stays.
+            // After a failed call, the validity of the parameters is unknown: the earlier result
+            // stays.
             Err(NotActivated::Failed(error)) => {
                 let never = check.activation.valid.is_none();
                 let delay = self.delay(failures, 0);
@@ -183,7 +184,7 @@ impl Core {
         self.refresh(name);
     }
 
-    /// It is known whether the AdmissionCheck is active.
+    /// Stores whether the AdmissionCheck is active.
     fn judge(&mut self, name: &Name, generation: i64, judged: Result<(), Problem>) {
         let Some(check) = self.checks.get_mut(name) else {
             return;
@@ -203,8 +204,8 @@ impl Core {
         self.write_active(name);
     }
 
-    /// A check refused its parameters while it was evaluated. It is activated again after a delay
-    /// that grows: what it could not read may be readable then.
+    /// Handles parameters that a check rejected in an evaluation. It is activated again after an
+    /// exponential backoff: unreadable inputs may be readable then.
     pub(super) fn reject_parameters(&mut self, name: &Name, message: Message) {
         let Some(check) = self.checks.get_mut(name) else {
             return;
@@ -220,14 +221,14 @@ impl Core {
         self.judge(name, generation, Err(problem));
     }
 
-    /// A check returned a verdict with its parameters.
+    /// Handles a verdict that a check returned with its parameters.
     pub(super) fn accept_parameters(&mut self, name: &Name) {
         if let Some(check) = self.checks.get_mut(name) {
             check.activation.refusals = 0;
         }
     }
 
-    /// Every Workload of the check is evaluated again.
+    /// Enqueues every Workload of the check for evaluation.
     fn enqueue_users(&mut self, name: &Name) {
         let users = self.workloads.present().filter_map(|(workload, tracked)| {
             let state = tracked.key(name)?;
@@ -241,8 +242,8 @@ impl Core {
         }
     }
 
-    /// What an active AdmissionCheck of `controller` says of itself may have changed: of the one of
-    /// that name, or of all.
+    /// Updates the message of active AdmissionChecks of `controller`, which may have changed: of
+    /// the one named `only`, or of all.
     pub(super) fn ask_for_message(&mut self, controller: usize, only: Option<&str>) {
         let of_controller = self.checks.iter().filter(|(name, check)| {
             check.controller == controller && only.is_none_or(|only| only == &***name)
@@ -257,7 +258,7 @@ impl Core {
         }
     }
 
-    /// Writes the conditions of an AdmissionCheck, if they are not as they should be.
+    /// Writes the conditions of an AdmissionCheck, if they differ from the desired ones.
     pub(super) fn write_active(&mut self, name: &Name) {
         let (now, steady) = (self.now.wall, self.steady());
         if !self.leads() {
@@ -375,7 +376,7 @@ impl Core {
         self.replace_timer(before, at, Timer::Announce(name.clone()));
     }
 
-    /// An inactive AdmissionCheck, or a failed activation, is retried.
+    /// Retries an inactive AdmissionCheck or a failed activation.
     pub(super) fn activation_due(&mut self, name: &Name) {
         if let Some(check) = self.checks.get_mut(name) {
             check.activation.retry_at = None;

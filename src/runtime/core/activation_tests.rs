@@ -1,4 +1,4 @@
-//! Tables and stories of activation.
+//! Tables and scenarios of activation.
 
 use kube::runtime::watcher::Event;
 use serde_json::json;
@@ -121,7 +121,7 @@ impl Driver {
         driver.feed(parameters(Event::InitApply(stored("b"))));
         driver.feed(parameters(Event::InitDone));
         driver.feed(Input::Lease(LeaseState::Acquired));
-        // A new leader lists Workloads anew.
+        // A new leader lists Workloads again.
         for event in [Event::Init, Event::InitDone] {
             let selected = true;
             driver.feed(Input::Workloads { event, selected });
@@ -146,7 +146,7 @@ impl Driver {
         self.feed(Input::AdmissionChecks(Event::Apply(check.unwrap())));
     }
 
-    /// Ends the activation that was started, with the parameters of which it is.
+    /// Ends the started activation with `result`. Returns the parameters of that activation.
     fn activated(&mut self, result: Result<(), NotActivated>) -> String {
         let at = self
             .started
@@ -161,14 +161,14 @@ impl Driver {
         parameters.downcast::<Limit>().unwrap().0.clone()
     }
 
-    /// The evaluation that was started, if there is one.
+    /// Returns the started evaluation, if any.
     fn evaluation(&mut self) -> Option<TaskId> {
         let mut tasks = self.started.iter();
         let at = tasks.position(|(_, task)| matches!(task, Task::Evaluate(_)))?;
         Some(self.started.remove(at).0)
     }
 
-    /// The message of the condition `Active` that is being written, if it is. It is written.
+    /// Completes the write of the condition `Active`, if one is in flight, and returns its message.
     fn written(&mut self) -> Option<String> {
         let mut tasks = self.started.iter();
         let at = tasks.position(|(_, task)| matches!(task, Task::WriteConditions { .. }))?;
@@ -355,7 +355,7 @@ async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() 
     }
 }
 
-/// One that has evaluated a Workload, which waits and is not to be evaluated again.
+/// Returns a driver that has evaluated a waiting Workload and does not evaluate it again.
 fn waiting() -> Driver {
     let mut driver = Driver::new();
     driver.feed(Input::Flavors(Event::Apply(flavor("a"))));

@@ -1,4 +1,4 @@
-//! The condition `AfterAdmission`: what the next leader needs about admitted jobs.
+//! The condition `AfterAdmission`: the record about admitted jobs for the next leader.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,39 +9,39 @@ use jiff::{SignedDuration, Timestamp};
 use crate::api::{StatusCondition, Uid};
 use crate::check::Reservation;
 
-/// How long a place is taken: an hour, and the longest time from the record to the eviction.
+/// Time for which a place is taken: 1 h, plus the longest time from the record to the eviction.
 const WINDOW: SignedDuration = SignedDuration::from_mins(61);
 
-/// After how long a place that was not used yet is recorded again.
+/// Age at which a place that was not used yet is recorded again.
 const RENEWAL: SignedDuration = SignedDuration::from_secs(30);
 
-/// How many evictions the condition lists at most: its message may have 32,768 characters.
+/// Maximum number of evictions in the condition: its message may have 32,768 characters.
 const LISTED: usize = 500;
 
 const MONITORS: &str = "monitors admitted jobs";
 const EVICTED: &str = "evicted ";
 
-/// Whether one AdmissionCheck monitors admitted jobs, and which of them it has evicted in the last
-/// hour.
+/// The record of one AdmissionCheck: whether it monitors admitted jobs, and its evictions of the
+/// last hour.
 ///
-/// A place is taken when an eviction is concluded, and recorded before the eviction is written, so
-/// that no number of writes in flight and no change of leader passes the limit.
+/// A place is taken when an eviction is concluded, and recorded before the eviction is written. So
+/// neither the number of writes in flight nor a change of leader can exceed the limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AfterAdmission {
-    /// Whether it ever returned a Ready with `recheck_in`.
+    /// Whether the check ever returned a Ready with `recheck_in`.
     pub(super) monitors: bool,
     evictions: VecDeque<Eviction>,
 }
 
-/// A place in the limit.
+/// A place in the limit on evictions.
 #[derive(Clone, Debug)]
 struct Eviction {
     /// In whole seconds.
     at: Timestamp,
     uid: Uid,
-    /// The reservation that this process ends by it; `None` if another one took the place.
+    /// The reservation that this process ends by it; `None` if another process took the place.
     reservation: Option<Timestamp>,
-    /// Released. It is kept, because the condition still lists it.
+    /// Freed. It is kept, because the condition still lists it.
     free: bool,
 }
 
@@ -78,7 +78,7 @@ impl FromStr for Eviction {
 }
 
 impl AfterAdmission {
-    /// What `condition` records.
+    /// Returns the record in `condition`.
     pub(super) fn read(condition: Option<&StatusCondition>) -> Self {
         let message = condition.map_or("", |condition| &condition.message);
         let evictions = message.split_once(EVICTED).map_or("", |(_, times)| times);
@@ -91,7 +91,7 @@ impl AfterAdmission {
         }
     }
 
-    /// Adds what `condition` records and this process does not know: it began with an older copy.
+    /// Adds records of `condition` that this process lacks: it started with an older copy.
     pub(super) fn merge(&mut self, condition: Option<&StatusCondition>) {
         let Self {
             monitors,
@@ -105,7 +105,7 @@ impl AfterAdmission {
         }
     }
 
-    /// The condition's message; `None` if there is nothing to record.
+    /// Returns the condition's message; `None` if there is nothing to record.
     pub(super) fn message(&self, now: Timestamp) -> Option<String> {
         let recent = self.recent(now).map(Eviction::to_string);
         let recent: Vec<String> = recent.collect();
@@ -116,7 +116,7 @@ impl AfterAdmission {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// Whether `condition` records everything that has to be known at `now`. It may list more.
+    /// Returns true if `condition` records everything required at `now`. It may list more.
     pub(super) fn is_recorded(&self, condition: Option<&StatusCondition>, now: Timestamp) -> bool {
         let recorded = Self::read(condition);
         let all = self.recent(now).all(|eviction| {
@@ -126,7 +126,7 @@ impl AfterAdmission {
         all && (recorded.monitors || !self.monitors)
     }
 
-    /// How many places others than `reservation` have at `now`. A place that lies in the future,
+    /// Returns the number of places that other reservations have at `now`. A place in the future,
     /// because the wall clock was set back, is taken.
     pub(super) fn used(&self, now: Timestamp, reservation: &Reservation) -> u32 {
         let others = self
@@ -135,7 +135,7 @@ impl AfterAdmission {
         u32::try_from(others.count()).unwrap_or(u32::MAX)
     }
 
-    /// Takes a place for `reservation`, if it has none, or renews it.
+    /// Takes a place for `reservation` if it has none, or renews it.
     pub(super) fn take(&mut self, now: Timestamp, reservation: &Reservation) {
         self.evictions
             .retain(|eviction| now.duration_since(eviction.at) < WINDOW);
@@ -151,8 +151,8 @@ impl AfterAdmission {
         }
     }
 
-    /// Gives the place of `reservation` back: the eviction was certainly not written. `recorded`
-    /// says whether the place itself was.
+    /// Frees the place of `reservation`: the eviction was certainly not written. `recorded` is true
+    /// if the place itself was.
     pub(super) fn give_back(&mut self, reservation: &Reservation, recorded: bool) {
         if !recorded {
             self.evictions.retain(|eviction| !eviction.is(reservation));

@@ -1,4 +1,4 @@
-//! The cache of Workloads: the newest state of each, whatever order changes arrive in.
+//! The cache of Workloads: the newest state of each, in whatever order changes arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -41,10 +41,10 @@ pub(crate) struct TrackedWorkload {
     pub(crate) keys: Vec<KeyState>,
 }
 
-/// What is known of the object itself.
+/// The cached state of the object itself.
 #[derive(Clone, Debug, Default)]
 enum Presence {
-    /// It was never in the watch; only a cleanup names it.
+    /// It was never in the watch; only a cleanup refers to it.
     #[default]
     Unknown,
     Present(Workload),
@@ -52,11 +52,11 @@ enum Presence {
     Gone(Box<Tombstone>),
 }
 
-/// What is kept of a Workload that left the watch while something is under way for it.
+/// The last state of a Workload that left the watch while a task or cleanup for it remains.
 #[derive(Clone, Debug)]
 struct Tombstone {
     last: Workload,
-    /// The version at which it left; `None` if only its absence from a list is known.
+    /// The version at which it left; `None` if it was only missing from a list.
     left_at: Option<ResourceVersion>,
 }
 
@@ -67,27 +67,27 @@ pub(crate) struct KeyState {
     /// The number of the controller that decides for the reservation. Small, as each Workload has
     /// one.
     controller: u16,
-    /// The reservation being decided (when it began).
+    /// The reservation being decided (its start).
     pub(crate) reservation: Option<Timestamp>,
-    /// By how many seconds the wall clock was ahead of the core's own when the reservation was
-    /// first observed: what a step of the wall clock changes later does not count.
+    /// Seconds by which the wall clock was ahead of the core's own clock when the reservation was
+    /// first observed. Later steps of the wall clock do not count.
     pub(super) ahead: i32,
-    /// The content the entry should have; `None` until the check was evaluated for this
+    /// The expected content of the entry; `None` until the check was evaluated for this
     /// reservation.
     pub(super) expected: Option<EntryDigest>,
-    /// Whether the check may have allocated something for the reservation.
+    /// Whether the check may have allocated resources for the reservation.
     pub(super) started: bool,
-    /// Whether the reservation was seen evicted: one without an eviction is another reservation,
-    /// although it began in the same second.
+    /// Whether the reservation was observed evicted. One without an eviction is then another
+    /// reservation, even if it began in the same second.
     pub(super) evicted: bool,
     /// Whether a task is in flight for it.
     pub(super) in_flight: bool,
-    /// Enqueue again when that task ends.
+    /// The lane in which to enqueue again when that task ends.
     pub(super) pending_lane: Option<Lane>,
-    /// Writes in a row that failed.
+    /// Consecutive failed writes.
     pub(super) failed_writes: u16,
     pub(super) timer: Option<Instant>,
-    /// When it was last evaluated, in tenths of a second since the core was made.
+    /// The time of the last evaluation, in tenths of a second since the core was created.
     pub(super) evaluated_at: Option<NonZeroU32>,
     pub(super) memory: ReservationState,
 }
@@ -111,12 +111,12 @@ impl KeyState {
         }
     }
 
-    /// The number of the controller that answers the check, as of the last reservation.
+    /// Returns the number of the controller that manages the check, as of the last reservation.
     pub(super) fn controller(&self) -> usize {
         self.controller.into()
     }
 
-    /// Starts a reservation, for which `controller` decides: nothing of the one before counts.
+    /// Starts a reservation, for which `controller` decides: no state of the previous one counts.
     pub(super) fn start_reservation(
         &mut self,
         controller: usize,
@@ -133,7 +133,7 @@ impl KeyState {
         self.started = started;
     }
 
-    /// Drops what evaluating has taught.
+    /// Resets the results of evaluations.
     pub(super) fn reset(&mut self) {
         self.expected = None;
         self.evicted = false;
@@ -142,7 +142,7 @@ impl KeyState {
         self.memory = ReservationState::default();
     }
 
-    /// How long the reservation has been held at `steady`, by the core's own clock.
+    /// Returns how long the reservation has been held at `steady`, by the core's own clock.
     pub(super) fn held(&self, steady: Timestamp) -> Duration {
         let ahead = SignedDuration::from_secs(self.ahead.into());
         let since = self.reservation.unwrap_or(steady);
@@ -150,7 +150,8 @@ impl KeyState {
         Duration::try_from(held).unwrap_or_default()
     }
 
-    /// How urgent its evaluation is; `undecided` says whether a job waits for the first verdict.
+    /// Returns the lane of its evaluation; `undecided` is true if a job waits for the first
+    /// verdict.
     pub(super) fn lane(&self, undecided: bool) -> Lane {
         match (undecided, self.expected) {
             (true, _) => Lane::New,
@@ -169,7 +170,7 @@ fn number(controller: usize) -> u16 {
 }
 
 impl TrackedWorkload {
-    /// The Workload, while it is in the watch.
+    /// Returns the Workload, while it is in the watch.
     pub(crate) fn workload(&self) -> Option<&Workload> {
         match &self.presence {
             Presence::Present(workload) => Some(workload),
@@ -177,7 +178,7 @@ impl TrackedWorkload {
         }
     }
 
-    /// The Workload as it was last known.
+    /// Returns the last cached state of the Workload.
     pub(super) fn newest(&self) -> Option<&Workload> {
         match &self.presence {
             Presence::Present(workload) => Some(workload),
@@ -194,7 +195,7 @@ impl TrackedWorkload {
         self.keys.iter_mut().find(|key| &*key.check == check)
     }
 
-    /// The state of `check`, made if it is new.
+    /// Returns the state of `check`, created if it is new.
     pub(super) fn key_or_new(&mut self, check: &Name, controller: usize) -> &mut KeyState {
         let at = self
             .keys
@@ -209,23 +210,23 @@ impl TrackedWorkload {
     }
 }
 
-/// Where a state of a Workload comes from.
+/// The origin of a state of a Workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The watch, or its list.
     Watch,
     /// The reply to a write that was sent earlier.
     Reply,
-    /// The reply to a read that was sent after everything that is known here.
+    /// The reply to a read that was sent after everything in the cache was received.
     Read,
 }
 
-/// What came of taking in a state.
+/// The result of applying a state.
 #[derive(Debug)]
 pub(super) enum Applied {
-    /// It is the newest now; the one before it.
+    /// It is the newest now; the previous one.
     Newest(Option<Workload>),
-    /// This newer state is known.
+    /// The cache has this newer state.
     Superseded(Workload),
     /// It is a state from before the Workload left the watch.
     Discarded,
@@ -235,7 +236,7 @@ pub(super) enum Applied {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkloadCache {
     tracked: BTreeMap<Uid, TrackedWorkload>,
-    /// Those that the list in progress has named, and those of them that were older than known.
+    /// The content of the list in progress, and the part of it that was older than the cache.
     listing: Option<Listing>,
 }
 
@@ -246,7 +247,7 @@ struct Listing {
 }
 
 impl WorkloadCache {
-    /// Takes in a state of a Workload. Deletions and late replies in any order end in the newest
+    /// Applies a state of a Workload. Deletions and late replies in any order end in the newest
     /// state.
     pub(super) fn apply(&mut self, workload: &Workload, origin: Origin) -> Applied {
         let uid = workload.uid();
@@ -295,7 +296,7 @@ impl WorkloadCache {
         })
     }
 
-    /// Whether a newer state than `workload` is known, or that it left the watch later.
+    /// Returns true if the cache has a newer state than `workload`, or it left the watch later.
     pub(super) fn has_newer(&self, workload: &Workload) -> bool {
         let version = workload.resource_version();
         match self
@@ -312,7 +313,7 @@ impl WorkloadCache {
         }
     }
 
-    /// Replaces whatever is known, also by an older version: the API server was restored.
+    /// Replaces the cached state, even by an older version: the API server was restored.
     pub(super) fn replace(&mut self, workload: &Workload) -> Option<Workload> {
         let tracked = self.tracked.get_mut(workload.uid())?;
         match std::mem::replace(&mut tracked.presence, Presence::Present(workload.clone())) {
@@ -321,8 +322,8 @@ impl WorkloadCache {
         }
     }
 
-    /// The Workload left the watch in the state `left`, if that is known. Returns the last state in
-    /// which it was present; `None` if it was not, or a newer state is known.
+    /// Removes a Workload that left the watch, in the state `left` if that was observed. Returns
+    /// the last state in which it was present; `None` if it was not, or a newer state is cached.
     pub(super) fn remove(&mut self, uid: &Uid, left: Option<&Workload>) -> Option<Workload> {
         let version = left.map(Workload::resource_version);
         let tracked = self.tracked.get_mut(uid)?;
@@ -346,23 +347,23 @@ impl WorkloadCache {
         Some(last)
     }
 
-    /// A list begins.
+    /// Starts a list.
     pub(super) fn start_list(&mut self) {
         self.listing = Some(Listing::default());
     }
 
-    /// The list in progress is given up.
+    /// Abandons the list in progress.
     pub(super) fn abandon_list(&mut self) {
         self.listing = None;
     }
 
-    /// Whether a list is in progress.
+    /// Returns true if a list is in progress.
     pub(super) fn is_listing(&self) -> bool {
         self.listing.is_some()
     }
 
-    /// A list is complete. Returns the present Workloads that it did not name, and those that it
-    /// named in an older version than the known one.
+    /// Completes a list. Returns the present Workloads that are missing from it, and those that it
+    /// contained in an older version than the cached one.
     pub(super) fn end_list(&mut self) -> (Vec<Uid>, Vec<Uid>) {
         let Listing { named, older } = self.listing.take().unwrap_or_default();
         let vanished = self
@@ -374,7 +375,7 @@ impl WorkloadCache {
         (vanished, older.into_iter().collect())
     }
 
-    /// Drops what nothing depends on any more; `busy` says whether a cleanup needs it.
+    /// Drops states that nothing depends on; `busy` returns true if a cleanup needs the key.
     pub(super) fn remove_idle(&mut self, uid: &Uid, busy: impl Fn(&Key) -> bool) {
         let Some(tracked) = self.tracked.get_mut(uid) else {
             return;
@@ -412,14 +413,14 @@ impl WorkloadCache {
         self.tracked.get_mut(&name.uid)?.key_mut(&name.check)
     }
 
-    /// All Workloads in the watch.
+    /// Returns all Workloads in the watch.
     pub(crate) fn present(&self) -> impl Iterator<Item = (&Workload, &TrackedWorkload)> {
         self.tracked
             .values()
             .filter_map(|tracked| Some((tracked.workload()?, tracked)))
     }
 
-    /// All states of checks.
+    /// Returns the states of all checks.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (Key, &KeyState)> {
         self.tracked.iter().flat_map(|(uid, tracked)| {
             tracked
@@ -429,14 +430,14 @@ impl WorkloadCache {
         })
     }
 
-    /// How many are tracked, with those of which something is still under way.
+    /// Returns the number of tracked Workloads, including those that only a task or cleanup keeps.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.tracked.len()
     }
 
-    /// Assumes that an earlier leader has called the check for each reservation: a standby sees
-    /// what was decided, and not what was allocated.
+    /// Assumes that an earlier leader has called the check for each reservation: a standby observes
+    /// verdicts, and not allocations.
     pub(super) fn assume_started(&mut self) {
         for state in self.keys_mut() {
             state.started |= state.reservation.is_some();
@@ -464,7 +465,7 @@ mod tests {
         .unwrap()
     }
 
-    /// News of one object, each with the version it shows.
+    /// A change of one object, with its version.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Change {
         Applied(u32),
@@ -486,8 +487,8 @@ mod tests {
         }
     }
 
-    /// All orders in which the watch's events keep theirs and replies come whenever they like,
-    /// but after the state that they are a reply about was known.
+    /// Returns all orders that keep the order of the watch's events. Replies come at any point, but
+    /// after the state to which they are a reply.
     fn interleavings(watch: &[Change], replies: &[Change]) -> Vec<Vec<Change>> {
         match (watch, replies) {
             ([], replies) => permutations(replies),

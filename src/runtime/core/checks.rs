@@ -50,7 +50,7 @@ impl Core {
         }
     }
 
-    /// Takes an AdmissionCheck in. A list is authoritative, also where its versions went back.
+    /// Applies an AdmissionCheck. A list is authoritative, even if its versions went back.
     fn apply_check(&mut self, check: AdmissionCheck, listed: bool) {
         let (name, leads) = (check.name.clone(), self.leads());
         let known = self.checks.get(&name);
@@ -62,18 +62,19 @@ impl Core {
         let Some(controller) = self.answering(&check) else {
             return self.remove_check(&name);
         };
-        // An AdmissionCheck that is made again has no fresh limit.
+        // A recreated AdmissionCheck keeps its used places in the limit.
         let limit = known.map(|known| known.after_admission.clone());
-        // What is written for the same one is written one after the other, under any controller.
+        // Conditions of the same AdmissionCheck are written one after the other, under any
+        // controller.
         let announcement = known.filter(|_| same);
         let announcement = announcement.map(|known| known.announcement.clone());
         if known.is_some_and(|known| known.controller != controller) {
-            // It refers to parameters of another kind now: what the check of the old one holds is
-            // released by that.
+            // It refers to parameters of another kind now: the check of the old kind releases what
+            // it holds.
             self.remove_check(&name);
         }
         match self.checks.get_mut(&name) {
-            // One that was deleted and made again under the same name starts afresh.
+            // One that was deleted and recreated under the same name starts with a new state.
             Some(known) if same => {
                 known.object = check;
                 let recorded = known.object.after_admission.as_ref();
@@ -98,7 +99,7 @@ impl Core {
                     controller,
                 });
                 self.reconcile_users(&name);
-                // It may have been deleted and made again, and have left verdicts behind.
+                // It may have been deleted and recreated, with stale verdicts.
                 if leads {
                     self.effects.push(Effect::ScanWithoutQuota);
                 }
@@ -107,7 +108,7 @@ impl Core {
         self.refresh(&name);
     }
 
-    /// The controller of this process that answers `check`.
+    /// Returns the controller of this process that manages `check`.
     pub(super) fn answering(&self, check: &AdmissionCheck) -> Option<usize> {
         let all = self.controllers.iter().map(|controller| &controller.check);
         DynCheck::answering(all, check)
@@ -133,7 +134,7 @@ impl Core {
         }
     }
 
-    /// Workloads may have been observed before the AdmissionCheck that makes them ours.
+    /// Reconciles Workloads that were observed before their AdmissionCheck.
     fn reconcile_users(&mut self, name: &Name) {
         let users: Vec<Workload> = self
             .workloads

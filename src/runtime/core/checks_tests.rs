@@ -60,7 +60,7 @@ impl Parameters for Quota {
     }
 }
 
-/// It evicts at the first failing verdict.
+/// A check that evicts at the first failing verdict.
 struct Limited<P>(PhantomData<P>);
 
 impl<P: Parameters> AdmissionCheckController for Limited<P> {
@@ -121,7 +121,7 @@ impl Driver {
         driver
     }
 
-    /// One that leads, and whose AdmissionCheck `c` the old check has activated.
+    /// Returns a driver that leads, and whose AdmissionCheck `c` the old check has activated.
     fn leading(concurrency: usize) -> Self {
         let mut driver = Self::new(concurrency);
         driver.lists(Vec::new(), Vec::new());
@@ -150,7 +150,7 @@ impl Driver {
         }
     }
 
-    /// Takes the lease, upon which Workloads are listed anew.
+    /// Acquires the Lease, after which Workloads are listed again.
     fn leads(&mut self, workloads: Vec<Workload>) {
         self.feed(Input::Lease(LeaseState::Acquired));
         self.lists_workloads(workloads);
@@ -176,7 +176,7 @@ impl Driver {
         self.feed(Input::Workloads { event, selected });
     }
 
-    /// Takes the first task that is `wanted`, if there is one.
+    /// Removes the first started task that is `wanted`, if any.
     fn take(&mut self, wanted: impl Fn(&Task) -> bool) -> Option<(TaskId, Task)> {
         let at = self.started.iter().position(|(_, task)| wanted(task))?;
         Some(self.started.remove(at))
@@ -213,7 +213,7 @@ impl Driver {
         self.ends(id, result);
     }
 
-    /// The release that was started: by which check, of which reservation, and why.
+    /// Returns the started release: by which check, of which reservation, and why.
     fn release(&mut self) -> Option<(TaskId, (usize, i64, ReleaseReason))> {
         let (id, task) = self.take(|task| matches!(task, Task::Release { .. }))?;
         let Task::Release {
@@ -227,14 +227,14 @@ impl Driver {
         Some((id, (controller, reservation.since().as_second(), why)))
     }
 
-    /// Ends the release of the reservation that began at `since`, which must be by the old check.
+    /// Ends the release of the reservation that began at `since`, which the old check must run.
     fn released_by_the_old_one(&mut self, since: i64) {
         let (id, release) = self.release().expect("it is released");
         assert_eq!(release, (OLD, since, ReleaseReason::CheckRemoved));
         self.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
     }
 
-    /// The write of a verdict that was started.
+    /// Returns the started write of a verdict.
     fn write(&mut self) -> Option<(TaskId, Workload)> {
         let (id, task) = self.take(|task| matches!(task, Task::WriteEntry { .. }))?;
         let Task::WriteEntry { workload, .. } = task else {
@@ -243,7 +243,7 @@ impl Driver {
         Some((id, workload))
     }
 
-    /// Ends an evaluation with Pending, and the write of it.
+    /// Ends an evaluation with Pending, and its write.
     fn decided(&mut self, id: TaskId) {
         self.evaluated(id, Verdict::pending("a moment"));
         let (id, workload) = self.write().expect("it is written");
@@ -258,7 +258,7 @@ impl Driver {
         Some((id, object))
     }
 
-    /// Ends what is no call of a check's code: lists name nothing, and conditions are not written.
+    /// Ends lists of unreleased reservations with none, and writes of conditions with an error.
     fn settle(&mut self) {
         let lists = |task: &Task| matches!(task, Task::ListUnreleased { .. });
         while let Some((id, _)) = self.take(lists) {
@@ -401,7 +401,7 @@ async fn what_the_old_check_lists_is_released_by_it_if_the_kind_changed_while_no
     }
 }
 
-/// A standby has seen that the Workload was reserved; what the leader started for it, it has not.
+/// A standby has observed the reservation, but not the resources that the leader allocated for it.
 #[tokio::test(start_paused = true)]
 async fn what_an_earlier_leader_started_is_released_though_it_ends_before_it_is_evaluated() {
     for held in [vec![], vec![reservation(1)]] {
@@ -423,7 +423,7 @@ async fn what_an_earlier_leader_started_is_released_though_it_ends_before_it_is_
     }
 }
 
-/// The capacity that a job waits for comes while the lease is lapsed.
+/// The capacity that a job waits for becomes available while the Lease is lapsed.
 #[tokio::test(start_paused = true)]
 async fn what_a_trigger_names_while_the_lease_is_lapsed_is_evaluated_when_it_is_held_again() {
     let mut driver = Driver::leading(10);
@@ -512,7 +512,7 @@ async fn an_older_state_of_an_admission_check_releases_nothing() {
     driver.shows(waits("w", "c", 1));
     let id = driver.evaluation(OLD).expect("it is evaluated");
     driver.evaluated(id, Verdict::pending("a moment"));
-    // The reply to a write is newer than what the watch has shown: it was changed and changed back.
+    // The reply to a write is newer than the last watch event: it was changed and changed back.
     driver.pass(Duration::from_mins(10));
     let check = driver.core.checks.get_mut("c").unwrap();
     check.take_written(admission_check(3, "c", "Limit"));

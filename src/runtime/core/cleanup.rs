@@ -17,27 +17,27 @@ use crate::runtime::evaluate::CallError;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::WriteError;
 
-/// A replica that starts to lead runs the cleanups that came up in this time before it, because
-/// the old leader may have died in between.
+/// Age up to which a new leader runs cleanups from before its term: the old leader may have died
+/// before it ran them.
 const TAKEOVER_WINDOW: Duration = Duration::from_mins(1);
-/// After this time a watch has shown what a list was too old for.
+/// Time after which a watch has delivered changes that a list was too old to contain.
 const LIST_AGE: Duration = Duration::from_secs(15);
 /// The message of a withdrawn entry.
 pub(super) const WITHDRAWN: &str = "quota was lost; evaluated again once quota is reserved";
 
-/// The cleanups that are pending, in the order in which they came up for each key.
+/// The pending cleanups, in order of arrival for each key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cleanups(BTreeMap<Key, VecDeque<Cleanup>>);
 
-/// What is still to be done about one reservation that ended.
+/// The pending work for one reservation that ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Cleanup {
     pub(crate) subject: Subject,
-    /// Why it ended; `None` until that has been found out.
+    /// The reason of its end; `None` until that is determined.
     why: Option<ReleaseReason>,
     /// The Workload whose verdict is to be withdrawn.
     withdraw: Option<Workload>,
-    /// Whether the check's release is to be called.
+    /// Whether the check's `release` must be called.
     release: bool,
     failures: u32,
     since: Instant,
@@ -64,7 +64,7 @@ impl Cleanup {
 }
 
 impl Cleanups {
-    /// Whether a new reservation of `key` has to wait.
+    /// Returns true if a new reservation of `key` has to wait.
     pub(crate) fn blocks(&self, key: &Key) -> bool {
         self.0.contains_key(key)
     }
@@ -73,12 +73,12 @@ impl Cleanups {
         self.0.keys().cloned().collect()
     }
 
-    /// All of them.
+    /// Returns all pending cleanups.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Cleanup> {
         self.0.values().flatten()
     }
 
-    /// The controller of the one that comes next.
+    /// Returns the controller of the next cleanup.
     pub(super) fn controller(&self, key: &Key) -> Option<usize> {
         Some(self.first(key)?.subject.controller)
     }
@@ -97,8 +97,8 @@ impl Cleanups {
         of_key.find(|cleanup| cleanup.subject == *subject)
     }
 
-    /// Adds a cleanup, or adds to the one about the same. A withdrawal comes first: Kueue may admit
-    /// by the verdict.
+    /// Adds a cleanup, or merges it into the one about the same subject. A withdrawal comes first:
+    /// Kueue may admit by the verdict.
     fn add(&mut self, key: &Key, cleanup: Cleanup) {
         let of_key = self.0.entry(key.clone()).or_default();
         let same = of_key
@@ -108,7 +108,7 @@ impl Cleanups {
             Some(known) => {
                 known.release |= cleanup.release;
                 if cleanup.why.is_none() {
-                    // Something is to be found out again, whatever is in flight.
+                    // The reason must be determined again, whatever is in flight.
                     known.why = None;
                 }
                 if cleanup.withdraw.is_some() {
@@ -131,7 +131,7 @@ impl Cleanups {
         }
     }
 
-    /// Drops those that are older than `limit`. Returns the keys that have none any more.
+    /// Drops cleanups older than `limit`. Returns the keys that have none any more.
     fn drop_older(&mut self, now: Instant, limit: Duration) -> Vec<Key> {
         for of_key in self.0.values_mut() {
             of_key.retain(|cleanup| now.saturating_duration_since(cleanup.since) <= limit);
@@ -148,8 +148,8 @@ impl Cleanups {
 }
 
 impl Core {
-    /// Enqueues the withdrawal of the verdict that `workload` carries (rule 15). `found` is `None`
-    /// if it must be found out whether it still does, and why its reservation ended.
+    /// Enqueues the withdrawal of the verdict in `workload` (rule 15). `found` is `None` if a read
+    /// must determine whether the verdict remains, and why its reservation ended.
     pub(super) fn enqueue_withdrawal(
         &mut self,
         workload: &Workload,
@@ -178,7 +178,7 @@ impl Core {
     ) {
         let now = self.now.instant;
         if self.role == super::Role::Standby {
-            // While another replica leads, only what is recent is kept.
+            // While another replica leads, only recent cleanups are kept.
             self.drop_inherited_cleanups();
         }
         self.cleanups.add(
@@ -195,14 +195,14 @@ impl Core {
         self.enqueue(key, Lane::Release);
     }
 
-    /// What the old leader must have done long ago is not done again.
+    /// Drops cleanups that the old leader must have run long ago.
     pub(super) fn drop_inherited_cleanups(&mut self) {
         for key in self.cleanups.drop_older(self.now.instant, TAKEOVER_WINDOW) {
             self.remove_idle(&key);
         }
     }
 
-    /// Does the next step of the first cleanup of `key`.
+    /// Runs the next step of the first cleanup of `key`.
     pub(super) fn run_cleanup(&mut self, key: &Key) {
         if !self.leads() {
             return;
@@ -216,7 +216,7 @@ impl Core {
         let subject = cleanup.subject.clone();
         let (reservation, controller) = (&subject.reservation, subject.controller);
         if self.is_busy(controller) {
-            // The step before was of another controller.
+            // The previous step was of another controller.
             return self.enqueue(key, Lane::Release);
         }
         let releases = !self.work.never_allocate.contains(&controller);
@@ -228,7 +228,7 @@ impl Core {
             }
             Step::Withdraw(workload) => {
                 let Some(check) = self.checks.get(&key.check) else {
-                    // Without an AdmissionCheck there is no entry of ours.
+                    // Without an AdmissionCheck there is no entry of this process.
                     if let Some(cleanup) = self.cleanups.get_mut(&key, &subject) {
                         cleanup.withdraw = None;
                     }
@@ -262,8 +262,9 @@ impl Core {
         }
     }
 
-    /// Why a reservation ended, as of now: what has passed to another Workload ends with that one,
-    /// if its own release was called while this one waited for a task to end.
+    /// Returns the current reason why a reservation ended. Resources that passed to another
+    /// Workload end with that Workload, if its own release was called while this cleanup waited for
+    /// a task to end.
     fn unless_over(&self, why: ReleaseReason, check: &Name, controller: usize) -> ReleaseReason {
         let (ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by }) = &why else {
             return why;
@@ -294,7 +295,7 @@ impl Core {
     fn cleanup_done(&mut self, key: &Key, subject: &Subject) {
         self.cleanups.remove(key, subject);
         if let Some(state) = self.workloads.key_mut(key) {
-            // A later reservation may wait for it; it is evaluated now.
+            // A later reservation may wait for the cleanup; it is evaluated now.
             state.expected = None;
         }
         self.set_timer(key, None);
@@ -314,7 +315,7 @@ impl Core {
             Ok(found) => found,
             Err(error) => return self.retry_cleanup(key, subject, &error.to_string(), None),
         };
-        // What was read is shown before release is called: quota may be reserved again since.
+        // The read state is applied before `release` is called: quota may have been reserved again.
         if let Some(workload) = &found {
             self.learn(workload);
             self.take_in(workload, Origin::Read);
@@ -323,10 +324,10 @@ impl Core {
             .as_ref()
             .is_some_and(|workload| self.workloads.has_newer(workload))
         {
-            // The watch has shown more since it was read.
+            // The watch has delivered a newer state than the read.
             return self.run_cleanup(key);
         }
-        // One that another controller answers by now is no longer this one's.
+        // An AdmissionCheck that another controller manages by now is no longer this one's.
         let lifetime = self
             .checks
             .get(&key.check)
@@ -360,11 +361,12 @@ impl Core {
             }
             (Some(workload), Some(lifetime)) => match self.phase(workload, &key.check, lifetime) {
                 CheckPhase::Ended { why, withdraw } => (why, withdraw),
-                // It had not ended: a list was older than the watch. What was allocated is its own.
+                // The reservation has not ended: a list was older than the watch. It keeps its
+                // resources.
                 _ if Reservation::last_of(workload, &key.check) == subject.reservation => {
                     return self.reservation_exists(key, subject);
                 }
-                // It has quota again already, which is another reservation.
+                // The Workload holds quota again already, by another reservation.
                 _ => (
                     replacement_reason(workload, Some(subject.reservation.since())),
                     false,
@@ -379,7 +381,7 @@ impl Core {
         self.run_cleanup(key);
     }
 
-    /// There is nothing to clean up about `subject`: what was to be released is still its own.
+    /// Ends the cleanup of a reservation that has not ended and keeps its resources.
     fn reservation_exists(&mut self, key: &Key, subject: &Subject) {
         let cleanup = self.cleanups.get_mut(key, subject);
         let release = cleanup.is_some_and(|cleanup| cleanup.release);
@@ -404,7 +406,8 @@ impl Core {
         };
         match result {
             Ok(_) | Err(WriteError::Gone) => cleanup.withdraw = None,
-            // The Workload has changed: what is to be withdrawn, if anything, is found out again.
+            // The Workload has changed: a read determines again whether a verdict must be
+            // withdrawn.
             Err(WriteError::Conflict) => {
                 cleanup.withdraw = None;
                 cleanup.why = None;
@@ -447,7 +450,7 @@ impl Core {
         }
     }
 
-    /// What was allocated is released. Something else may have come up meanwhile.
+    /// Handles a completed release. The cleanup may have got another step meanwhile.
     fn release_done(&mut self, key: &Key, subject: &Subject) {
         if let Some(cleanup) = self.cleanups.get_mut(key, subject) {
             cleanup.release = false;
@@ -457,8 +460,8 @@ impl Core {
         }
     }
 
-    /// Runs the cleanup again after `delay`, or after one that grows; reports it where a new
-    /// reservation waits for it.
+    /// Retries the cleanup after `delay`, or after an exponential backoff. Updates the message of a
+    /// new reservation that waits for it.
     fn retry_cleanup(
         &mut self,
         key: &Key,

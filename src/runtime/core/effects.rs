@@ -1,31 +1,31 @@
-//! Effects: what a step requires to be done.
+//! Effects: the actions that a step requires.
 
 use super::tasks::{Task, TaskId};
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, Workload};
 use crate::check::{CheckEvent, Family, Reservation};
 use crate::runtime::decide::Notice;
 
-/// One thing to do.
+/// One action to carry out.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
-    /// Start a task. Its result comes back as an input.
+    /// Start a task. Its result returns as an input.
     Start(TaskId, Box<Task>),
-    /// Stop all tasks: their results are of no use.
+    /// Cancel all tasks and drop their results.
     CancelTasks,
-    /// Show the checks what happened to a Workload.
+    /// Pass an event of a Workload to the checks.
     Show(Shown),
-    /// Tell background work whether this replica leads.
+    /// Notify background work whether this replica leads.
     Leads(bool),
-    /// List and watch Workloads anew.
+    /// List and watch Workloads again.
     WatchWorkloads,
-    /// Scan the Workloads without quota: for verdicts that an earlier leader could not withdraw, and
+    /// Scan the Workloads without quota for verdicts that an earlier leader could not withdraw, and
     /// for growths that were evicted.
     ScanWithoutQuota,
-    /// Count, record or log something.
+    /// Count, record or log a report.
     Report(Report),
 }
 
-/// What happened to a Workload, for [`observe`](crate::Check::observe).
+/// An event of a Workload, for [`observe`](crate::Check::observe).
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
     ListStarted,
@@ -34,7 +34,7 @@ pub(crate) enum Shown {
     ListCompleted { continuous: bool },
 }
 
-/// Something for metrics, events or the log.
+/// A report for metrics, events or the log.
 #[derive(Clone, Debug)]
 pub(crate) enum Report {
     /// The check was evaluated.
@@ -42,12 +42,12 @@ pub(crate) enum Report {
         check: String,
         label: &'static str,
         took: std::time::Duration,
-        /// Why the result is of no use, if it is not.
+        /// The reason to drop the result, if it is dropped.
         #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "for spans"))]
         dropped: Option<&'static str>,
     },
-    /// What came of it is current. `first` is how long the reservation had been held at its first
-    /// verdict.
+    /// The outcome of an evaluation is current. `first` is the time for which the reservation had
+    /// been held at its first verdict.
     Outcome {
         reservation: Reservation,
         label: &'static str,
@@ -55,24 +55,24 @@ pub(crate) enum Report {
         failed: bool,
         first: Option<std::time::Duration>,
     },
-    /// A state was written, or could not be.
+    /// The write of a state succeeded or failed.
     Written {
         check: String,
         label: &'static str,
     },
-    /// Something follows from a verdict.
+    /// A verdict caused a notice.
     Notice {
         reservation: Reservation,
         controller: usize,
         note: Box<Notice>,
         held: std::time::Duration,
     },
-    /// A running job was stopped.
+    /// A running job was evicted.
     Evicted {
         check: String,
         state: CheckState,
     },
-    /// The API server does not accept a state.
+    /// The API server rejected a state.
     WriteRejected {
         reservation: Reservation,
         code: u16,
@@ -86,7 +86,7 @@ pub(crate) enum Report {
     /// Another client changed the check's entry.
     Overwritten {
         check: String,
-        /// Set if it is written again only after a delay.
+        /// Set if the entry is written again only after a delay.
         delayed: Option<(String, u32, std::time::Duration)>,
     },
     /// The check's own event about a Workload.
@@ -105,7 +105,7 @@ pub(crate) enum Report {
         controller: usize,
         error: String,
     },
-    /// An AdmissionCheck is, or is no longer, this process's.
+    /// An AdmissionCheck was added to this process, or removed from it.
     CheckAdded {
         check: String,
         controller: usize,
@@ -130,6 +130,6 @@ pub(crate) enum Report {
         check: String,
         error: String,
     },
-    /// The role of this replica.
+    /// The role of this replica changed.
     Role(&'static str),
 }

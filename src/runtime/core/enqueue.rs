@@ -1,4 +1,4 @@
-//! The work queues and timers of keys, and what triggers evaluations.
+//! Work queues and timers of keys, and triggers of evaluations.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::check::{Reservation, Trigger};
 use crate::runtime::decide::Delay;
 use crate::runtime::queue::Lane;
 
-/// How soon an evaluation that was triggered may follow the last one: a source that triggers
-/// everything ten times a second must not evaluate everything ten times a second.
+/// Minimum time from an evaluation to the next one that is triggered. A source that triggers
+/// everything ten times a second must not evaluate everything that often.
 const TRIGGER_PAUSE: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// Starts as many tasks as may be in flight.
+    /// Starts tasks, up to the limit on tasks in flight.
     pub(super) fn dispatch(&mut self) {
         if !self.leads() || self.is_paused() || self.work.stopping {
             return;
@@ -38,8 +38,8 @@ impl Core {
         self.start_waiting_checks();
     }
 
-    /// The next key, of a controller that may have one more task. A key may pass from the queue of
-    /// one controller to that of another one while keys are processed.
+    /// Returns the next key of a controller that may have one more task. While keys are processed,
+    /// a key may move from the queue of one controller to that of another.
     fn pop(&mut self, last: Lane) -> Option<(Key, Lane)> {
         (0..self.controllers.len()).find_map(|controller| {
             let free = !self.is_busy(controller);
@@ -47,7 +47,7 @@ impl Core {
         })
     }
 
-    /// Whether as many tasks of `controller` are in flight as may be.
+    /// Returns true if `controller` has as many tasks in flight as it may have.
     pub(super) fn is_busy(&self, controller: usize) -> bool {
         self.work.busy[controller] >= self.limits.concurrency
     }
@@ -58,12 +58,12 @@ impl Core {
             .is_some_and(|until| self.now.instant < until)
     }
 
-    /// The API server asked to be left alone for `pause`.
+    /// Starts no tasks for `pause`, as the API server requested.
     pub(super) fn pause(&mut self, pause: Duration) {
         self.work.paused_until = Some(self.now.instant + Delay::pause(pause).get());
     }
 
-    /// Enqueues what `trigger` names.
+    /// Enqueues the keys that `trigger` names.
     pub(super) fn handle_trigger(&mut self, controller: usize, trigger: &Trigger) {
         // A new leader evaluates everything.
         if self.role == Role::Standby {
@@ -89,7 +89,7 @@ impl Core {
             Trigger::UnreleasedReservations if self.leads() => {
                 return self.list_unreleased(controller);
             }
-            // Who begins to lead lists what is unreleased.
+            // A new leader lists unreleased reservations anyway.
             Trigger::Ignore | Trigger::UnreleasedReservations => return,
             Trigger::Uid(uid) => keys_of(uid),
             Trigger::Family(key) => {
@@ -123,7 +123,7 @@ impl Core {
         }
     }
 
-    /// Enqueues `key` for another evaluation, but not sooner than a pause after the last one.
+    /// Enqueues `key` for another evaluation, at least [`TRIGGER_PAUSE`] after the last one.
     pub(super) fn enqueue_recheck(&mut self, key: &Key) {
         let tenths = self.tenths();
         let Some(state) = self.workloads.key_mut(key) else {
@@ -157,11 +157,11 @@ impl Core {
         self.enqueue(key, lane);
     }
 
-    /// Enqueues `key` where its next task counts. While this replica does not lead, it is
-    /// remembered that it has to be evaluated.
+    /// Enqueues `key` for the controller against which its next task counts. While this replica
+    /// does not lead, marks it for a later evaluation.
     pub(super) fn enqueue(&mut self, key: &Key, lane: Lane) {
         if !self.leads() {
-            // With a timer its turn would still be to come, maybe much later.
+            // With a timer it would be evaluated only when that fires, maybe much later.
             self.set_timer(key, None);
             if let Some(state) = self.workloads.key_mut(key) {
                 state.expected = None;
@@ -195,20 +195,20 @@ impl Core {
         }
     }
 
-    /// Takes `key` out of its queue.
+    /// Removes `key` from its queue.
     pub(super) fn dequeue(&mut self, key: &Key) {
         for queue in &mut self.work.queues {
             queue.remove(key);
         }
     }
 
-    /// Evaluates `key` after `delay`, instead of whenever it was to be; `None`: not at all.
+    /// Sets the timer of `key` to `delay` from now, in place of any earlier one; `None` removes it.
     pub(super) fn set_timer(&mut self, key: &Key, delay: Option<Duration>) {
         let now = self.now.instant;
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
-        // An instant beyond the clock's range is never.
+        // A delay beyond the clock's range sets no timer.
         let after = delay.and_then(|delay| now.checked_add(delay));
         let before = std::mem::replace(&mut state.timer, after);
         self.replace_timer(before, after, Timer::Key(key.clone()));
@@ -236,7 +236,7 @@ impl Core {
         }
     }
 
-    /// A task of `key` has ended: what came up meanwhile is enqueued.
+    /// Handles the end of a task of `key`: enqueues the work that came up meanwhile.
     pub(super) fn finish_without_write(&mut self, key: &Key) {
         self.work.restoring.in_flight.remove(key);
         let again = match self.workloads.key_mut(key) {
@@ -270,7 +270,7 @@ impl Core {
         self.workloads.remove_idle(uid, |key| cleanups.blocks(key));
     }
 
-    /// The reservation that `key` is decided for.
+    /// Returns the reservation for which `key` is decided.
     pub(super) fn reservation(&self, key: &Key) -> Option<Reservation> {
         Reservation::of(self.workloads.workload(&key.uid)?, &key.check)
     }

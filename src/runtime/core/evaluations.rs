@@ -15,7 +15,7 @@ use crate::runtime::decide::{CheckPhase, Conclusion, Facts, Growth, Outcome, con
 use crate::runtime::queue::Lane;
 
 impl Core {
-    /// Does the next thing for `key`: goes on with a cleanup, or evaluates.
+    /// Runs the next step of `key`: continues a cleanup, or evaluates.
     pub(super) fn process(&mut self, key: &Key) {
         if self.cleanups.blocks(key) {
             return self.run_cleanup(key);
@@ -32,7 +32,7 @@ impl Core {
             CheckPhase::AwaitingReset | CheckPhase::PodsRemain | CheckPhase::Ended { .. } => return,
         }
         match check.readiness() {
-            // Everything is evaluated when it is known.
+            // As soon as that is determined, everything is evaluated.
             Readiness::Unknown => {}
             Readiness::Inactive(problem) => {
                 let problem = problem.clone();
@@ -45,8 +45,8 @@ impl Core {
         }
     }
 
-    /// There are no parameters to evaluate with. What the check returned and allocated before ends
-    /// here, if it does not go on without them.
+    /// Handles a Workload of a check without valid parameters. Earlier verdicts and resources end
+    /// here, unless the check continues without parameters.
     fn report_inactive(&mut self, key: &Key, controller: usize, problem: &Problem) {
         let check = &self.controllers[controller].check;
         let Some(message) = check.without_parameters(&problem.public()) else {
@@ -58,8 +58,8 @@ impl Core {
             return self.conclude(key, &outcome);
         };
         self.conclude(key, &Outcome::Verdict(Verdict::pending(message)));
-        // What a job that runs has stays its own: the parameters may be back the next moment, and a
-        // list may be older than they are.
+        // A running job keeps its resources: the parameters may be back the next moment, and a list
+        // may be older than they are.
         let runs = self.workloads.workload(&key.uid);
         let runs = runs.is_some_and(Workload::is_admitted);
         let releases = !runs && !self.work.never_allocate.contains(&controller);
@@ -96,8 +96,7 @@ impl Core {
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
-        // Where nothing is asked for, what is held for the pods that run may pass to it all the
-        // same.
+        // Even a Workload that requests nothing more may get what is held for the running pods.
         state.started = true;
         state.evaluated_at = evaluated_at;
         if family.needs_nothing_more(workload) {
@@ -148,9 +147,9 @@ impl Core {
             dropped: freshness.dropped(),
         });
         match freshness {
-            // A verdict for a reservation that ended is worth nothing (rule 8).
+            // A verdict for a reservation that ended is dropped (rule 8).
             Freshness::Over => {}
-            // One that was decided from other inputs is not bound to these (rule 2).
+            // A verdict decided from other inputs does not apply to these (rule 2).
             Freshness::Stale { .. } => {
                 if let Some(state) = self.workloads.key_mut(key) {
                     state.pending_lane = None;
@@ -181,7 +180,7 @@ impl Core {
         self.finish_without_write(key);
     }
 
-    /// Whether a verdict that was decided from `basis` still holds.
+    /// Returns whether a verdict that was decided from `basis` still holds.
     fn freshness(&self, key: &Key, basis: &Basis) -> Freshness {
         let reservation = self
             .workloads
@@ -209,7 +208,7 @@ impl Core {
                 .workload
                 .flavors()
                 .all(|flavor| self.flavors.get(flavor) == basis.flavors.get(flavor));
-        // What ends the wait of a job would stop it once it runs.
+        // A verdict that ends the wait of a job would evict the job once it runs.
         let same_stage = workload.is_admitted() == basis.workload.is_admitted();
         let same_family = self.families.of(workload).decides_like(&basis.family);
         if same_parameters
@@ -236,7 +235,7 @@ impl Core {
         let is_first = state.is_some_and(|state| state.memory.evaluations == 0);
         let entry = self.workloads.workload(&key.uid);
         let entry = entry.and_then(|workload| workload.check(&key.check));
-        // A process that has just begun may evaluate what an earlier one has evaluated.
+        // A new process may repeat the evaluations of an earlier one.
         let is_first = is_first && entry.is_some_and(has_no_verdict);
         let Some(state) = self.workloads.key_mut(key) else {
             return;
@@ -254,7 +253,7 @@ impl Core {
         });
     }
 
-    /// Writes what follows from `outcome`, if anything.
+    /// Writes the consequences of `outcome`, if any.
     pub(super) fn conclude(&mut self, key: &Key, outcome: &Outcome) {
         let Some((workload, conclusion)) = self.conclusion(key, outcome) else {
             return;

@@ -1,4 +1,4 @@
-//! Families: what a change of one Workload means for the others of its job.
+//! Families: effects of a change of one Workload on the others of its job.
 
 use kube::runtime::watcher::Event;
 
@@ -8,10 +8,10 @@ use crate::api::{Uid, Workload};
 use crate::check::{Family, Fate, Lifetime, ReleaseReason};
 use crate::runtime::decide::{CheckPhase, check_phase, reason_to_stop};
 
-/// What Workloads were to the others of their jobs before a change.
+/// The places of Workloads in their jobs before a change.
 pub(super) struct Before(Vec<(Uid, Place)>);
 
-/// What a Workload is to the others of its job.
+/// The place of a Workload among the others of its job.
 #[derive(PartialEq)]
 struct Place {
     family: Family,
@@ -19,7 +19,8 @@ struct Place {
 }
 
 impl Core {
-    /// Returns the families of the Workloads that `event` may change, but for the one it is about.
+    /// Returns the places of the Workloads that `event` may change, without that of its own
+    /// Workload.
     pub(super) fn families_before(&self, event: &Event<Workload>) -> Before {
         let present = |uid: Uid| {
             let workload = self.workloads.workload(&uid)?;
@@ -35,7 +36,7 @@ impl Core {
         Before(changed.into_iter().filter_map(present).collect())
     }
 
-    /// Shows and reconciles the Workloads to which others of their job are something else now.
+    /// Shows and reconciles the Workloads whose place in their job has changed.
     pub(super) fn families_changed(&mut self, before: Before) {
         for (uid, before) in before.0 {
             let Some(workload) = self.workloads.workload(&uid).cloned() else {
@@ -64,7 +65,7 @@ impl Core {
         }
     }
 
-    /// Takes in what was read of a Workload that has left the watch: the events that said what
+    /// Records a read state of a Workload that has left the watch: the events that determine what
     /// became of its pods may have been missed.
     pub(super) fn learn(&mut self, workload: &Workload) {
         if self.workloads.workload(workload.uid()).is_none() {
@@ -81,7 +82,7 @@ impl Core {
         }
     }
 
-    /// The role of `workload` for the check `check`, among the others of its job.
+    /// Returns the phase of `workload` for the check `check`, given the others of its job.
     pub(super) fn phase(&self, workload: &Workload, check: &str, lifetime: Lifetime) -> CheckPhase {
         let key = workload.family_key();
         match check_phase(workload, check, lifetime) {
@@ -107,8 +108,8 @@ impl Core {
         }
     }
 
-    /// Why the reservation of `workload` ended, which has left the watch in this state; `None` if
-    /// that is not known, because it may have been deleted.
+    /// Returns why the reservation of `workload` ended, which has left the watch in this state.
+    /// `None` if that is unknown, because the Workload may have been deleted.
     pub(super) fn end_reason(&self, workload: &Workload, check: &str) -> Option<ReleaseReason> {
         let why = reason_to_stop(workload)?;
         (why != ReleaseReason::Deleted).then(|| self.or_sibling_won(workload, check, why))
@@ -127,14 +128,15 @@ impl Core {
         })
     }
 
-    /// Whether quota is held for `workload`, or pods of it run although it is finished: another
-    /// slice has replaced it.
+    /// Returns true if quota is held for `workload`, or if its pods run although it is finished,
+    /// because another slice has replaced it.
     pub(super) fn is_held(&self, workload: &Workload) -> bool {
         let finished = workload.conditions().finished().is_true();
         workload.holds_quota() && (!finished || self.families.fate(workload) == Some(Fate::Runs))
     }
 
-    /// How many Workloads hold quota. A slice that was replaced does not, although its pods run.
+    /// Returns the number of Workloads that hold quota. A replaced slice does not, although its
+    /// pods run.
     pub(crate) fn workloads_with_quota(&self) -> usize {
         let present = self.workloads.present();
         let with_quota =
@@ -142,7 +144,7 @@ impl Core {
         with_quota.count()
     }
 
-    /// Whether checks decide about `workload`: it is neither finished nor being stopped.
+    /// Returns true if checks decide about `workload`: it is neither finished nor being stopped.
     pub(crate) fn is_decided_about(workload: &Workload) -> bool {
         !workload.conditions().finished().is_true() && reason_to_stop(workload).is_none()
     }

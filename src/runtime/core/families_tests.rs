@@ -36,18 +36,18 @@ impl AdmissionCheckController for Seats {
 struct Driver {
     core: Core,
     now: Now,
-    /// The newest state of each Workload, whether the watch shows it or not.
+    /// The newest state of each Workload, whether the watch selects it or not.
     states: BTreeMap<String, Workload>,
     selected: BTreeSet<String>,
-    /// What the check has evaluated, and as what.
+    /// The evaluated Workloads and their roles.
     evaluated: Vec<(String, FamilyRole)>,
-    /// The entries that were written.
+    /// The written entries.
     written: Vec<(String, CheckState, String)>,
     released: Vec<(String, ReleaseReason)>,
-    /// What is allocated: the text of each reservation that was evaluated and not released.
+    /// The allocated resources: the text of each reservation that was evaluated and not released.
     allocated: BTreeSet<String>,
     shown: Vec<(String, FamilyRole)>,
-    /// Whether the check can list what it has allocated.
+    /// Whether the check can list its allocated resources.
     lists_allocated: bool,
 }
 
@@ -90,7 +90,8 @@ impl Driver {
         check.unwrap()
     }
 
-    /// The process begins. The list of AdmissionChecks has `c1` unless it is older than that.
+    /// Starts the process. `lists_check` is false if the list of AdmissionChecks is older than
+    /// `c1`.
     fn begin(&mut self, lists_check: bool) {
         self.feed(Input::AdmissionChecks(Event::Init));
         if lists_check {
@@ -102,7 +103,7 @@ impl Driver {
         self.list();
     }
 
-    /// The process dies, and a new one leads.
+    /// Restarts the process; the new one leads.
     fn restart(&mut self) {
         self.restart_with(true);
     }
@@ -133,7 +134,7 @@ impl Driver {
         self.feed(Input::Workloads { event, selected });
     }
 
-    /// A Workload has changed; the watch selects those with an admission.
+    /// Changes or removes a Workload; the watch selects those with an admission.
     fn change(&mut self, alias: &str, workload: Option<&Workload>) {
         let before = self.states.remove(alias);
         let reserved = workload.is_some_and(|workload| workload.cluster_queue().is_some());
@@ -150,7 +151,7 @@ impl Driver {
         }
     }
 
-    /// Time passes.
+    /// Advances the time.
     fn wait(&mut self, time: Duration) {
         let end = self.now.instant + time;
         while self.now.instant < end {
@@ -243,7 +244,7 @@ impl Driver {
     }
 }
 
-/// A slice with quota for `pods` pods, which replaces `replaces`.
+/// Returns a slice with quota for `pods` pods, which replaces `replaces`.
 fn slice(name: &str, replaces: Option<&str>, pods: u32, state: &str) -> Value {
     static VERSION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let version = VERSION.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -272,7 +273,7 @@ fn with(mut object: Value, kind: &str, reason: &str) -> Value {
     object
 }
 
-/// The first slice, replaced by a growth to 4, which waits.
+/// Adds the first slice, and a growth to 4 pods that replaces it and waits.
 fn grow(driver: &mut Driver) {
     driver.put(&with(
         slice("el-1", None, 2, "Ready"),
@@ -302,8 +303,8 @@ async fn a_growth_is_evaluated_as_one_and_as_the_whole_once_it_is_admitted() {
     assert_eq!(driver.evaluated, [whole]);
 }
 
-/// Kueue takes the quota of an evicted job back while its pods terminate, so that a list after lost
-/// events has nothing of the slice that was evicted.
+/// Kueue releases the quota of an evicted job while its pods terminate, so a list after lost events
+/// does not contain the evicted slice.
 #[tokio::test(start_paused = true)]
 async fn what_a_growth_has_replaced_ends_with_an_eviction_of_which_all_events_were_lost() {
     for (evicted, released) in [(true, &["el-2", "el-1"][..]), (false, &["el-2"])] {
@@ -345,8 +346,8 @@ async fn what_a_growth_has_replaced_ends_with_an_eviction_that_was_over_before_a
     assert_eq!(driver.released, [("el-1".to_owned(), why)]);
 }
 
-/// Kueue's `objectRetentionPolicies` delete finished Workloads, and what a growth has replaced is
-/// one.
+/// Kueue's `objectRetentionPolicies` delete finished Workloads, and a slice that a growth has
+/// replaced is finished.
 #[tokio::test(start_paused = true)]
 async fn what_a_growth_has_replaced_is_held_also_when_its_workload_is_deleted() {
     fn admitted() -> Value {
@@ -466,7 +467,7 @@ async fn what_a_workload_is_to_the_others_is_shown_again_when_they_change_that()
         std::slice::from_ref(&growth),
         "what runs is not known now"
     );
-    // In whatever order a list names them, the growth is shown as one in the end.
+    // In any order of the list, the growth is shown as one in the end.
     let mut driver = Driver::new();
     grow(&mut driver);
     driver.shown.clear();
@@ -475,7 +476,7 @@ async fn what_a_workload_is_to_the_others_is_shown_again_when_they_change_that()
     assert_eq!(last, Some(&growth));
 }
 
-/// While pods of a job run, a reservation of the job is held; when the job is over, none is.
+/// While pods of a job run, a reservation of the job is held; after the job has ended, none is.
 #[tokio::test(start_paused = true)]
 async fn in_the_recordings_no_seat_is_given_away_while_pods_run() {
     for restarts in [false, true] {

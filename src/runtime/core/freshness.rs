@@ -1,22 +1,22 @@
-//! Whether a verdict still holds, and whether it is the first one.
+//! Freshness of a verdict, and whether it is the first one.
 
 use super::cleanup::WITHDRAWN;
 use crate::api::{AdmissionCheckState, CheckState, short_digest};
 
-/// Whether a verdict still holds.
+/// The freshness of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// Everything that it was decided from is as it was.
+    /// All its inputs are unchanged.
     Current,
-    /// Something changed: it is evaluated again.
+    /// An input changed: the check is evaluated again.
     Stale { why: &'static str },
     /// The reservation ended, or this replica no longer leads.
     Over,
 }
 
 impl Freshness {
-    /// Stale because of the first of these that is not the same: parameters, flavors, the other
-    /// Workloads of the job, whether the Workload is admitted; else the Workload itself.
+    /// Returns Stale, because of the first of these that changed: parameters, flavors, the other
+    /// Workloads of the job, the admission of the Workload. Otherwise the Workload itself changed.
     pub(super) fn stale(same: [bool; 4]) -> Self {
         let changes = [
             "parameters changed",
@@ -30,7 +30,7 @@ impl Freshness {
         }
     }
 
-    /// Why the verdict is dropped, if it is.
+    /// Returns why the verdict is dropped, if it is.
     pub(super) fn dropped(self) -> Option<&'static str> {
         match self {
             Self::Current => None,
@@ -40,8 +40,8 @@ impl Freshness {
     }
 }
 
-/// Whether an entry has no verdict of its reservation yet: it is as Kueue makes it, as Kueue resets
-/// it after an eviction (measured on 0.19.2), or as the runtime withdraws it.
+/// Returns true if an entry has no verdict of its reservation yet. It is as Kueue creates it, as
+/// Kueue resets it after an eviction (measured on 0.19.2), or as the runtime withdraws it.
 pub(super) fn has_no_verdict(entry: &AdmissionCheckState) -> bool {
     let messages = [
         "",

@@ -1,4 +1,4 @@
-//! The role of this replica, and what a change of it does.
+//! The role of this replica, and the effects of a change.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use super::{Core, Effect, Report};
 use crate::api::ServedApi;
 use crate::runtime::queue::Lane;
 
-/// What is known of the lease.
+/// The state of the Lease, as this replica observed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseState {
-    /// Another replica holds it, or no replica is known to.
+    /// Another replica holds it, or no holder has been observed.
     Standby,
     /// This replica holds it.
     Acquired,
-    /// This replica held it and could not renew it in time. No other replica is known to have held
-    /// it.
+    /// This replica held it and could not renew it in time. No other holder has been observed
+    /// since.
     Lapsed,
 }
 
-/// What this replica does.
+/// The role of this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It follows what happens and decides nothing.
+    /// It observes the cluster and decides nothing.
     Standby,
-    /// It holds the lease and reads its lists.
+    /// It holds the Lease and reads its lists.
     Starting,
     /// It decides.
     Leading,
-    /// Its lease has lapsed: nothing is evaluated, released or written until it is held again.
+    /// Its Lease has lapsed: nothing is evaluated, released or written until it is held again.
     Suspended,
 }
 
@@ -46,16 +46,16 @@ impl Role {
     }
 }
 
-/// The start of a term, in which a check that keeps state learns what it has given away.
+/// The start of a leadership term, in which checks that keep state restore their allocations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Restoring {
-    /// Until when everything else waits for it.
+    /// The time until which all other evaluations wait for it.
     pub(super) until: Option<Instant>,
     pub(super) in_flight: BTreeSet<Key>,
 }
 
-/// For how long at most what is new waits for what was approved before: an outage of a check must
-/// not hold up everything.
+/// Maximum time for which new Workloads wait for those that were approved before: an outage of a
+/// check must not block everything.
 const RESTORE_TIMEOUT: Duration = Duration::from_mins(1);
 
 impl Core {
@@ -64,7 +64,7 @@ impl Core {
             (LeaseState::Acquired, Role::Standby) => {
                 self.set_role(Role::Starting);
                 if self.lists.workloads {
-                    // A new leader must see what the old one wrote.
+                    // A new leader must read the writes of the old one.
                     self.restart_workload_watch();
                 }
                 self.lead_if_synced();
@@ -96,7 +96,7 @@ impl Core {
         self.role == Role::Leading
     }
 
-    /// Starts to decide, once everything that it depends on is known.
+    /// Starts to lead, once the lists that decisions depend on have been read.
     pub(super) fn lead_if_synced(&mut self) {
         if self.role != Role::Starting || !self.is_synced() {
             return;
@@ -116,8 +116,8 @@ impl Core {
         self.effects.push(Effect::ScanWithoutQuota);
     }
 
-    /// Cancels everything in flight: another replica may lead soon. What was in flight starts
-    /// again when this replica leads again, if it does.
+    /// Cancels everything in flight: another replica may lead soon. Canceled work starts again if
+    /// this replica leads again.
     fn suspend(&mut self) {
         self.set_role(Role::Suspended);
         self.cancel_tasks();
@@ -131,7 +131,7 @@ impl Core {
         self.work.busy.fill(0);
         for state in self.workloads.keys_mut() {
             if std::mem::take(&mut state.in_flight) {
-                // What a canceled write has done is not known.
+                // Whether a canceled write was applied is unknown.
                 state.expected = None;
                 state.pending_lane = None;
             }
@@ -144,8 +144,8 @@ impl Core {
         }
     }
 
-    /// The cluster serves Kueue's API in another way: the watches begin anew, and what was in
-    /// flight starts again. What is to be released stays.
+    /// Handles a change of how Kueue's API is served: the watches restart, and canceled tasks start
+    /// again. Pending cleanups stay.
     pub(super) fn handle_served(&mut self, served: ServedApi) {
         self.served = served;
         self.cancel_tasks();
@@ -158,14 +158,15 @@ impl Core {
         }
     }
 
-    /// Workloads are listed and watched anew.
+    /// Lists and watches Workloads again.
     pub(super) fn restart_workload_watch(&mut self) {
         self.lists.workloads = false;
         self.workloads.abandon_list();
         self.effects.push(Effect::WatchWorkloads);
     }
 
-    /// What was approved before this term is evaluated before anything new, for a limited time.
+    /// Returns the least urgent lane to process now. For a limited time, approvals from before this
+    /// term are evaluated before anything new.
     pub(super) fn last_lane(&self) -> Lane {
         let restores = self
             .work

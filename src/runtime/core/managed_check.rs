@@ -1,4 +1,4 @@
-//! One AdmissionCheck of this process: its parameters, whether it is active, and what is written.
+//! An AdmissionCheck of this process: its parameters, activation and conditions.
 
 use std::iter;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::runtime::activation::{active, after_admission};
 use crate::runtime::informers::Revision;
 use crate::runtime::writer::{ConditionPatch, field_manager};
 
-/// One AdmissionCheck that a controller of this process answers.
+/// An AdmissionCheck that a controller of this process manages.
 #[derive(Clone, Debug)]
 pub(crate) struct ManagedCheck {
     pub(crate) object: AdmissionCheck,
     pub(crate) controller: usize,
-    /// The field manager of what is written for it.
+    /// The field manager of writes for it.
     pub(super) manager: Arc<str>,
     pub(super) policy: ResolvedPolicy,
     pub(super) activation: Activation,
@@ -33,7 +33,7 @@ pub(crate) struct ValidParameters {
     pub(crate) generation: i64,
 }
 
-/// Why an AdmissionCheck is not active.
+/// The reason why an AdmissionCheck is not active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) reason: String,
@@ -48,13 +48,13 @@ impl Problem {
         }
     }
 
-    /// As a check author gets it.
+    /// Returns the problem as a check author receives it.
     pub(super) fn public(&self) -> Inactive {
         Inactive::new(&self.reason, self.message.clone())
     }
 }
 
-/// Which AdmissionCheck and parameters were tried.
+/// The AdmissionCheck and parameters of an activation attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ActivationInput {
     pub(super) uid: Uid,
@@ -62,7 +62,7 @@ pub(crate) struct ActivationInput {
     pub(super) parameters: Revision,
 }
 
-/// With what Workloads are evaluated.
+/// The parameters for evaluations, or the reason why there are none.
 pub(super) enum Readiness<'a> {
     Unknown,
     Inactive(&'a Problem),
@@ -87,12 +87,12 @@ impl ManagedCheck {
         }
     }
 
-    /// The last valid parameters, also while newer ones are invalid (rule 12).
+    /// Returns the last valid parameters, even while newer ones are invalid (rule 12).
     pub(crate) fn valid(&self) -> Option<&Arc<ValidParameters>> {
         self.activation.valid()
     }
 
-    /// Whether it is active, and why not; `None` until that is known.
+    /// Returns whether it is active, or the problem; `None` until that is determined.
     pub(crate) fn active(&self) -> Option<Result<(), &Problem>> {
         self.activation.judged()
     }
@@ -105,14 +105,14 @@ impl ManagedCheck {
         }
     }
 
-    /// Its tasks in flight were canceled.
+    /// Resets the tasks in flight, which were canceled.
     pub(super) fn cancel_tasks(&mut self) {
         self.activation.cancel();
         self.announcement.cancel();
     }
 
-    /// The conditions that it should have, `Active` first: they are written together, because an
-    /// apply that leaves one out removes it. `None` until it is known whether it is active.
+    /// Returns the conditions that it should have, `Active` first; `None` until it is determined
+    /// whether it is active. They are written together, because an apply that omits one removes it.
     pub(super) fn conditions(
         &self,
         now: Timestamp,
@@ -129,7 +129,7 @@ impl ManagedCheck {
         Some(iter::once(active).chain(record).collect())
     }
 
-    /// Takes what the API server returned, unless something newer is known.
+    /// Stores the object that the API server returned, unless a newer one is stored.
     pub(super) fn take_written(&mut self, object: AdmissionCheck) {
         if object.uid() == self.object.uid() && !object.version.is_older_than(&self.object.version)
         {
@@ -138,30 +138,30 @@ impl ManagedCheck {
     }
 }
 
-/// Whether an AdmissionCheck can be evaluated.
+/// The activation of an AdmissionCheck.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activation {
-    /// The inputs about which `judged` is, or of the attempt that failed last.
+    /// The inputs of `judged`, or of the last failed attempt.
     pub(super) input: Option<ActivationInput>,
-    /// Whether it is active; with the AdmissionCheck's generation for which that holds.
+    /// Whether it is active, with the AdmissionCheck's generation for which that holds.
     pub(super) judged: Option<(i64, Result<(), Problem>)>,
-    /// What the condition says besides, while it is active.
+    /// The additional message of the condition while it is active.
     pub(super) message: Option<Message>,
-    /// The last parameters with which it was activated.
+    /// The parameters of the last successful activation.
     pub(super) valid: Option<Arc<ValidParameters>>,
-    /// The inputs that are being tried.
+    /// The inputs of the attempt in flight.
     pub(super) in_flight: Option<ActivationInput>,
     pub(super) retry_at: Option<Instant>,
-    /// Attempts in a row that failed.
+    /// Consecutive failed attempts.
     pub(super) failures: u32,
-    /// How often in a row the check itself refused the parameters while it was evaluated.
+    /// Consecutive evaluations in which the check itself rejected the parameters.
     pub(super) refusals: u32,
 }
 
-/// What to do about the inputs as they are now.
+/// The next step for the current inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// They are being tried, or others are.
+    /// An attempt with these or other inputs is in flight.
     Wait,
     /// They were tried.
     Known,
@@ -199,16 +199,16 @@ pub(super) fn view(judged: &Result<(), Problem>) -> Result<(), &Problem> {
     }
 }
 
-/// How an AdmissionCheck's conditions are written.
+/// The writes of an AdmissionCheck's conditions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Announcement {
     pub(super) in_flight: bool,
     pub(super) retry_at: Option<Instant>,
     pub(super) failures: u32,
-    /// How often in a row the same conditions had to be written.
+    /// Consecutive writes that repeated the same conditions.
     pub(super) repeats: u32,
     pub(super) last: Option<Vec<(String, String)>>,
-    /// The status about which an event was last recorded.
+    /// The status of the last recorded event.
     pub(super) recorded: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! The state of the runtime and its one step: inputs in, effects out.
 //!
-//! No client, no clock, no task: [`Core::step`] is given the time, the news and the results of
-//! tasks, and returns what is to be done. The session's loop carries that out. So every order of
-//! events, replies, deletions and changes of leadership is a sequence of steps.
+//! No client, no clock, no task: [`Core::step`] receives the time, events and the results of tasks,
+//! and returns effects, which the session's loop carries out. So every order of events, replies,
+//! deletions and changes of leadership is a sequence of steps.
 
 mod activation;
 mod after_admission;
@@ -50,14 +50,14 @@ use leadership::Restoring;
 use tasks::Started;
 use unreleased::Unreleased;
 
-/// A moment, on the monotonic clock and on the wall clock.
+/// A point in time, on the monotonic clock and on the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) instant: Instant,
     pub(crate) wall: Timestamp,
 }
 
-/// A controller of this process, with what never changes of it.
+/// A controller of this process, with its constant properties.
 #[derive(Clone, Debug)]
 pub(crate) struct Controller {
     pub(crate) check: DynCheck,
@@ -66,8 +66,8 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// What the watches of the controller with this number are called: its name, with the kind of
-    /// its parameters where several have that name.
+    /// Returns the name for the watches of the controller with this number. It is its own name,
+    /// with the kind of its parameters if several controllers have that name.
     pub(crate) fn label(all: &[Self], number: usize) -> String {
         let name = &all[number].name;
         let shared = all.iter().filter(|other| other.name == *name).count() > 1;
@@ -88,21 +88,21 @@ impl From<DynCheck> for Controller {
     }
 }
 
-/// News, and results of tasks.
+/// An input of a step: an event, or the result of a task.
 #[derive(Debug)]
 pub(crate) enum Input {
     AdmissionChecks(Event<AdmissionCheck>),
-    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss
+    /// `selected` is true if only Workloads with quota are sent, so that a deletion may be a loss
     /// of quota.
     Workloads {
         event: Event<Workload>,
         selected: bool,
     },
-    /// A Workload without quota that carries a verdict or is a growth, found by the scan.
+    /// A Workload without quota that has a verdict or is a growth, found by the scan.
     WithoutQuota(Workload),
     /// A Workload with quota, from a list that is read in addition to the watch.
     Compare(Workload),
-    /// That list is complete, and named these.
+    /// That list is complete, and contained these.
     Compared(BTreeSet<Uid>),
     Flavors(Event<ResourceFlavor>),
     /// Parameters of the kind with this number.
@@ -110,30 +110,30 @@ pub(crate) enum Input {
         kind: usize,
         event: Event<StoredParameters>,
     },
-    /// The kind with this number is not served, or may not be listed.
+    /// The kind with this number is not served, or its list is forbidden.
     ParametersFailed {
         kind: usize,
         failure: Failure,
     },
-    /// A cause of evaluations, for the controller with this number.
+    /// A trigger of evaluations, for the controller with this number.
     Trigger {
         controller: usize,
         trigger: Trigger,
     },
-    /// What is known of the lease.
+    /// The state of the Lease.
     Lease(LeaseState),
-    /// The cluster serves Kueue's API like this.
+    /// How the cluster serves Kueue's API.
     Served(ServedApi),
     /// A task ended.
     Finished(TaskId, TaskResult),
-    /// Nothing but the time.
+    /// Only time has passed.
     Time,
 }
 
-/// What is fixed for the life of a [`Core`].
+/// The constant settings of a [`Core`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The tasks in flight for each controller.
+    /// Maximum number of tasks in flight for each controller.
     pub(crate) concurrency: usize,
     pub(crate) backoff: Backoff,
 }
@@ -144,7 +144,7 @@ pub(crate) struct Core {
     pub(crate) controllers: Arc<[Controller]>,
     limits: Limits,
     pub(crate) served: ServedApi,
-    /// When it was made.
+    /// The time of its creation.
     created: Now,
     now: Now,
     pub(crate) role: Role,
@@ -160,30 +160,30 @@ pub(crate) struct Core {
     effects: Vec<Effect>,
 }
 
-/// Which lists have been read, and what lists in progress have named.
+/// The lists that have been read, and the content of lists in progress.
 #[derive(Clone, Debug)]
 struct Lists {
     workloads: bool,
     checks: bool,
-    /// Whether Workloads may have come and gone unobserved since the last complete list.
+    /// Whether Workloads may have been created and deleted unobserved since the last complete list.
     missed: bool,
-    /// Slices that others have replaced, until the list of Workloads is complete.
+    /// Replaced slices, until the list of Workloads is complete.
     replaced: Vec<Workload>,
     named_checks: Option<BTreeSet<Name>>,
     flavors: Option<BTreeMap<String, ResourceFlavor>>,
 }
 
-/// What waits and what is in flight.
+/// Work that waits, and tasks in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    /// One for each controller, so that a slow check does not hold up another one.
+    /// One for each controller, so that a slow check does not delay another one.
     pub(crate) queues: Vec<Queue<Key>>,
     timers: BTreeSet<(Instant, Timer)>,
     in_flight: BTreeMap<TaskId, Started>,
-    /// How many of them count against each controller's concurrency.
+    /// Number of tasks in flight that count against each controller's concurrency.
     pub(crate) busy: Vec<usize>,
     next_task: u64,
-    /// Nothing new is evaluated.
+    /// Whether evaluations are no longer started.
     stopping: bool,
     restoring: Restoring,
     unreleased: Vec<Unreleased>,
@@ -191,22 +191,22 @@ pub(crate) struct Work {
     never_allocate: BTreeSet<usize>,
     /// Workloads to read, because a list disagrees with the cache: their namespaces and names.
     to_confirm: BTreeMap<Uid, (String, String)>,
-    /// AdmissionChecks to refresh when a task of theirs may start.
+    /// AdmissionChecks to refresh as soon as a task of theirs may start.
     waiting_checks: BTreeSet<Name>,
-    /// Until when the API server asked to be left alone.
+    /// The end of the pause that the API server requested.
     paused_until: Option<Instant>,
 }
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// Evaluate a Workload, or go on with a cleanup.
+    /// Evaluate a Workload, or continue a cleanup.
     Key(Key),
     /// Activate an AdmissionCheck again.
     Activate(Name),
     /// Write an AdmissionCheck's condition again.
     Announce(Name),
-    /// List what a controller has not released.
+    /// List the unreleased reservations of a controller.
     Unreleased(usize),
 }
 
@@ -267,13 +267,13 @@ impl Core {
         }
     }
 
-    /// Takes `input` in at `now`. Returns what is to be done, in this order.
+    /// Handles `input` at `now`. Returns the effects, in order.
     pub(crate) fn step(&mut self, now: Now, input: Input) -> Vec<Effect> {
         self.now = now;
         match input {
             Input::AdmissionChecks(event) => self.handle_check(event),
             Input::Workloads { event, selected } => {
-                // The server may refuse to select Workloads, whatever its schema says.
+                // The API server may refuse to select Workloads, whatever its schema contains.
                 self.served.selects_reserved = selected;
                 self.handle_workload(event);
             }
@@ -297,12 +297,12 @@ impl Core {
         std::mem::take(&mut self.effects)
     }
 
-    /// The kinds of parameters, by number.
+    /// Returns the kinds of parameters, by number.
     pub(crate) fn parameter_kinds(&self) -> impl Iterator<Item = &ParametersKind> {
         self.parameters.iter().map(|(kind, _)| kind)
     }
 
-    /// Nothing new is evaluated from here on: the process is to end.
+    /// Stops starting evaluations: the process is about to end.
     pub(crate) fn stop_starting(&mut self) {
         self.work
             .queues
@@ -312,12 +312,12 @@ impl Core {
         self.work.stopping = true;
     }
 
-    /// Whether the lists without which nothing is decided have been read.
+    /// Returns true if the lists that decisions depend on have been read.
     fn is_synced(&self) -> bool {
         self.lists.workloads && self.lists.checks
     }
 
-    /// When the next step is due, if nothing else happens.
+    /// Returns the time of the next step, if nothing else happens.
     pub(crate) fn next_step(&self) -> Option<Instant> {
         if self.role == Role::Suspended {
             return None;
@@ -357,7 +357,7 @@ impl Core {
         }
     }
 
-    /// A clock that starts with the wall clock and that no step of it changes.
+    /// Returns the time of a clock that starts with the wall clock and ignores its later steps.
     fn steady(&self) -> Timestamp {
         let passed = self
             .now
@@ -370,7 +370,7 @@ impl Core {
             .unwrap_or(Timestamp::MAX)
     }
 
-    /// Tenths of a second since the core was made.
+    /// Returns the tenths of a second since the core was created.
     fn tenths(&self) -> Option<NonZeroU32> {
         let passed = self
             .now
@@ -393,7 +393,7 @@ impl Core {
     }
 }
 
-/// The hash of what `Debug` shows.
+/// Returns the hash of the `Debug` output.
 #[cfg(test)]
 pub(crate) fn fingerprint(shown: &impl std::fmt::Debug) -> u64 {
     use std::fmt::Write;
@@ -412,7 +412,7 @@ pub(crate) fn fingerprint(shown: &impl std::fmt::Debug) -> u64 {
     hashed.0.finish()
 }
 
-/// The same, but for their order.
+/// Returns the hashes of all values, in an order that does not depend on theirs.
 #[cfg(test)]
 pub(crate) fn fingerprints<T: std::fmt::Debug>(shown: impl IntoIterator<Item = T>) -> Vec<u64> {
     let mut all: Vec<u64> = shown.into_iter().map(|one| fingerprint(&one)).collect();
@@ -422,7 +422,7 @@ pub(crate) fn fingerprints<T: std::fmt::Debug>(shown: impl IntoIterator<Item = T
 
 #[cfg(test)]
 impl Core {
-    /// What tells this state from others, but for what has no consequence.
+    /// Returns a hash of this state without the parts that have no consequence.
     pub(crate) fn fingerprint(&self) -> u64 {
         let Work {
             queues,

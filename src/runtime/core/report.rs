@@ -7,10 +7,10 @@ use super::Core;
 use crate::check::Reservation;
 use crate::runtime::decide::Outcome;
 
-/// How many outcomes are kept.
+/// Number of outcomes that are kept.
 const RECENT: usize = 256;
 
-/// What came of one evaluation.
+/// The outcome of one evaluation.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Recent {
@@ -26,7 +26,7 @@ fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok,
     serializer.collect_str(at)
 }
 
-/// The message of `outcome`, and whether the call failed.
+/// Returns the message of `outcome`, and whether the call failed.
 pub(super) fn summary(outcome: &Outcome) -> (String, bool) {
     match outcome {
         Outcome::Verdict(verdict) => (verdict.message.to_string(), false),

@@ -19,18 +19,18 @@ use crate::runtime::decide::{Conclusion, EntryPatch, Outcome};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::{ConditionPatch, WriteError};
 
-/// The number of a task, never used twice.
+/// The number of a task, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TaskId(NonZeroU64);
 
 impl fmt::Debug for TaskId {
-    /// Without the number: two states that differ in nothing else are the same.
+    /// Omits the number: two states that differ in nothing else are equal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("task")
     }
 }
 
-/// Something that takes time.
+/// An asynchronous task.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
     /// Evaluate a check for a Workload.
@@ -54,7 +54,7 @@ pub(crate) enum Task {
         reservation: Reservation,
         why: ReleaseReason,
     },
-    /// List what a controller has not released.
+    /// List the unreleased reservations of a controller.
     ListUnreleased { controller: usize },
     /// Activate an AdmissionCheck with parameters.
     Activate {
@@ -80,7 +80,7 @@ impl Task {
     }
 }
 
-/// What one evaluation is about.
+/// The inputs of one evaluation task.
 #[derive(Clone, Debug)]
 pub(crate) struct EvaluationTask {
     pub(crate) controller: usize,
@@ -94,7 +94,7 @@ pub(crate) struct EvaluationTask {
     pub(crate) flavors: Arc<BTreeMap<String, ResourceFlavor>>,
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Debug)]
 pub(crate) enum TaskResult {
     Evaluated {
@@ -112,7 +112,7 @@ pub(crate) enum TaskResult {
 }
 
 impl TaskResult {
-    /// The pause that the API server asked for.
+    /// Returns the pause that the API server requested.
     fn pause(&self) -> Option<Duration> {
         let error = match self {
             Self::EntryWritten(result) => result.as_ref().err(),
@@ -130,12 +130,12 @@ impl TaskResult {
     }
 }
 
-/// Why an AdmissionCheck was not activated.
+/// The reason why an AdmissionCheck was not activated.
 #[derive(Debug)]
 pub(crate) enum NotActivated {
-    /// The check returned that it is not.
+    /// The check returned that it is inactive.
     Inactive(Inactive),
-    /// The call failed, which says nothing about the parameters.
+    /// The call failed, so the validity of the parameters is unknown.
     Failed(CallError),
 }
 
@@ -143,20 +143,20 @@ pub(crate) enum NotActivated {
 #[derive(Clone, Debug)]
 pub(super) struct Started {
     pub(super) purpose: InFlight,
-    /// The controller against whose concurrency it counts: another one may answer the
-    /// AdmissionCheck when it ends.
+    /// The controller against whose concurrency the task counts: another one may manage the
+    /// AdmissionCheck when the task ends.
     counts: Option<usize>,
 }
 
-/// What a cleanup is about: a reservation that ended, and the controller that decided for it, which
-/// may hold something. Another one may answer the AdmissionCheck since.
+/// The subject of a cleanup: a reservation that ended, and the controller that decided for it and
+/// may hold resources. Another controller may manage the AdmissionCheck by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) reservation: Reservation,
     pub(crate) controller: usize,
 }
 
-/// What a task in flight is for.
+/// The purpose of a task in flight.
 #[derive(Clone, Debug)]
 pub(super) enum InFlight {
     Evaluation {
@@ -168,16 +168,16 @@ pub(super) enum InFlight {
         reservation: Reservation,
         conclusion: Box<Conclusion>,
     },
-    /// A write of conditions that records an eviction, before it is written.
+    /// A write of conditions that records an eviction before the eviction is written.
     Eviction {
         key: Key,
         verdict: Box<ConcludedVerdict>,
     },
-    /// A read after writes that came too late.
+    /// A read after conflicts.
     Reread {
         key: Key,
     },
-    /// A read that finds out why a reservation ended.
+    /// A read that determines why a reservation ended.
     FindReason {
         key: Key,
         subject: Subject,
@@ -201,15 +201,15 @@ pub(super) enum InFlight {
     Conditions {
         check: Name,
     },
-    /// A read of a Workload about which a list and the cache disagree, which was known in this
-    /// version when the read was sent.
+    /// A read of a Workload about which a list and the cache disagree. `known` is the version in
+    /// the cache when the read was sent.
     Confirm {
         uid: Uid,
         known: Option<ResourceVersion>,
     },
 }
 
-/// What a verdict is decided from.
+/// The inputs of a verdict.
 #[derive(Clone, Debug)]
 pub(super) struct Basis {
     pub(super) reservation: Reservation,
@@ -245,7 +245,7 @@ impl InFlight {
         }
     }
 
-    /// What it cleans up.
+    /// Returns the subject of the cleanup, if the task belongs to one.
     fn subject(&self) -> Option<&Subject> {
         match self {
             Self::FindReason { subject, .. }
@@ -277,7 +277,7 @@ impl Core {
         self.effects.push(Effect::Start(id, Box::new(task)));
     }
 
-    /// Hands the result of a task on. That of a task that was canceled is of no use.
+    /// Passes the result of a task on. The result of a canceled task is dropped.
     pub(super) fn finished(&mut self, task: TaskId, result: TaskResult) {
         let Some(Started { purpose, counts }) = self.work.in_flight.remove(&task) else {
             return;
@@ -339,12 +339,12 @@ impl Core {
             (InFlight::Confirm { uid, known }, TaskResult::Read(result)) => {
                 self.confirmed(&uid, known.as_ref(), result);
             }
-            // A task has the result of its kind.
+            // Each task returns the result of its kind.
             _ => {}
         }
     }
 
-    /// How many tasks of AdmissionChecks are in flight.
+    /// Returns the number of tasks of AdmissionChecks in flight.
     pub(super) fn check_tasks(&self) -> usize {
         self.count_tasks(|purpose| {
             matches!(
@@ -354,12 +354,13 @@ impl Core {
         })
     }
 
-    /// How many reads of Workloads are in flight about which a list and the cache disagree.
+    /// Returns the number of reads in flight for Workloads about which a list and the cache
+    /// disagree.
     pub(super) fn confirming(&self) -> usize {
         self.count_tasks(|purpose| matches!(purpose, InFlight::Confirm { .. }))
     }
 
-    /// How many writes are in flight.
+    /// Returns the number of writes in flight.
     pub(crate) fn writes(&self) -> usize {
         self.count_tasks(|purpose| {
             matches!(
@@ -377,7 +378,7 @@ impl Core {
         all.filter(|started| counts(&started.purpose)).count()
     }
 
-    /// How many tasks are in flight.
+    /// Returns the number of tasks in flight.
     pub(crate) fn tasks(&self) -> usize {
         self.work.in_flight.len()
     }

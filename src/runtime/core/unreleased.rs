@@ -1,4 +1,4 @@
-//! Unreleased reservations, listed once by each new leader.
+//! Unreleased reservations, listed by each new leader and on triggers.
 
 use super::cache::Key;
 use super::tasks::{InFlight, Subject};
@@ -7,11 +7,11 @@ use crate::api::Name;
 use crate::check::{ReleaseReason, Reservation};
 use crate::runtime::evaluate::CallError;
 
-/// The listing of one controller.
+/// The state of one controller's list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unreleased {
     pub(super) in_flight: bool,
-    /// List again when the one in flight ends.
+    /// List again when the list in flight ends.
     again: bool,
     /// A retry is due.
     retrying: bool,
@@ -19,8 +19,8 @@ pub(super) struct Unreleased {
 }
 
 impl Core {
-    /// Lists what `controller` has allocated and not released: an earlier leader may have died in
-    /// between. One list at a time, whatever triggers it.
+    /// Lists the reservations that `controller` has not released: an earlier leader may have died
+    /// before it did. One list at a time, whatever triggers it.
     pub(super) fn list_unreleased(&mut self, controller: usize) {
         if !self.leads() {
             return;
@@ -76,7 +76,7 @@ impl Core {
         }
     }
 
-    /// Releases `reservation` unless it is the current one, for which the same controller decides.
+    /// Releases `reservation`, unless it is current and the same controller decides for it.
     fn enqueue_unreleased(&mut self, controller: usize, reservation: Reservation) {
         let check: Name = reservation.admission_check().into();
         let key = Key::new(reservation.uid(), &check);
@@ -94,7 +94,7 @@ impl Core {
             reservation,
             controller,
         };
-        // An AdmissionCheck that is not known may be newer than the list.
+        // An AdmissionCheck that is not cached may be newer than the list.
         let why = is_other.then_some(ReleaseReason::CheckRemoved);
         self.enqueue_cleanup(&key, subject, why, true, None);
     }

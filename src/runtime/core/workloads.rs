@@ -15,10 +15,10 @@ use crate::runtime::decide::{CheckPhase, must_withdraw};
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::{EntryDigest, WriteError};
 
-/// How often another client may change an entry before each further write of it waits longer.
+/// Number of overwrites of an entry by another client before further writes are delayed.
 const OVERWRITES_AT_ONCE: u32 = 3;
 
-/// After how long without one they are counted from the start.
+/// Time without an overwrite after which the count starts again.
 const OVERWRITES_APART: SignedDuration = SignedDuration::from_mins(10);
 
 impl Core {
@@ -38,7 +38,7 @@ impl Core {
                 self.workloads.start_list();
                 self.notify_observers(Shown::ListStarted);
             }
-            // What became of its pods is said by the slices that the list is still to name.
+            // The rest of the list contains the slices that determine what became of its pods.
             Event::InitApply(workload)
                 if workload.conditions().replaced
                     && self.workloads.get(workload.uid()).is_none() =>
@@ -52,7 +52,7 @@ impl Core {
                 for workload in std::mem::take(&mut self.lists.replaced) {
                     self.take_in(&workload, Origin::Watch);
                 }
-                // Objects that vanished while no watch ran send no event of their own.
+                // Objects that vanished while no watch ran cause no event of their own.
                 let (vanished, older) = self.workloads.end_list();
                 for uid in &vanished {
                     self.removed(uid, None, None);
@@ -68,7 +68,7 @@ impl Core {
                 self.lists.workloads = true;
                 self.lead_if_synced();
             }
-            // Under the selector a Workload that lost its quota leaves as one that was deleted.
+            // Under the selector, a Workload that lost its quota leaves like one that was deleted.
             Event::Delete(workload) => {
                 let why = (!self.served.selects_reserved).then_some(ReleaseReason::Deleted);
                 self.removed(workload.uid(), Some(&workload), why);
@@ -76,7 +76,7 @@ impl Core {
         }
     }
 
-    /// Takes a state of a Workload in, unless a newer one is known.
+    /// Applies a state of a Workload, unless a newer one is cached.
     pub(super) fn take_in(&mut self, workload: &Workload, origin: Origin) {
         let uid = workload.uid();
         let holds = self.is_held(workload);
@@ -84,7 +84,7 @@ impl Core {
             return;
         }
         match self.workloads.apply(workload, origin) {
-            // It is in the list all the same.
+            // It is in the list nevertheless.
             Applied::Superseded(newer) => self.show_workload(&newer),
             Applied::Discarded => {}
             Applied::Newest(before) => {
@@ -98,7 +98,8 @@ impl Core {
         }
     }
 
-    /// A list that is read in addition to the watch shows `workload`. The watch should have.
+    /// Compares the cache with `workload`, from a list that is read in addition to the watch. The
+    /// watch should have delivered it.
     pub(super) fn compare(&mut self, workload: &Workload) {
         let uid = workload.uid();
         match self.workloads.workload(uid) {
@@ -116,7 +117,7 @@ impl Core {
         }
     }
 
-    /// That list is complete. What it did not name should have left the watch.
+    /// Ends that comparison. Workloads missing from the list should have left the watch.
     pub(super) fn compared(&mut self, named: &BTreeSet<Uid>) {
         let missing: Vec<Workload> = self
             .workloads
@@ -136,12 +137,12 @@ impl Core {
         self.work.to_confirm.insert(workload.uid().clone(), place);
     }
 
-    /// Starts as many of these reads as may be in flight.
+    /// Starts these reads, up to the limit on reads in flight.
     pub(super) fn confirm_waiting(&mut self) {
         while self.confirming() < self.limits.concurrency
             && let Some((uid, (namespace, name))) = self.work.to_confirm.pop_first()
         {
-            // From here on a deletion is remembered until the reply is there.
+            // From here on, a deletion is kept until the reply arrives.
             self.workloads.entry(&uid);
             let task = Task::read(&namespace, &name, &uid);
             let known = self.workloads.workload(&uid);
@@ -161,7 +162,7 @@ impl Core {
                 let restored =
                     known.is_some_and(|known| workload.resource_version().is_older_than(known));
                 if restored {
-                    // A read is never older than what was known when it was sent, unless the API
+                    // A read is never older than the state cached when it was sent, unless the API
                     // server's storage was restored.
                     let before = self.workloads.replace(&workload);
                     self.show_workload(&workload);
@@ -178,8 +179,8 @@ impl Core {
     }
 
     /// Withdraws the verdict of a Workload that lost its quota before this replica led, or before
-    /// its AdmissionCheck was made, and learns what became of its job's pods. Of a Workload with
-    /// quota, the watch has newer data.
+    /// its AdmissionCheck was created. Also records what became of its job's pods. For a Workload
+    /// with quota, the watch has newer data.
     pub(super) fn handle_without_quota(&mut self, workload: &Workload) {
         let uid = workload.uid();
         if !self.leads() || self.workloads.workload(uid).is_some() {
@@ -190,8 +191,8 @@ impl Core {
         self.remove_idle_workload(uid);
     }
 
-    /// The Workload left the watch, in the state `last` if that is known. `why` is `None` if it is
-    /// not known whether it was deleted.
+    /// Handles a Workload that left the watch, in the state `last` if that was observed. `why` is
+    /// `None` if it is unknown whether it was deleted.
     pub(super) fn removed(
         &mut self,
         uid: &Uid,
@@ -229,7 +230,7 @@ impl Core {
         self.remove_idle_workload(uid);
     }
 
-    /// Whether `workload` carries a verdict that must not serve its next reservation.
+    /// Returns true if `workload` has a verdict that must not apply to its next reservation.
     fn leaves_a_verdict(&self, workload: &Workload, check: &str) -> bool {
         let Some(known) = self.checks.get(check) else {
             return false;
@@ -241,7 +242,7 @@ impl Core {
             .is_some_and(|entry| must_withdraw(entry, lifetime))
     }
 
-    /// The checks of this process that `workload` has an entry of, or had.
+    /// Returns the checks of this process that have or had an entry in `workload`.
     pub(super) fn checks_of(&self, workload: &Workload) -> BTreeSet<Name> {
         let tracked = self.workloads.get(workload.uid());
         let known = tracked
@@ -263,7 +264,7 @@ impl Core {
         }
     }
 
-    /// Compares `check`'s entry on `workload` with what it should be.
+    /// Compares the entry of `check` in `workload` with its desired state.
     pub(super) fn reconcile_check(
         &mut self,
         workload: &Workload,
@@ -292,10 +293,11 @@ impl Core {
             .quota_reserved()
             .last_transition_time()
             .unwrap_or_default();
-        // A verdict may be of an earlier process, which may have allocated something.
+        // The verdict may be of an earlier process, which may have allocated resources.
         let started = *entry.state() != CheckState::Pending || self.workloads.is_listing();
         let digest = EntryDigest::of(entry);
-        // A growth is evaluated early in a term: what runs of its job was approved before.
+        // A growth is evaluated early in a term: the running slices of its job were approved
+        // before.
         let undecided = is_undecided(workload, check)
             && *self.families.of(workload).role() != FamilyRole::Growth;
         let evicted = workload.conditions().evicted().is_true();
@@ -312,7 +314,7 @@ impl Core {
         if state.reservation != Some(since) {
             state.start_reservation(controller, since, started, now.wall, steady);
             if state.in_flight && !cleans {
-                // What is in flight was decided for another one.
+                // The task in flight decides for another reservation.
                 state.pending_lane = Some(Lane::New);
             }
         }
@@ -335,7 +337,7 @@ impl Core {
             } else {
                 before.same_inputs(workload, check)
             };
-            // A growth that is admitted is the whole from here on.
+            // An admitted growth is the whole job from here on.
             let grown = matches!(workload.slice(), Slice::Replaces(_))
                 && workload.is_admitted()
                 && !before.is_admitted();
@@ -349,14 +351,14 @@ impl Core {
         }
     }
 
-    /// Another client changed the entry: Kueue's scheduler may have applied an older copy (rule 7).
-    /// It is written again, and ever more slowly if that goes on.
+    /// Handles an entry that another client changed: Kueue's scheduler may have applied an older
+    /// copy (rule 7). The entry is written again, after growing delays if that continues.
     fn state_overwritten(&mut self, key: &Key, lane: Lane) {
         let steady = self.steady();
         let Some(state) = self.workloads.key_mut(key) else {
             return;
         };
-        // From here on it counts as not evaluated, so that this is not noticed twice.
+        // From here on it counts as not evaluated, so that this change is counted only once.
         state.expected = None;
         state.memory.update_failure_state(|trouble| {
             let quiet = trouble
@@ -382,7 +384,7 @@ impl Core {
         }
     }
 
-    /// Ends a reservation that another one has followed without a sign of its end.
+    /// Ends a reservation that another one has followed without an observed end.
     fn end_other_reservation(&mut self, workload: &Workload, key: &Key, since: Timestamp) {
         let known = self.workloads.key(key).and_then(|state| state.reservation);
         if known.is_none_or(|known| known == since) {
@@ -392,15 +394,15 @@ impl Core {
         self.end_reservation(key, Some(why), false);
     }
 
-    /// The reservation of `key` is over. `why` is `None` if that must be found out; `stale` says
-    /// whether there may be a verdict to withdraw then.
+    /// Ends the reservation of `key`. `why` is `None` if the reason must be determined; `stale` is
+    /// true if there may be a verdict to withdraw then.
     pub(super) fn end_reservation(&mut self, key: &Key, why: Option<ReleaseReason>, stale: bool) {
         let last = self
             .workloads
             .get(&key.uid)
             .and_then(|tracked| tracked.newest())
             .cloned();
-        // A cleanup of an earlier reservation goes on, also if it waits for a task to end.
+        // A cleanup of an earlier reservation continues, even if it waits for a task to end.
         let again = self.cleanups.blocks(key).then_some(Lane::Release);
         let Some(state) = self.workloads.key_mut(key) else {
             return;
@@ -423,7 +425,7 @@ impl Core {
             let (namespace, name) = (last.namespace(), last.name());
             let reservation = Reservation::new(namespace, name, key.uid.clone(), &key.check, since)
                 .in_family(last.family_key());
-            // Of a slice that was deleted it has to be found out whether its pods run on.
+            // For a deleted slice, the cleanup must determine whether its pods still run.
             let why = why.filter(|why| {
                 *why != ReleaseReason::Deleted
                     || self.families.fate_of_deleted(&reservation).is_none()
@@ -436,7 +438,7 @@ impl Core {
         }
     }
 
-    /// Reconciles every Workload, and goes on with every cleanup.
+    /// Reconciles every Workload, and continues every cleanup.
     pub(super) fn reconcile_all(&mut self) {
         let workloads: Vec<Workload> = self
             .workloads
@@ -482,8 +484,8 @@ impl Core {
         }
     }
 
-    /// Evaluates again what is not admitted and has one of the flavors `changed`: updates may no
-    /// longer contradict their labels, or may contradict them now.
+    /// Evaluates again the Workloads that are not admitted and have one of the flavors `changed`.
+    /// Updates may no longer contradict their labels, or may contradict them now.
     fn flavors_changed(&mut self, changed: &BTreeSet<String>) {
         if changed.is_empty() {
             return;
@@ -505,7 +507,7 @@ impl Core {
     }
 }
 
-/// Why the reservation that began at `since` ended, if `workload` has another one now.
+/// Returns why the reservation that began at `since` ended, if `workload` has another one now.
 pub(super) fn replacement_reason(workload: &Workload, since: Option<Timestamp>) -> ReleaseReason {
     let evicted = workload.conditions().evicted();
     if evicted.last_transition_time() >= since && evicted.last_transition_time().is_some() {
@@ -515,7 +517,7 @@ pub(super) fn replacement_reason(workload: &Workload, since: Option<Timestamp>) 
     }
 }
 
-/// Whether a job waits for the check's first verdict.
+/// Returns true if a job waits for the check's first verdict.
 pub(super) fn is_undecided(workload: &Workload, check: &str) -> bool {
     let pending = workload
         .check(check)
@@ -523,13 +525,13 @@ pub(super) fn is_undecided(workload: &Workload, check: &str) -> bool {
     pending && !workload.is_admitted()
 }
 
-/// Why a check is evaluated for a Workload.
+/// The reason to evaluate a check for a Workload.
 enum Reason {
-    /// It was not evaluated for this reservation.
+    /// The check was not evaluated for this reservation.
     New,
-    /// The entry is not what it should be.
+    /// The entry differs from the expected one.
     Overwritten,
-    /// Something that it can decide on has changed.
+    /// An input of the check has changed.
     InputsChanged,
 }
 
@@ -538,12 +540,12 @@ fn reason_to_evaluate(
     entry: EntryDigest,
     inputs_changed: bool,
 ) -> Option<Reason> {
-    // What comes while a task is in flight is compared when it ends.
+    // Changes while a task is in flight are compared when it ends.
     if state.in_flight {
         return inputs_changed.then_some(Reason::InputsChanged);
     }
     match state.expected {
-        // Its turn, or its timer, is still to come.
+        // Its timer has not fired yet.
         None if state.timer.is_some() => None,
         None => Some(Reason::New),
         Some(expected) if expected != entry => Some(Reason::Overwritten),

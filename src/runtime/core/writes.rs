@@ -11,16 +11,16 @@ use crate::check::{ReleaseReason, Reservation};
 use crate::runtime::decide::{Conclusion, Delay, EntryPatch, NextEvaluation, Outcome};
 use crate::runtime::writer::{EntryDigest, WriteError};
 
-/// The delay after a write that came too late; doubled for each one in a row.
+/// The delay after a conflict; doubled for each consecutive failed write.
 const CONFLICT_DELAY: Duration = Duration::from_millis(50);
 
 /// The delay of an eviction while the conditions of its AdmissionCheck are being written.
 const RECORD_DELAY: Duration = Duration::from_secs(1);
 
-/// The delay after a write that the lease did not allow, if nothing is known of the lease before.
+/// The delay after a write that the Lease did not allow, unless the Lease changes earlier.
 const NOT_LEADER_DELAY: Duration = Duration::from_secs(1);
 
-/// After how many of them the Workload is read, because no event shows what changed.
+/// Consecutive failed writes after which a conflict causes a read: no event has shown the change.
 const CONFLICTS_BEFORE_READING: u32 = 2;
 
 impl Core {
@@ -35,7 +35,7 @@ impl Core {
             return;
         };
         let check = self.checks.get(&key.check);
-        // Without a limit, the next leader has nothing to know.
+        // Without a limit, the next leader needs no record.
         let counts = check.is_some_and(|check| check.policy.max_evictions_per_hour != u32::MAX);
         let evicts = conclusion.evicts && counts;
         let verdict = ConcludedVerdict {
@@ -51,14 +51,14 @@ impl Core {
         }
     }
 
-    /// Takes a place in the limit on evictions, and records that where the next leader finds it.
+    /// Takes a place in the limit on evictions, and records it for the next leader.
     fn record_eviction(&mut self, key: &Key, verdict: ConcludedVerdict) {
         let (now, steady) = (self.now.wall, self.steady());
         let Some(check) = self.checks.get_mut(&key.check) else {
             return;
         };
         if check.announcement.in_flight {
-            // The conditions are being written: one after the other, or an older list might win.
+            // Conditions are written one after the other, or an older list might win.
             return self.set_timer(key, Some(RECORD_DELAY));
         }
         check.after_admission.take(steady, &verdict.reservation);
@@ -89,7 +89,7 @@ impl Core {
         if let Some(check) = self.checks.get_mut(&key.check) {
             check.announcement.in_flight = false;
         }
-        // An input that changed meanwhile has enqueued it again, or is a newer version.
+        // An input that changed meanwhile has enqueued the key again, or is a newer version.
         let changed = self
             .workloads
             .key(key)
@@ -111,10 +111,10 @@ impl Core {
                     self.set_timer(key, Some(CONFLICT_DELAY));
                 }
             }
-            // The AdmissionCheck is gone, and so is what it wants.
+            // The AdmissionCheck is gone, so its verdict is dropped.
             Err(WriteError::Gone) => {}
             Err(error) => {
-                // Without a reply it may have been recorded.
+                // Without a reply, the record may have been written.
                 if !matches!(error, WriteError::Unavailable(_)) {
                     self.free_place(key, &verdict.reservation, false);
                 }
@@ -169,7 +169,7 @@ impl Core {
         self.finish_without_write(key);
     }
 
-    /// The reply holds the Workload as it is now, if nothing newer is known (rule 9).
+    /// Handles a write: the reply is the current Workload, unless a newer one is cached (rule 9).
     fn write_succeeded(&mut self, key: &Key, conclusion: &Conclusion, workload: &Workload) {
         let reservation = self.reservation(key);
         if let Some(state) = self.workloads.key_mut(key) {
@@ -210,7 +210,7 @@ impl Core {
         let failures = u32::from(state.failed_writes);
         match error {
             WriteError::NotLeader => self.set_timer(key, Some(NOT_LEADER_DELAY)),
-            // The verdict is dropped: what changed may change it (rule 2).
+            // The verdict is dropped: the change may lead to another one (rule 2).
             WriteError::Conflict if failures >= CONFLICTS_BEFORE_READING => self.start_reread(key),
             WriteError::Conflict => self.set_timer(key, Some(CONFLICT_DELAY)),
             WriteError::Gone => self.removed(&key.uid, None, Some(ReleaseReason::Deleted)),
@@ -231,7 +231,8 @@ impl Core {
         }
     }
 
-    /// Neither the builder nor the rules expected this. It is reported and retried, rarely.
+    /// Handles a state that the API server rejects, which neither the builder nor the rules
+    /// prevented. It is reported and rarely retried.
     fn rejected(&mut self, key: &Key, conclusion: &Conclusion, code: u16, message: &str) {
         let Some(reservation) = self.reservation(key) else {
             return;
@@ -264,7 +265,7 @@ impl Core {
         }
     }
 
-    /// Reads the Workload, because no event has shown what is different.
+    /// Reads the Workload, because no event has shown the difference.
     fn start_reread(&mut self, key: &Key) {
         let Some(workload) = self.workloads.workload(&key.uid) else {
             return;
@@ -293,7 +294,7 @@ impl Core {
         self.finish_without_write(key);
     }
 
-    /// Nothing had to be written: the entry is as it should be.
+    /// Handles a conclusion without a write: the entry has the desired content.
     pub(super) fn unchanged(&mut self, key: &Key, conclusion: &Conclusion) {
         self.adopt_entry(key);
         if let Some(state) = self.workloads.key_mut(key) {
@@ -305,7 +306,7 @@ impl Core {
         }
     }
 
-    /// Takes the entry for what it should be.
+    /// Stores the current entry as the expected one.
     fn adopt_entry(&mut self, key: &Key) {
         let workload = self.workloads.workload(&key.uid);
         let entry = workload.and_then(|workload| workload.check(&key.check));

@@ -1,4 +1,4 @@
-//! From what the check said to what is written.
+//! Conclusions: from the outcome of an evaluation to the entry to write.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use crate::check::{
     PodSetUpdates, ResolvedPolicy, Verdict, VerdictKind,
 };
 
-/// What came of asking the check.
+/// The outcome of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// It decided.
+    /// The check returned a verdict.
     Verdict(Verdict),
-    /// It failed, panicked or took too long.
+    /// The call failed, panicked or timed out.
     Failed { kind: ErrorKind, message: Message },
-    /// It was not evaluated, or its verdict is not accepted: says why, and when to retry if nothing
-    /// changes.
+    /// The check was not evaluated, or its verdict is not accepted. `message` has the reason,
+    /// `again` the delay before a retry if nothing changes.
     Blocked {
         message: Message,
         again: Option<Duration>,
     },
 }
 
-/// A Workload that waits, of a job of which an earlier slice runs.
+/// A waiting Workload of a job of which an earlier slice runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Growth {
-    /// How many pods run; `None` if the slice that runs is not known.
+    /// Number of running pods; `None` if the running slice is unknown.
     pub(crate) running: Option<u32>,
 }
 
 impl Growth {
-    /// What grows, if it is a growth of `family`.
+    /// Returns the growth, if the Workload is a growth in `family`.
     pub(crate) fn of(family: &Family) -> Option<Self> {
         (*family.role() == FamilyRole::Growth).then(|| Self {
             running: family.all_running_pods(),
@@ -42,75 +42,75 @@ impl Growth {
     }
 }
 
-/// Everything that the conclusion depends on.
+/// The inputs of a conclusion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
-    /// How long the reservation has been held, whatever the wall clock did meanwhile.
+    /// Time for which the reservation has been held, unaffected by steps of the wall clock.
     pub(crate) held: Duration,
-    /// The check's present entry.
+    /// The check's current entry.
     pub(crate) entry: &'a AdmissionCheckState,
     /// Whether the job is admitted.
     pub(crate) admitted: bool,
-    /// What the Workload grows, if it is not admitted and an earlier slice of its job runs.
+    /// The growth, if the Workload is not admitted and an earlier slice of its job runs.
     pub(crate) growth: Option<Growth>,
     pub(crate) served: ServedApi,
     pub(crate) policy: &'a ResolvedPolicy,
     pub(crate) memory: &'a ReservationState,
     /// Whether this AdmissionCheck has ever monitored an admitted job, under any leader.
     pub(crate) monitors: bool,
-    /// How many running jobs this AdmissionCheck has stopped in the last hour, under any leader.
+    /// Running jobs that this AdmissionCheck has evicted in the last hour, under any leader.
     pub(crate) evictions_last_hour: u32,
-    /// The wall clock, for what is written.
+    /// The wall clock, for times that are written.
     pub(crate) now: Timestamp,
-    /// A clock that no step of the wall clock changes, for what is waited for.
+    /// A clock that ignores steps of the wall clock, for delays.
     pub(crate) steady: Timestamp,
 }
 
-/// What follows from an outcome.
+/// The consequences of an outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conclusion {
-    /// The entry to write; `None` when it is there already, or nothing may be written.
+    /// The entry to write; `None` if it is written already, or nothing may be written.
     pub(crate) write: Option<EntryPatch>,
-    /// When to recheck, if nothing else happens.
+    /// When to recheck, if nothing else happens first.
     pub(crate) next_evaluation: NextEvaluation,
-    /// What to remember.
+    /// The state to keep in memory.
     pub(crate) memory: ReservationState,
-    /// What to report once it is done.
+    /// Notices to report after the write.
     pub(crate) notes: Vec<Notice>,
-    /// Whether the write stops a running job.
+    /// Whether the write evicts a running job.
     pub(crate) evicts: bool,
 }
 
-/// When to recheck.
+/// The time of the next evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextEvaluation {
-    /// When something changes.
+    /// After a change.
     OnChange,
     /// After this delay.
     After(Duration),
-    /// After a delay that grows with each failure, and after this one at the latest.
+    /// After an exponential backoff, and after `at_most` at the latest.
     Backoff { at_most: Option<Duration> },
 }
 
-/// How soon a running job with a failing verdict is rechecked, when the verdict does not
-/// say.
+/// Recheck delay of a running job with a failing verdict, if [`ReservationState::recheck`] is not
+/// set.
 const FAILING_VERDICT_RECHECK: Duration = Duration::from_mins(1);
 
-/// How far apart failing verdicts about a running job must be to count as several.
+/// Minimum time between failing verdicts about a running job that count separately.
 const OBJECTION_SPACING: SignedDuration = SignedDuration::from_mins(1);
 
-/// The longest time until a refused growth is evaluated again, when its verdict does not say. It
-/// begins with [`FAILING_VERDICT_RECHECK`] and doubles.
+/// Maximum recheck delay of a growth that would be refused, if its verdict sets none. The delay
+/// starts at [`FAILING_VERDICT_RECHECK`] and doubles.
 const GROWTH_RECHECK: Duration = Duration::from_mins(15);
 
-/// The state that should stand there.
+/// The desired entry.
 struct Target {
     state: CheckState,
     message: Message,
     requeue_after: Option<Duration>,
     updates: PodSetUpdates,
-    /// The reason of a Retry or Rejected in other words than the message, for a growth to which it
-    /// does not happen.
+    /// The reason of a Retry or Rejected without its effect, for a growth, which that effect does
+    /// not reach.
     refused_by: Option<Message>,
 }
 
@@ -132,7 +132,7 @@ impl Target {
         }
     }
 
-    /// By a field of the policy, because of `reason`.
+    /// Sets the reason for a growth: `field` of the policy applies because of `reason`.
     fn by_policy(self, field: &str, reason: &Message) -> Self {
         Self {
             refused_by: Some(format!("`{field}` applies: {reason}").into()),
@@ -145,7 +145,7 @@ impl Target {
     }
 }
 
-/// What follows from `outcome`.
+/// Returns the consequences of `outcome`.
 pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
     let mut draft = Draft {
         facts,
@@ -186,10 +186,10 @@ struct Draft<'a> {
 type Step = (Option<Target>, NextEvaluation);
 
 impl Draft<'_> {
-    /// A verdict about a Workload that waits.
+    /// Handles a verdict about a waiting Workload.
     fn waiting(&mut self, verdict: &Verdict) -> Step {
         self.memory.decided();
-        // Of a job that is admitted without a Ready from here, another process has said it.
+        // For a job that is admitted without a Ready from here, another process returned the Ready.
         self.memory.monitored = verdict.is_ready().then_some(verdict.recheck_in.is_some());
         self.memory.recheck = verdict.recheck_in.map(Millis::from);
         let again = verdict
@@ -214,8 +214,8 @@ impl Draft<'_> {
         (Some(target), again)
     }
 
-    /// A verdict about a job that runs: Pending means nothing to Kueue now (rule 6), and what would
-    /// stop the job is fenced.
+    /// Handles a verdict about a running job. Kueue now ignores Pending (rule 6), and the eviction
+    /// limits apply to a verdict that would evict the job.
     fn running(&mut self, verdict: &Verdict) -> Step {
         self.memory.decided();
         match verdict.answer {
@@ -254,11 +254,11 @@ impl Draft<'_> {
         }
     }
 
-    /// Kueue stops the whole job when a check refuses a growth of it, so a refusal of one becomes
-    /// Pending, wherever it comes from.
+    /// Turns a refusal of a growth into Pending, whether a verdict or the policy refuses it. Kueue
+    /// would evict the whole job.
     ///
-    /// Where the operator wants running jobs to be stopped, a verdict is held back by the same
-    /// fences as one about an admitted Workload. Errors stop nothing there either.
+    /// If the administrator allows evictions of running jobs, the eviction limits apply to a
+    /// verdict as for an admitted Workload. Errors evict no job there either.
     fn keep_running(
         &mut self,
         outcome: &Outcome,
@@ -308,8 +308,9 @@ impl Draft<'_> {
         (Some(spared), again)
     }
 
-    /// When a growth that would be refused is evaluated again: as its verdict says, else less and
-    /// less often.
+    /// Returns the recheck delay of a growth that would be refused. A delay of its verdict comes
+    /// first. Otherwise a [`Suppression::Growth`] doubles [`FAILING_VERDICT_RECHECK`] each time,
+    /// and any other suppression uses it as it is.
     fn growth_recheck(&self, why: Suppression, refusal: &Target) -> Duration {
         let delay = refusal.requeue_after.filter(|delay| !delay.is_zero());
         let doubled = self
@@ -329,7 +330,7 @@ impl Draft<'_> {
             .unwrap_or(pause)
     }
 
-    /// A verdict that would stop a running job.
+    /// Handles a verdict that would evict a running job.
     fn failing_verdict(&mut self, verdict: &Verdict) -> Step {
         self.count_objection();
         if let Some(why) = self.suppression() {
@@ -338,8 +339,8 @@ impl Draft<'_> {
                 answer: verdict.answer,
                 message: verdict.message.clone(),
             });
-            // Also where the check is not known to monitor the job: a new leader does not know,
-            // and the next Ready says whether it does.
+            // Also if the check is not recorded as monitoring the job: a new leader has received no
+            // Ready yet, and the next Ready determines it.
             let again = self
                 .memory
                 .recheck
@@ -358,7 +359,7 @@ impl Draft<'_> {
     fn count_objection(&mut self) {
         let at = self.facts.steady;
         self.memory.update_failure_state(|trouble| {
-            // A minute apart: a source that flaps within seconds has failed once.
+            // At least 1 min apart: a source that flaps within seconds has failed once.
             let spaced = trouble
                 .objected_at
                 .is_none_or(|last| at.duration_since(last) >= OBJECTION_SPACING);
@@ -409,8 +410,9 @@ impl Draft<'_> {
         )
     }
 
-    /// Kueue 0.14 has no delay and would evict at once, so there the delay is waited for here
-    /// (rule 14). A growth is no matter of delay: it is spared, or stopped by the operator's wish.
+    /// Returns the step of a Retry. Kueue 0.14 has no delay and would evict at once, so there the
+    /// runtime waits for the delay (rule 14). The delay of a growth does not matter: the growth
+    /// becomes Pending, or the administrator allows the eviction.
     fn retry(&mut self, delay: Duration, message: Message) -> Step {
         if self.facts.served.requeue_after || delay.is_zero() || self.facts.growth.is_some() {
             return (
@@ -434,13 +436,13 @@ impl Draft<'_> {
         let said = (!self.facts.admitted).then(|| {
             Target::new(
                 CheckState::Pending,
-                format!("{message} (gives the quota back at {due:.0})"),
+                format!("{message} (releases the quota at {due:.0})"),
             )
         });
         (said, again)
     }
 
-    /// The check did not decide: the state stays.
+    /// Handles a failed call: the state stays, unless `onError` applies.
     fn failed(&mut self, kind: ErrorKind, message: &Message) -> Step {
         let now = self.facts.steady;
         self.memory.update_failure_state(|trouble| {
@@ -489,7 +491,7 @@ impl Draft<'_> {
                     Some(
                         Target::retry(
                             Duration::ZERO,
-                            format!("gives the quota back, as `onError: Retry` says: {message}"),
+                            format!("requeued, by policy `onError: Retry`: {message}"),
                         )
                         .by_policy("onError: Retry", message),
                     ),
@@ -499,7 +501,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Changes the message of a Pending entry, and nothing else.
+    /// Changes the message of a Pending or PreemptionRequired entry, and nothing else.
     fn update_message(&self, message: impl Into<Message>) -> Option<Target> {
         let waits = !self.facts.admitted
             && matches!(
@@ -509,7 +511,7 @@ impl Draft<'_> {
         waits.then(|| Target::new(self.facts.entry.state.clone(), message))
     }
 
-    /// Nothing may wait for longer than the policy says.
+    /// Applies the policy's `pendingTimeout` to a Workload that waits.
     fn bound_waiting(&mut self, target: Option<Target>, look_again: NextEvaluation) -> Step {
         let Some((limit, then)) = self.facts.policy.pending_timeout else {
             return (target, look_again);
@@ -526,27 +528,27 @@ impl Draft<'_> {
             return (target, at_most(look_again, limit.saturating_sub(held)));
         }
         self.notes.push(Notice::PolicyApplied("pendingTimeout"));
-        let last = target.map_or_else(|| Message::new("no answer"), |target| target.message);
+        let last = target.map_or_else(|| Message::new("no verdict"), |target| target.message);
         let timed_out = match then {
             OnTimeout::Admit => Target::new(
                 CheckState::Ready,
-                format!("admitted, as `pendingTimeout` says; it waited for: {last}"),
+                format!("admitted, by policy `pendingTimeout`; it waited for: {last}"),
             ),
             OnTimeout::Retry => Target::retry(
                 Duration::ZERO,
-                format!("gives the quota back, as `pendingTimeout` says; it waited for: {last}"),
+                format!("requeued, by policy `pendingTimeout`; it waited for: {last}"),
             )
             .by_policy("pendingTimeout", &last),
             OnTimeout::Reject => Target::new(
                 CheckState::Rejected,
-                format!("rejected, as `pendingTimeout` says; it waited for: {last}"),
+                format!("rejected, by policy `pendingTimeout`; it waited for: {last}"),
             )
             .by_policy("pendingTimeout", &last),
         };
         (Some(timed_out), look_again)
     }
 
-    /// The patch that makes `target` stand there; `None` if it does.
+    /// Returns the patch from the entry to `target`; `None` if nothing must or can be written.
     fn patch(&mut self, target: Target) -> Option<EntryPatch> {
         let entry = self.facts.entry;
         let same_state = target.state == entry.state;
@@ -570,8 +572,8 @@ impl Draft<'_> {
             self.notes.extend(notes);
             return Some(patch);
         }
-        // Kueue refuses other updates while the state stays Ready (its webhook), so the first ones
-        // stand.
+        // While the state stays Ready, Kueue's webhook rejects other updates, so the first ones
+        // remain.
         if patch.state == CheckState::Ready && patch.updates.digest() != entry.updates_digest {
             self.notes.push(Notice::UpdatesFrozen);
             return None;
@@ -580,10 +582,10 @@ impl Draft<'_> {
     }
 }
 
-/// The message of a growth that would be refused because of `reason`, which is cut before the words
-/// about what runs.
+/// Returns the message of a growth that would be refused because of `reason`. The reason is cut,
+/// the part about the running pods is not.
 fn would_be_refused(reason: &Message, growth: Growth) -> String {
-    /// More characters than the other words have.
+    /// More characters than the rest of the message has.
     const REST: usize = 64;
     let reason = reason.cut_to(MESSAGE_LIMIT - REST);
     match growth.running {
@@ -619,7 +621,7 @@ fn until(now: Timestamp, at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
 }
 
-/// Whole seconds, rounded up, as far as the API's int32 goes.
+/// Returns whole seconds, rounded up, at most the maximum of the API's int32.
 fn seconds(delay: Duration) -> u32 {
     let up = u64::from(delay.subsec_nanos() > 0);
     u32::try_from(delay.as_secs().saturating_add(up))

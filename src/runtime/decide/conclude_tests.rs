@@ -8,15 +8,15 @@ use crate::check::{AfterAdmission, PendingTimeout, Policy, Reservation};
 const RESERVED: &str = "2026-11-21T09:00:00Z";
 const ENTRY_SINCE: &str = "2026-11-21T09:00:01Z";
 
-/// A case: an entry, what the check said, and the circumstances.
+/// A case: an entry and the circumstances of an evaluation.
 struct Case {
     workload: Workload,
     running: bool,
     growth: Option<Growth>,
     served: ServedApi,
-    /// The operator's.
+    /// The administrator's policy.
     policy: Policy,
-    /// Instead of that.
+    /// The resolved policy, instead of `policy`.
     settled: Option<ResolvedPolicy>,
     memory: ReservationState,
     evictions: u32,
@@ -59,7 +59,7 @@ impl Case {
         self
     }
 
-    /// A growth of a job of which so many pods run.
+    /// Sets a growth of a job with `running` running pods.
     fn growth(mut self, running: Option<u32>) -> Self {
         self.growth = Some(Growth { running });
         self
@@ -112,7 +112,7 @@ impl Case {
     }
 }
 
-/// State, message and `requeueAfterSeconds` of what is written.
+/// Returns state, message and `requeueAfterSeconds` of the write.
 fn written(conclusion: &Conclusion) -> Option<(&str, &str, Option<u32>)> {
     conclusion.write.as_ref().map(|patch| {
         (
@@ -512,7 +512,7 @@ fn lasting_errors_are_the_operators_choice_and_only_before_admission() {
         written(&retried),
         Some((
             "Retry",
-            "gives the quota back, as `onError: Retry` says: refused",
+            "requeued, by policy `onError: Retry`: refused",
             Some(0)
         ))
     );
@@ -567,7 +567,7 @@ fn waiting_is_bounded_by_the_policy() {
             OnTimeout::Admit,
             (
                 "Ready",
-                "admitted, as `pendingTimeout` says; it waited for: full",
+                "admitted, by policy `pendingTimeout`; it waited for: full",
                 None,
             ),
         ),
@@ -575,7 +575,7 @@ fn waiting_is_bounded_by_the_policy() {
             OnTimeout::Retry,
             (
                 "Retry",
-                "gives the quota back, as `pendingTimeout` says; it waited for: full",
+                "requeued, by policy `pendingTimeout`; it waited for: full",
                 Some(0),
             ),
         ),
@@ -583,7 +583,7 @@ fn waiting_is_bounded_by_the_policy() {
             OnTimeout::Reject,
             (
                 "Rejected",
-                "rejected, as `pendingTimeout` says; it waited for: full",
+                "rejected, by policy `pendingTimeout`; it waited for: full",
                 None,
             ),
         ),
@@ -631,7 +631,7 @@ fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
         written(&first),
         Some((
             "Pending",
-            "no capacity (gives the quota back at 2026-11-21T09:06:00Z)",
+            "no capacity (releases the quota at 2026-11-21T09:06:00Z)",
             None
         ))
     );
@@ -858,7 +858,7 @@ fn an_unchanged_verdict_leaves_what_stands() {
         let running = waiting(state, "said before").running();
         assert_eq!(written(&running.verdict(Verdict::unchanged())), None);
     }
-    // The bound on waiting holds all the same.
+    // `pendingTimeout` applies nevertheless.
     let timeout = PendingTimeout {
         after: Duration::from_secs(60).into(),
         then: crate::check::OnTimeout::Reject,
@@ -957,7 +957,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
             "pendingTimeout: Reject",
             times_out(OnTimeout::Reject),
             verdict(Verdict::unchanged()),
-            "`pendingTimeout` applies: no answer",
+            "`pendingTimeout` applies: no verdict",
         ),
         (
             "pendingTimeout after errors",
@@ -1007,7 +1007,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
                     "{case}"
                 );
             }
-            // The same refusal of a job of which nothing runs is written.
+            // The same refusal is written for a job without running pods.
             let whole = waiting("Pending", "")
                 .policy(policy.clone())
                 .memory(failing_since("2026-11-21T08:00:00Z"))
@@ -1132,7 +1132,7 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
     third.evictions = 10;
     let many = third.verdict(Verdict::rejected("too large"));
     assert_eq!(held_back(&many), [Suppression::RateLimited { limit: 10 }]);
-    // By the time of waiting too.
+    // By `pendingTimeout` too.
     let waits = Policy {
         after_admission: evict(2).after_admission,
         ..times_out(OnTimeout::Reject)
@@ -1181,7 +1181,7 @@ fn errors_never_stop_what_runs_whatever_the_operator_wants() {
     }
 }
 
-/// An author's Evict is about admitted jobs: authors do not know of growths.
+/// A check author's Evict is about admitted jobs: check authors do not know of growths.
 #[test]
 fn the_authors_wish_to_evict_is_not_the_operators() {
     let mut case = waiting("Pending", "").growth(Some(2));

@@ -1,30 +1,30 @@
-//! How long anything waits.
+//! Delays within bounds.
 
 use std::time::Duration;
 
-/// A delay within bounds: nothing is evaluated in a tight loop because a check returned zero, and
-/// nothing waits for ever because a source asked for it.
+/// A delay within bounds. A check that returns zero causes no tight loop, and a source cannot
+/// request an endless wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Delay(Duration);
 
 impl Delay {
     /// The shortest delay.
     pub(crate) const MIN: Duration = Duration::from_secs(1);
-    /// The longest delay that a failing or throttling source can ask for.
+    /// The longest delay that a failing or throttling source can request.
     pub(crate) const MAX: Duration = Duration::from_hours(1);
 
-    /// A recheck that the check itself wants, however late.
+    /// Returns the delay of a recheck that the check requested, however late.
     pub(crate) fn recheck(delay: Duration) -> Self {
         Self(delay.max(Self::MIN))
     }
 
-    /// A retry.
+    /// Returns the delay of a retry.
     pub(crate) fn retry(delay: Duration) -> Self {
         Self(delay.clamp(Self::MIN, Self::MAX))
     }
 
-    /// A pause that the API server asks for. A longer one than five minutes is a mistake of
-    /// something in between.
+    /// Returns a pause that the API server requested, at most 5 min. A longer one is a mistake of
+    /// an intermediary.
     pub(crate) fn pause(delay: Duration) -> Self {
         Self(delay.min(Duration::from_mins(5)))
     }

@@ -1,8 +1,7 @@
-//! The protocol, as pure functions: from a Workload and a verdict to what is written.
+//! Decisions of the protocol as pure functions: from a Workload and a verdict to a write.
 //!
-//! [`phase`] says whether there is anything to decide; [`conclude`] says what follows from an
-//! outcome. Neither uses a clock or a client. The rules that they keep are numbered as in
-//! `ARCHITECTURE.md`.
+//! [`phase`] determines whether a decision is due; [`conclude`] derives what follows from an
+//! outcome. Neither uses a clock or a client. Rules are numbered as in `ARCHITECTURE.md`.
 
 mod conclude;
 mod delay;
@@ -21,7 +20,7 @@ pub(crate) use phase::{CheckPhase, check_phase, must_withdraw, reason_to_stop};
 use crate::api::{AdmissionCheckState, CheckState, PodSetUpdate, short_digest};
 use crate::check::{Message, PodSetUpdates, VerdictKind};
 
-/// An entry as it is sent: exactly the fields that a check owns, each time all of them (rule 4).
+/// The patch of an entry: exactly the fields that a check owns, each time all of them (rule 4).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EntryPatch {
@@ -31,23 +30,23 @@ pub(crate) struct EntryPatch {
     pub(crate) message: Message,
     #[serde(rename = "lastTransitionTime", serialize_with = "to_the_second")]
     pub(crate) since: Timestamp,
-    /// Only with Retry; 0 for none, because leaving it out would inherit an older delay.
+    /// Only with Retry; 0 for none, because an omitted field would inherit an older delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requeue_after_seconds: Option<u32>,
-    /// An empty list clears the present one; leaving it out would not.
+    /// An empty list clears the current updates; an omitted field would not.
     #[serde(rename = "podSetUpdates", serialize_with = "as_list")]
     pub(crate) updates: PodSetUpdates,
 }
 
 impl EntryPatch {
-    /// Whether `entry` says the same.
+    /// Returns true if `entry` has the same state, message and updates.
     pub(crate) fn matches(&self, entry: &AdmissionCheckState) -> bool {
         self.state == entry.state
             && short_digest(self.message.as_str()) == entry.message_digest
             && self.updates.digest() == entry.updates_digest
     }
 
-    /// What `entry` is once this is written: an apply changes the fields that it sends, to these
+    /// Returns `entry` after this write: an apply changes the fields that it sends, to these
     /// values, and no others.
     pub(crate) fn applied_to(&self, entry: &AdmissionCheckState) -> AdmissionCheckState {
         AdmissionCheckState {
@@ -74,7 +73,7 @@ fn as_list<S: Serializer>(updates: &PodSetUpdates, serializer: S) -> Result<S::O
     <[PodSetUpdate]>::serialize(updates.as_slice(), serializer)
 }
 
-/// Kubernetes' `metav1.Time`.
+/// Serializes a time as Kubernetes' `metav1.Time`, in whole seconds.
 pub(crate) fn to_the_second<S: Serializer>(
     at: &Timestamp,
     serializer: S,
@@ -82,21 +81,21 @@ pub(crate) fn to_the_second<S: Serializer>(
     serializer.collect_str(&Timestamp::from_second(at.as_second()).unwrap_or(*at))
 }
 
-/// What is remembered of one reservation for one check, in this process.
+/// The state of one reservation for one check, in this process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ReservationState {
-    /// How often the check has been asked.
+    /// Number of evaluations.
     pub(crate) evaluations: u32,
-    /// Whether the last Ready asked for another evaluation: the check monitors the job. `None` if
-    /// that Ready was given in another process.
+    /// Whether the last Ready set `recheck_in`: the check monitors the job. `None` if another
+    /// process received that Ready.
     pub(crate) monitored: Option<bool>,
-    /// The last verdict's delay.
+    /// The last verdict's `recheck_in`.
     pub(crate) recheck: Option<Millis>,
-    /// What went wrong. Apart, because nothing does for most.
+    /// The failures. Boxed, because most reservations have none.
     trouble: Option<Box<FailureState>>,
 }
 
-/// A delay in milliseconds, at least one and at most 49 days: a Duration would take four times as
+/// A delay in milliseconds, at least 1 ms and at most 49 days. A Duration would take four times as
 /// much of the memory that each Workload has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Millis(NonZeroU32);
@@ -114,25 +113,25 @@ impl From<Duration> for Millis {
     }
 }
 
-/// What went wrong with one reservation.
+/// The failures of one reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct FailureState {
-    /// Failures in a row, and since when.
+    /// Consecutive failures, and the time of the first.
     pub(crate) failures: u32,
     pub(crate) failing_since: Option<Timestamp>,
-    /// How often in a row the check has objected to the running job or to its growth, and when the
-    /// last time was that counted.
+    /// Consecutive failing verdicts about the running job or its growth, and the time of the last
+    /// one that was counted.
     pub(crate) failing_verdicts: u32,
     pub(crate) objected_at: Option<Timestamp>,
-    /// When a Retry is due whose delay is waited for here.
+    /// The due time of a Retry whose delay the runtime waits for.
     pub(crate) retry_due: Option<Timestamp>,
-    /// How often in a row another writer has changed what was written.
+    /// Consecutive overwrites of the entry by another client.
     pub(crate) overwritten: u32,
     pub(crate) overwritten_at: Option<Timestamp>,
 }
 
 impl ReservationState {
-    /// Of a program that keeps an eye on the job, and remembers nothing else.
+    /// Returns the state for a job that the check monitors, and nothing else.
     #[cfg(feature = "cli")]
     pub(crate) fn watching() -> Self {
         Self {
@@ -166,16 +165,16 @@ impl ReservationState {
     }
 }
 
-/// Something to report: an event, a metric or both.
+/// A notice to report: an event, a metric or both.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Notice {
-    /// The state is another one.
+    /// The state changed.
     StateChanged {
         from: CheckState,
         to: CheckState,
         message: Message,
     },
-    /// The check objects to a running job, or to the growth of one, and a fence holds it back.
+    /// A failing verdict about a running job or its growth was suppressed.
     Suppression {
         why: Suppression,
         answer: VerdictKind,
@@ -183,29 +182,29 @@ pub(crate) enum Notice {
     },
     /// The check requires preemption, which this Kueue does not support.
     PreemptionNotSupported(Message),
-    /// The check wants other pod set updates while it is Ready, which Kueue refuses.
+    /// A Ready check returned other pod set updates, which Kueue rejects.
     UpdatesFrozen,
-    /// The policy decided in the check's place; which field of it.
+    /// The policy decided instead of the check, by this field.
     PolicyApplied(&'static str),
 }
 
-/// Why a running job is not stopped although the check objects to it.
+/// The reason why a failing verdict does not evict a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suppression {
     /// `afterAdmission.onFailure` is Ignore.
     Ignored,
-    /// The check did not say that it keeps an eye on the job.
+    /// The check's Ready did not set `recheck_in`: it does not monitor the job.
     NotMonitored,
-    /// It has not objected often enough in a row.
+    /// The check returned too few consecutive failing verdicts.
     BelowThreshold { objections: u32, needed: u32 },
-    /// It has stopped too many jobs in the last hour.
+    /// The check has evicted too many jobs in the last hour.
     RateLimited { limit: u32 },
-    /// The job runs already, and this Workload only asks for more pods for it.
+    /// The job runs already, and this Workload only adds pods to it.
     Growth,
 }
 
 impl Suppression {
-    /// The word for metrics.
+    /// Returns the label for metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ignored => "ignored",

@@ -1,4 +1,4 @@
-//! What a Workload's state lets a check do.
+//! Phases of a Workload for a check.
 
 use crate::api::{AdmissionCheckState, CheckState, Workload};
 use crate::check::{Lifetime, ReleaseReason};
@@ -8,30 +8,33 @@ use crate::check::{Lifetime, ReleaseReason};
 pub(crate) enum CheckPhase {
     /// It holds quota and waits: the check decides.
     AwaitingVerdict,
-    /// It is admitted and may run: the check may keep an eye on it.
+    /// It is admitted and may run: the check may monitor it.
     Admitted,
-    /// The check said Retry or Rejected, and Kueue has not acted on it yet: silence.
+    /// The check returned Retry or Rejected, and Kueue has not handled it yet: no evaluation, no
+    /// write.
     AwaitingReset,
-    /// Nothing is decided any more, and pods of it may be there: Kueue stops the job, or another
-    /// slice has replaced this one and is not admitted yet. What was allocated is kept.
+    /// No decision is due any more, and its pods may remain. The job is being evicted or deleted,
+    /// or another slice has replaced this one and is not admitted yet. Allocated resources are
+    /// kept.
     PodsRemain,
-    /// There is no reservation to decide about. What was started for the last one is released.
+    /// There is no reservation to decide about. Resources held for the last one are released.
     Ended {
-        /// Why.
+        /// The reason.
         why: ReleaseReason,
-        /// There is a verdict that Kueue would take for the next reservation: it is withdrawn.
+        /// Whether there is a verdict that Kueue would reuse for the next reservation: it is
+        /// withdrawn.
         withdraw: bool,
     },
 }
 
-/// The phase of `workload` for the check `check`. Rules 1, 6 and 15.
+/// Returns the phase of `workload` for the check `check` (rules 1, 6 and 15).
 pub(crate) fn check_phase(workload: &Workload, check: &str, lifetime: Lifetime) -> CheckPhase {
     let over = |why| CheckPhase::Ended {
         why,
         withdraw: false,
     };
     if workload.is_parent() {
-        // It only repeats what its variants are: an entry on it was written by hand.
+        // It only repeats the state of its variants: an entry in it was written by hand.
         return over(ReleaseReason::CheckRemoved);
     }
     let conditions = workload.conditions();
@@ -51,8 +54,8 @@ pub(crate) fn check_phase(workload: &Workload, check: &str, lifetime: Lifetime) 
         }
     } else {
         let why = why.unwrap_or(ReleaseReason::QuotaLost);
-        // An eviction resets the verdict, unless Kueue decided it from an older copy: then the
-        // verdict is still there when the quota is gone (measured on 0.19.2, under load).
+        // An eviction resets the verdict, unless Kueue decided it from an older copy. Then the
+        // verdict is still there after quota is lost (measured on 0.19.2, under load).
         let reserved_again = matches!(why, ReleaseReason::Evicted | ReleaseReason::QuotaLost);
         return CheckPhase::Ended {
             why,
@@ -66,7 +69,7 @@ pub(crate) fn check_phase(workload: &Workload, check: &str, lifetime: Lifetime) 
     }
 }
 
-/// Why Kueue stops the job of `workload`, which is not finished; `None` if it does not.
+/// Returns why the job of the unfinished `workload` is being stopped; `None` if it is not.
 pub(crate) fn reason_to_stop(workload: &Workload) -> Option<ReleaseReason> {
     if workload.is_being_deleted() {
         Some(ReleaseReason::Deleted)
@@ -78,10 +81,11 @@ pub(crate) fn reason_to_stop(workload: &Workload) -> Option<ReleaseReason> {
     }
 }
 
-/// Whether the answer of `entry` is withdrawn when quota is lost.
+/// Returns true if the verdict in `entry` is withdrawn when quota is lost.
 ///
-/// Retry and Rejected without quota are never reset by Kueue and keep the Workload from ever being
-/// queued again (measured on 0.19.2), so they are withdrawn whatever the check says of its Ready.
+/// Kueue never resets a Retry or Rejected without quota, and such an entry prevents every requeue
+/// of the Workload (measured on 0.19.2). So they are withdrawn even if the check's Ready `outlives`
+/// the reservation.
 pub(crate) fn must_withdraw(entry: &AdmissionCheckState, lifetime: Lifetime) -> bool {
     match entry.state() {
         CheckState::Ready => !lifetime.outlives,

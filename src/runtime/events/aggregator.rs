@@ -1,4 +1,4 @@
-//! The events of the last minutes: repetitions, and limits for each object.
+//! Aggregation of recent events: repetitions, and limits for each object.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 use super::{EventRecord, Regarding};
 
-/// For how long an equal event is a repetition, and how many are remembered.
+/// Time within which an equal event is a repetition, and the number of events kept.
 const REPETITION: Duration = Duration::from_mins(10);
 const REMEMBERED: usize = 1024;
-/// How many different events one object may have at once, and how soon it may have one more.
+/// Burst of different events about one object, and the interval until one more is allowed.
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(30);
 
-/// The events of the last minutes.
+/// An aggregator of the events of the last 10 min.
 pub(super) struct EventAggregator {
     controller: String,
     instance: String,
@@ -87,7 +87,7 @@ impl EventAggregator {
             .filter(|entry| now.duration_since(entry.first) < REPETITION)
         {
             entry.count = entry.count.saturating_add(1);
-            // Sent at 2, 4, 8, …: a thousand repetitions are ten requests.
+            // Sent at 2, 4, 8, …: 1,000 repetitions are ten requests.
             if entry.count.count_ones() != 1 {
                 return Aggregation::Deduplicated;
             }
@@ -180,7 +180,8 @@ impl EventAggregator {
     }
 }
 
-/// Events about objects without a namespace stand in `default`, as those of Kubernetes itself.
+/// Returns the namespace of an event. Events about objects without a namespace are in `default`, as
+/// those of Kubernetes itself.
 fn namespace(regarding: &Regarding) -> String {
     regarding
         .namespace
@@ -188,14 +189,14 @@ fn namespace(regarding: &Regarding) -> String {
         .unwrap_or_else(|| "default".to_owned())
 }
 
-/// Unique, and at most 253 characters.
+/// Returns a unique name, of at most 253 characters.
 fn event_name(object: &str, stamp: Timestamp, number: u64) -> String {
     let unique = format!(".{:x}.{number:x}", stamp.as_nanosecond());
     let object: String = object.chars().take(253 - unique.len()).collect();
     format!("{}{unique}", object.trim_end_matches(['.', '-']))
 }
 
-/// Something about a Workload.
+/// Returns an event about a Workload.
 #[cfg(test)]
 pub(super) fn record(name: &str, note: &str, warning: bool) -> EventRecord {
     use crate::api::{ApiVersion, Uid};

@@ -1,8 +1,8 @@
 //! Kubernetes events: aggregated, rate limited, and sent apart from state writes.
 //!
-//! An event costs the API server as much as a verdict does, and says nothing that the Workload's
-//! status does not. So a storm of verdicts is not doubled by its events: they are sent at their own
-//! pace, and what exceeds it is counted and dropped, warnings last.
+//! An event costs the API server as much as a verdict does, and contains nothing that the
+//! Workload's status does not. So events do not double the load of many verdicts: they have their
+//! own rate limit. Events beyond it are counted and dropped, warnings last.
 
 mod aggregator;
 mod rate_limit;
@@ -25,19 +25,19 @@ use crate::Clock;
 use crate::api::{AdmissionCheck, ApiVersion};
 use crate::check::{Message, Reservation};
 
-/// Something to tell.
+/// An event to publish.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EventRecord {
     pub(crate) regarding: Regarding,
     pub(crate) warning: bool,
-    /// One word in CamelCase.
+    /// One word, such as `NoAnswer`.
     pub(crate) reason: &'static str,
-    /// What the controller was doing, in the same form.
+    /// The action of the controller, in the same form.
     pub(crate) action: &'static str,
     pub(crate) note: Message,
 }
 
-/// The object that it is about.
+/// The object of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Regarding {
     api_version: String,
@@ -81,14 +81,14 @@ impl From<ObjectReference> for Regarding {
     }
 }
 
-/// How many events may wait to be sent. More are counted and dropped.
+/// Maximum number of events that wait to be sent. More are counted and dropped.
 const WAITING: usize = 512;
-/// How many of these places only warnings may take.
+/// The part of these places that only warnings may take.
 const KEPT_FOR_WARNINGS: usize = WAITING / 4;
-/// How long sending one may take.
+/// Time limit for sending one event.
 const SENDING: Duration = Duration::from_secs(5);
 
-/// Where events are handed in.
+/// The handle with which events are published.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     to: mpsc::Sender<(Timestamp, EventRecord)>,
@@ -97,7 +97,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder and its other end. Nothing is sent before [`Reporter::run`].
+    /// Returns the recorder and its reporter. Nothing is sent before [`Reporter::run`].
     pub(crate) fn new(
         client: Client,
         clock: Clock,
@@ -135,7 +135,7 @@ impl Recorder {
     }
 }
 
-/// Sends what is handed in.
+/// Sends the published events.
 pub(crate) struct Reporter {
     client: Client,
     from: mpsc::Receiver<(Timestamp, EventRecord)>,
@@ -171,7 +171,8 @@ impl Reporter {
         }
     }
 
-    /// Waits for the next event's turn. Who stops does not wait.
+    /// Waits until the rate limit allows the next event. When the recorders are gone, it does not
+    /// wait.
     async fn wait_for_rate_limit(&mut self) {
         let wait = self.pace.wait(Instant::now());
         if !self.from.is_closed() {

@@ -1,22 +1,22 @@
-//! How fast events are sent.
+//! The rate limit of events.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Ten in a second, and twenty more after a rest.
+/// 10 events per second, and bursts of 20 after a rest.
 const INTERVAL: Duration = Duration::from_millis(100);
 const AT_ONCE: u32 = 20;
 
-/// Turns, one each [`INTERVAL`]; those that were not taken are kept, up to [`AT_ONCE`].
+/// A token bucket: one token each [`INTERVAL`]; unused ones are kept, up to [`AT_ONCE`].
 #[derive(Debug, Default)]
 pub(super) struct RateLimiter {
-    /// When the turns that have been given out will have passed.
+    /// The time at which all tokens taken so far are refilled.
     next: Option<Instant>,
 }
 
 impl RateLimiter {
-    /// Takes the next turn; how long it is until then.
+    /// Takes the next token. Returns the time until it is available.
     pub(super) fn wait(&mut self, now: Instant) -> Duration {
         let next = self.next.map_or(now, |next| next.max(now)) + INTERVAL;
         self.next = Some(next);
@@ -34,7 +34,7 @@ mod tests {
         let waits: Vec<u128> = (0..23).map(|_| pace.wait(now).as_millis()).collect();
         assert!(waits[..20].iter().all(|wait| *wait == 0), "{waits:?}");
         assert_eq!(waits[20..], [100, 200, 300]);
-        // What was given out has passed in 2.3 s.
+        // All tokens taken are refilled after 2.3 s.
         let later = now + Duration::from_millis(2300);
         assert_eq!(pace.wait(later).as_millis(), 0);
     }

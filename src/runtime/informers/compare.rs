@@ -1,7 +1,7 @@
 //! The periodic comparison of the cache of Workloads with the API server.
 //!
-//! A watch shows every change, so this should find nothing. Where it does find something, because
-//! an event was lost, the Workload heals within the interval.
+//! A watch returns every change, so the comparison should find nothing. If an event was lost, it
+//! corrects the Workload within the interval.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::sources::{HOLDS_QUOTA, PAGE};
 use super::{InformerEvent, RESYNC, brief};
 use crate::api::{Projection, ServedApi, Uid, WorkloadObject};
 
-/// Between two pages.
+/// Delay between two pages.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Lists the Workloads with quota each half hour, page by page, and sends what it finds.
+/// Lists the Workloads with quota every 30 min, page by page, and sends them.
 pub(crate) async fn compare(
     client: Client,
     served: ServedApi,
@@ -40,13 +40,13 @@ pub(crate) async fn compare(
                     return;
                 }
             }
-            // The watch says what is wrong; the next comparison is soon enough.
+            // The watch reports the cause; the next comparison is early enough.
             Err(error) => tracing::debug!(error = brief(&error), "cannot compare Workloads"),
         }
     }
 }
 
-/// Sends each Workload with quota, and returns which there are.
+/// Sends each Workload with quota, and returns their UIDs.
 async fn list(
     api: &Api<WorkloadObject>,
     served: ServedApi,
@@ -67,7 +67,7 @@ async fn list(
                 continue;
             }
             named.insert(workload.uid().clone());
-            // A receiver that is gone is noticed by the caller.
+            // The caller detects a receiver that is gone.
             let _ = to.send(InformerEvent::Compare { workload, term }).await;
         }
         pages.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());

@@ -1,5 +1,4 @@
-//! How Kueue's API is served and when that changes, and whether the cluster was restored from a
-//! backup.
+//! Discovery of Kueue's API and its changes, and detection of a cluster restored from a backup.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,23 +14,23 @@ use crate::check::redact;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::health::Health;
 
-/// How often the cluster is asked, although nothing seems to have changed.
+/// Interval of discovery, although nothing seems to have changed.
 pub(crate) const PROBE: Duration = Duration::from_mins(10);
-/// How often the version of the storage is asked for again. The next probe is another chance.
+/// Maximum retries of the request for the version of the storage. The next probe tries again.
 const TRIES: u32 = 5;
-/// The delay after a watch was answered 404, which may only be an outage of discovery.
+/// The delay after a watch failed with 404, which may only be an outage of discovery.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// What watches tell the task that probes the API server.
+/// Observations of the watches for the task that probes the API server.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
-    /// A watch was answered 404.
+    /// A watch failed with 404.
     pub(crate) not_served: Notify,
     newest: Mutex<Option<ResourceVersion>>,
 }
 
 impl Noticed {
-    /// A Workload of this version exists, or has existed.
+    /// Records that a Workload of this version exists, or has existed.
     pub(crate) fn version(&self, version: &ResourceVersion) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if newest
@@ -48,7 +47,7 @@ impl Noticed {
     }
 }
 
-/// Sends each change of what the cluster serves, and that it was restored from a backup.
+/// Sends each change of the served API, and a restore of the cluster from a backup.
 pub(crate) async fn watch_served_api(
     client: Client,
     health: Health,
@@ -62,7 +61,7 @@ pub(crate) async fn watch_served_api(
             sleep(SETTLE).await;
         }
         let Probed { served, certain } = find_served(&client, &health, seed).await;
-        // An unreadable schema takes nothing back that a readable one has shown.
+        // An unreadable schema revokes no feature of an earlier, readable one.
         let differs = served.version != known.version || (certain && served != known);
         if differs {
             known = served;
@@ -70,22 +69,22 @@ pub(crate) async fn watch_served_api(
                 return;
             }
         }
-        // What is shown while the list is in flight may be newer than the list.
+        // Events that arrive while the list is in flight may be newer than the list.
         let shown = noticed.newest();
         let now = storage_version(&client, known, seed).await;
         if let (Some(shown), Some(now)) = (shown, now)
             && now.is_older_than(&shown)
         {
-            // Who receives it ends the process; nothing is watched any more.
+            // The receiver ends the process; nothing is watched any more.
             let _ = to.send(InformerEvent::Restored { shown, now }).await;
             return;
         }
     }
 }
 
-/// The version of the API server's storage, or `None` after too many failures. It goes back only
-/// when etcd is restored from a backup; then a watch from a later version shows nothing, without an
-/// error (measured: `a_watch_from_before_a_restore_of_etcd_shows_nothing`).
+/// Returns the version of the API server's storage, or `None` after too many failures. It decreases
+/// only if etcd is restored from a backup. Then a watch from a later version returns nothing,
+/// without an error (measured: `a_watch_from_before_a_restore_of_etcd_shows_nothing`).
 async fn storage_version(client: &Client, served: ServedApi, seed: u64) -> Option<ResourceVersion> {
     let api = Api::<WorkloadObject>::all_with(client.clone(), &served.version);
     let backoff = backoff(seed);
@@ -110,7 +109,7 @@ fn backoff(seed: u64) -> Backoff {
     Backoff::new(Duration::from_secs(1), Duration::from_secs(30), seed)
 }
 
-/// Asks what the cluster serves, for as long as it takes.
+/// Determines what the cluster serves. Retries until that succeeds.
 pub(crate) async fn find_served(client: &Client, health: &Health, seed: u64) -> Probed {
     let backoff = backoff(seed);
     let mut failures = 0;

@@ -1,7 +1,7 @@
 //! Informers: one task for each watch, one channel to the manager.
 //!
-//! kube's `watcher` does the watching. This closes what it leaves open: a refused selector, a 410
-//! in answer to a watch (not inside one), requests that hang, errors without a pause between them.
+//! kube's `watcher` runs the watches. This module handles what it does not: rejected selectors, a
+//! 410 in reply to a watch (not inside one), hanging requests, errors without a delay between them.
 //! Streaming lists are not used, so they need no fallback; objects cannot fail to decode.
 
 mod compare;
@@ -36,12 +36,12 @@ pub(crate) use sources::{
 };
 pub(crate) use without_quota::scan_without_quota;
 
-/// Something that came in.
+/// An event for the manager.
 #[derive(Debug)]
 pub(crate) enum InformerEvent {
     Checks(Event<AdmissionCheck>),
-    /// `selected` says that only Workloads with quota are sent, so that a deletion may be a loss of
-    /// quota; `term` which watch sent it.
+    /// `selected` is true if only Workloads with quota are sent, so that a deletion may be a loss
+    /// of quota. `term` is the number of the watch.
     Workloads {
         event: Event<Workload>,
         selected: bool,
@@ -58,12 +58,12 @@ pub(crate) enum InformerEvent {
         kind: usize,
         event: Event<StoredParameters>,
     },
-    /// The kind with this number is not served, or may not be read.
+    /// The kind with this number is not served, or its list is forbidden.
     ParametersFailed {
         kind: usize,
         failure: Failure,
     },
-    /// A cause of evaluations, for the controller with this number.
+    /// A trigger of evaluations, for the controller with this number.
     Trigger {
         check: usize,
         trigger: Trigger,
@@ -73,12 +73,12 @@ pub(crate) enum InformerEvent {
         workload: Workload,
         term: u64,
     },
-    /// That list is complete, and named these.
+    /// That list is complete, and contained these.
     Compared {
         named: BTreeSet<Uid>,
         term: u64,
     },
-    /// How Kueue's API is served, which is not as it was.
+    /// How Kueue's API is served, after a change.
     Served(ServedApi),
     /// The API server's storage is older than it was.
     Restored {
@@ -87,60 +87,59 @@ pub(crate) enum InformerEvent {
     },
 }
 
-/// Why a watch fails.
+/// The reason why a watch failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The API server's answer; 0 when there was none.
+    /// The HTTP status; 0 without a reply.
     pub(crate) code: u16,
     pub(crate) message: String,
 }
 
-/// Something that can be watched.
+/// A source of watch events.
 pub(crate) trait Source: Send {
-    /// What comes of it.
+    /// The content of its events.
     type Item: Send + 'static;
 
-    /// Begins from the start.
+    /// Starts with a new list.
     fn start(
         &mut self,
     ) -> impl Future<Output = kube::Result<BoxStream<'static, watcher::Result<Event<Self::Item>>>>> + Send;
 
-    /// What an event becomes. `None` says nothing to the manager.
+    /// Converts an event for the manager; `None` if the manager does not need it.
     fn incoming(&mut self, event: Event<Self::Item>) -> Option<InformerEvent>;
 
-    /// Whether its list is read again from time to time.
+    /// Returns true if its list is read again from time to time.
     fn resyncs(&self) -> bool {
         true
     }
 
-    /// What a failure becomes, and what is done about it.
+    /// Returns the event of a failure for the manager, and the recovery.
     fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
         let _ = failure;
         (None, WatchRecovery::Resume)
     }
 }
 
-/// What is done about a failure, after a pause.
+/// The recovery from a failure, after a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchRecovery {
-    /// Go on.
+    /// Continue.
     Resume,
-    /// Begin from the start.
+    /// Start with a new list.
     Relist,
 }
 
-/// The first and the largest pause between failures.
+/// The first and the maximum delay after failures.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// How long a watch must go without a failure until its delays begin small again. A list that is
-/// retried begins with an event, which is no success.
+/// Time without a failure after which the delays of a watch start small again. A list that is
+/// retried starts with an event, which is no success.
 const QUIET: Duration = Duration::from_mins(2);
 
-/// How often everything is compared with the API server, although nothing seems to have been
-/// missed.
+/// Interval of complete comparisons with the API server, although no event seems to be lost.
 pub(crate) const RESYNC: Duration = Duration::from_mins(30);
 
-/// Watches `source` for ever.
+/// Watches `source` forever.
 pub(crate) async fn watch<S: Source>(
     mut source: S,
     health: WatchHealth,
@@ -185,7 +184,7 @@ pub(crate) async fn watch<S: Source>(
                 return;
             }
             tokio::time::sleep(pause).await;
-            // From a version that is gone kube would ask for the same again, for ever.
+            // With a version that is gone, kube would send the same request again, forever.
             if reaction == WatchRecovery::Relist || is_expired_at_start(&error) {
                 break;
             }
@@ -193,12 +192,12 @@ pub(crate) async fn watch<S: Source>(
     }
 }
 
-/// Reports what comes of one watch, and paces its failures.
+/// Reports the state of one watch, and delays its retries.
 pub(crate) struct WatchMonitor {
     health: WatchHealth,
     metrics: Arc<Metrics>,
     backoff: Backoff,
-    /// What its jitter depends on.
+    /// The key of its jitter.
     key: u64,
     failures: u32,
     last_failure: Option<Instant>,
@@ -224,7 +223,7 @@ impl WatchMonitor {
         }
     }
 
-    /// The watch failed. Returns why, and the pause before it is retried.
+    /// Records a failure of the watch. Returns its reason, and the delay before the retry.
     pub(crate) fn failed(&mut self, error: &watcher::Error) -> (Failure, Duration) {
         if self.last_failure.is_none_or(|at| at.elapsed() > QUIET) {
             self.failures = 0;
@@ -247,7 +246,7 @@ impl WatchMonitor {
         (failure, pause.min(BACKOFF.1))
     }
 
-    /// The watch is over: it is no longer shown.
+    /// Ends the watch: it is no longer reported.
     pub(crate) fn end(&self) {
         self.health.remove();
         self.metrics.remove_watch(&self.labels());
@@ -260,7 +259,7 @@ impl WatchMonitor {
     }
 }
 
-/// The next item; `None` when it is time to list everything again.
+/// Returns the next item; `None` when everything must be listed again.
 async fn next<T>(stream: &mut BoxStream<'static, T>, resync: Option<Instant>) -> Option<T> {
     match resync {
         Some(at) => timeout_at(at, stream.next()).await.ok().flatten(),
@@ -268,8 +267,8 @@ async fn next<T>(stream: &mut BoxStream<'static, T>, resync: Option<Instant>) ->
     }
 }
 
-/// An HTTP 410 in answer to a watch, as a proxy or an aggregated server may send it. The API server
-/// itself says it inside the watch, where kube handles it.
+/// Returns true for an HTTP 410 in reply to a watch, which a proxy or an aggregated server may
+/// send. The API server itself sends it inside the watch, where kube handles it.
 pub(crate) fn is_expired_at_start(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
@@ -312,7 +311,7 @@ impl From<&watcher::Error> for Failure {
     }
 }
 
-/// An error of kube without the repetition in its own text.
+/// Returns the text of a kube error without its repetitions.
 pub(crate) fn brief(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} {}", status.code, status.message),

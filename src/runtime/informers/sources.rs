@@ -1,4 +1,4 @@
-//! The things that are watched.
+//! Sources of watch events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,13 +21,12 @@ use crate::runtime::metrics::Metrics;
 
 type Events<T> = BoxStream<'static, watcher::Result<Event<T>>>;
 
-/// How many objects a page has: a page is what is decoded at once, so it bounds the memory of a
-/// first list.
+/// Objects in one page. A page is decoded at once, so this bounds the memory of a first list.
 pub(super) const PAGE: u32 = 50;
-/// How long a watch of Workloads lasts. A connection that died without a word is noticed that much
-/// later, at the price of one request a minute.
+/// Duration of a watch of Workloads. A connection that died silently is detected after that time,
+/// at the cost of one request per minute.
 const WORKLOAD_WATCH_SECONDS: u32 = 60;
-/// Everything that holds quota, and nothing else: a missing value selects as the empty string.
+/// Selects Workloads with quota, and no others: a missing value selects as the empty string.
 pub(super) const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
 
 fn map<A, B>(event: Event<A>, mut to: impl FnMut(A) -> B) -> Event<B> {
@@ -40,7 +39,7 @@ fn map<A, B>(event: Event<A>, mut to: impl FnMut(A) -> B) -> Event<B> {
     }
 }
 
-/// A served version that is gone answers 404: discovery looks what is served now.
+/// Handles a failure. After a 404, discovery determines which version is served now.
 fn api_changed(failure: &Failure, noticed: &Noticed) -> (Option<InformerEvent>, WatchRecovery) {
     if failure.code == 404 {
         noticed.not_served.notify_one();
@@ -48,7 +47,7 @@ fn api_changed(failure: &Failure, noticed: &Noticed) -> (Option<InformerEvent>, 
     (None, WatchRecovery::Resume)
 }
 
-/// All AdmissionChecks: whose they are can change.
+/// All AdmissionChecks: their controllers can change.
 pub(crate) struct CheckSource {
     pub(crate) client: Client,
     pub(crate) version: ApiVersion,
@@ -72,7 +71,7 @@ impl Source for CheckSource {
     }
 }
 
-/// ResourceFlavors: their node labels are what pod set updates must not contradict.
+/// ResourceFlavors: pod set updates must not contradict their node labels.
 pub(crate) struct FlavorSource {
     pub(crate) client: Client,
     pub(crate) version: ApiVersion,
@@ -91,7 +90,7 @@ impl Source for FlavorSource {
     }
 }
 
-/// Workloads: those that hold quota, where the server can tell.
+/// Workloads: those that hold quota, if the API server can select them.
 pub(crate) struct WorkloadSource {
     client: Client,
     version: ApiVersion,
@@ -103,7 +102,7 @@ pub(crate) struct WorkloadSource {
 }
 
 impl WorkloadSource {
-    /// Keeps `annotations` of each. `term` marks what comes of it.
+    /// Keeps `annotations` of each Workload. `term` marks the events.
     pub(crate) fn new(
         client: Client,
         served: ServedApi,
@@ -161,7 +160,7 @@ impl Source for WorkloadSource {
         })
     }
 
-    /// It is compared with a separate list: to list again here would be to miss what comes
+    /// Workloads are compared with a separate list: a new list here would miss the events in
     /// between.
     fn resyncs(&self) -> bool {
         false
@@ -180,9 +179,9 @@ impl Source for WorkloadSource {
 }
 
 impl WorkloadSource {
-    /// What the server could not select is selected here, as early as can be: a Workload without
-    /// quota is only a name to remove. The manager needs to see it once, when it has lost its
-    /// quota, so a change is always passed on.
+    /// Returns true if `event` is passed on. Listed Workloads without quota that the API server did
+    /// not exclude are excluded here, as early as possible: the manager would only remove them. A
+    /// change is always passed on, because the manager must receive a loss of quota once.
     fn wanted(&self, event: &Event<Workload>) -> bool {
         self.selected || !matches!(event, Event::InitApply(workload) if !workload.holds_quota())
     }
@@ -197,13 +196,13 @@ pub(crate) struct StoredParameters {
     pub(crate) object: serde_json::Value,
 }
 
-/// What tells two states of a parameters object apart. Its status does not: that is what
-/// controllers say of it, the check itself among them, which would else be asked about every
-/// Workload again each time that it writes there.
+/// The fields that distinguish two states of a parameters object. The status is not one of them:
+/// controllers write it, among them the check itself, and each such write would evaluate every
+/// Workload again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Revision {
     uid: Option<String>,
-    /// Grows with the spec; for a kind that has none of these, the version.
+    /// The generation, which grows with the spec; the version for a kind without generations.
     number: Option<String>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
@@ -240,7 +239,8 @@ pub(crate) struct ParametersSource {
     pub(crate) number: usize,
 }
 
-/// The resource behind `kind`, in the best version that is served. Asks only if there is a choice.
+/// Returns the resource of `kind`, in the best served version. Sends a request only if there is a
+/// choice.
 pub(crate) async fn parameters_resource(
     client: &Client,
     kind: &ParametersKind,
@@ -303,8 +303,8 @@ impl Source for ParametersSource {
     }
 
     fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
-        // Other failures pass, and say nothing about the objects. These are read again from the
-        // start, so that their end is noticed.
+        // Other failures are temporary, and independent of the objects. After these two, the list
+        // starts again, so that their end is detected.
         if matches!(failure.code, 403 | 404) {
             let incoming = InformerEvent::ParametersFailed {
                 kind: self.number,
@@ -330,7 +330,7 @@ impl Source for TriggerSource {
         Ok((self.start)(self.client.clone()))
     }
 
-    /// Whatever it shows triggers evaluations, also what is listed again.
+    /// Returns false: every event triggers evaluations, also those of a repeated list.
     fn resyncs(&self) -> bool {
         false
     }

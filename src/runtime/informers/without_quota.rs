@@ -1,15 +1,15 @@
 //! The scan of Workloads without quota, which are not watched.
 //!
-//! A leader that dies between the end of a reservation and the withdrawal of its verdict leaves it
-//! on a Workload without quota, which is not watched. An AdmissionCheck that is deleted and made
-//! again does too. Kueue would take a Ready for the next reservation, and never queue the Workload
-//! again after a Retry or Rejected (measured on 0.19.2).
+//! A leader may die between the end of a reservation and the withdrawal of its verdict. It leaves a
+//! stale verdict on a Workload without quota, which is not watched. So does an AdmissionCheck that
+//! is deleted and recreated. Kueue would reuse a Ready for the next reservation, and never requeue
+//! the Workload after a Retry or Rejected (measured on 0.19.2).
 //!
-//! A growth of an elastic job that was evicted has stopped the pods of the slice before it, which
-//! nothing else says: that slice still looks as if its pods ran.
+//! The eviction of a growth of an elastic job has stopped the pods of the slice before it. No other
+//! object shows that: that slice still has the state of one whose pods run.
 //!
 //! So each new leader, and a leader that gets a new AdmissionCheck, reads the Workloads without
-//! quota once, page by page, and keeps none of them.
+//! quota once. It reads them page by page, and keeps none of them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,16 +23,16 @@ use crate::api::{CheckState, Projection, ServedApi, Slice, Workload, WorkloadObj
 use crate::runtime::backoff::Backoff;
 use crate::runtime::connection::retry_after;
 
-/// How many Workloads are decoded at once.
+/// Workloads in one page, which is decoded at once.
 const PAGE: u32 = 50;
-/// Between two pages: 100,000 Workloads take two minutes at least.
+/// Delay between two pages: 100,000 Workloads take at least 100 s.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Those that hold no quota, where the server can tell: a missing value selects as the empty
+/// Selects Workloads without quota, if the API server can: a missing value selects as the empty
 /// string.
 const WITHOUT_QUOTA: &str = "status.admission.clusterQueue=";
 
-/// Sends each Workload without quota that carries a verdict or is a growth, then ends. `term` marks
-/// what comes of it.
+/// Sends each Workload without quota that has a verdict or is a growth, then ends. `term` marks the
+/// events.
 pub(crate) async fn scan_without_quota(
     client: Client,
     served: ServedApi,
@@ -57,7 +57,7 @@ pub(crate) async fn scan_without_quota(
                     error = brief(&error),
                     "the scan of Workloads without quota failed and is tried again"
                 );
-                // The place in the list may be what is wrong: too old, or from before a restart.
+                // The position in the list may be the cause: too old, or from before a restart.
                 pages.continue_token = None;
                 let pause = retry_after(&error).unwrap_or_default();
                 tokio::time::sleep(pause.max(backoff.delay(failures, term)).min(BACKOFF.1)).await;
@@ -83,8 +83,7 @@ pub(crate) async fn scan_without_quota(
     }
 }
 
-/// Whether `workload` holds no quota, and some check has returned a verdict about it, or it is a
-/// growth.
+/// Returns true if `workload` holds no quota, and it has a verdict of some check or is a growth.
 fn is_of_interest(workload: &Workload) -> bool {
     let has_verdict = || {
         let mut entries = workload.checks().iter();

@@ -1,4 +1,4 @@
-//! The decisions of a replica that wants the lease. No clock, no client.
+//! Lease decisions of one replica. No clock, no client.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{LeaseTimes, Stamp};
 
-/// The lease as it was read.
+/// The Lease as last read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) version: String,
@@ -17,18 +17,18 @@ pub(super) struct Record {
     pub(super) renewed: Stamp,
 }
 
-/// What to do next.
+/// The next step of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Read the record.
     Read,
-    /// There is none: create it.
+    /// No record exists: create it.
     Create,
     /// No replica holds it: acquire it.
     Acquire,
-    /// It is ours: renew it.
+    /// This replica holds it: renew it.
     Renew,
-    /// Nothing until then.
+    /// Do nothing until then.
     Wait(Instant),
 }
 
@@ -38,21 +38,21 @@ pub(super) struct Candidate {
     identity: String,
     times: LeaseTimes,
     seen: ObservedLease,
-    /// When the record was last read.
+    /// The time of the last read.
     looked_at: Option<Instant>,
-    /// When the request was sent that last made or kept it ours.
+    /// The time at which the request was sent that last made or kept this replica the holder.
     renewed_at: Option<Instant>,
-    /// The record's count of transitions while it was ours; `None` before.
+    /// The record's count of transitions at this replica's first write; `None` before.
     led_at: Option<i32>,
 }
 
 #[derive(Debug)]
 enum ObservedLease {
-    /// Nothing yet, or something that is known to be out of date.
+    /// Nothing yet, or a record that is known to be stale.
     Unknown,
-    /// There is no record.
+    /// No record exists.
     Absent,
-    /// A record, which has not changed since the instant.
+    /// A record, unchanged since the instant.
     Record { record: Record, since: Instant },
 }
 
@@ -68,7 +68,7 @@ impl Candidate {
         }
     }
 
-    /// The last record seen.
+    /// Returns the last record observed.
     pub(super) fn record(&self) -> Option<&Record> {
         match &self.seen {
             ObservedLease::Record { record, .. } => Some(record),
@@ -76,19 +76,20 @@ impl Candidate {
         }
     }
 
-    /// The record's count of transitions when this process began to lead; `None` if it never has.
-    /// As long as the record names it with that count, no other replica has led since.
+    /// Returns the record's count of transitions when this process began to lead; `None` if it
+    /// never led. As long as the record has this replica and that count, no other replica has led
+    /// since.
     pub(super) fn led_at(&self) -> Option<i32> {
         self.led_at
     }
 
-    /// Until when this replica acts, if it does at `now`.
+    /// Returns the end of this replica's leadership, if it leads at `now`.
     pub(super) fn valid_until(&self, now: Instant) -> Option<Instant> {
         let until = self.renewed_at? + self.times.renew_deadline;
         (now < until).then_some(until)
     }
 
-    /// What to do at `now`.
+    /// Returns the next step at `now`.
     pub(super) fn plan(&self, now: Instant) -> Plan {
         match &self.seen {
             ObservedLease::Unknown => Plan::Read,
@@ -98,8 +99,8 @@ impl Candidate {
                     Some(renewed) if now < renewed + self.times.renew_interval => {
                         Plan::Wait(renewed + self.times.renew_interval)
                     }
-                    // A record of ours that we don't remember writing is one of an earlier life: it
-                    // is taken up again.
+                    // A record of this identity that this process did not write is from an earlier
+                    // process: it is renewed.
                     _ => Plan::Renew,
                 }
             }
@@ -117,7 +118,7 @@ impl Candidate {
         }
     }
 
-    /// The record was read, by a request sent at `sent`.
+    /// Stores the record, read by a request sent at `sent`.
     pub(super) fn on_read(&mut self, record: Option<Record>, sent: Instant) {
         self.looked_at = Some(sent);
         let Some(record) = record else {
@@ -141,8 +142,8 @@ impl Candidate {
         };
     }
 
-    /// The record was written by us, by a request sent at `sent`. Others can't take over before
-    /// `sent` plus the lease's duration.
+    /// Stores the record, written by a request of this replica sent at `sent`. Other replicas
+    /// cannot take over before `sent` plus the Lease's duration.
     pub(super) fn on_written(&mut self, record: Record, sent: Instant) {
         self.renewed_at = Some(sent);
         self.led_at.get_or_insert(record.transitions);
@@ -152,8 +153,8 @@ impl Candidate {
         };
     }
 
-    /// The write was refused: another replica wrote first. The record is stale; whether this
-    /// replica still leads is not, until `valid_until`.
+    /// Handles a rejected write: another replica wrote first, or the Lease is gone. The record is
+    /// stale; this replica's own leadership stays valid until `valid_until`.
     pub(super) fn on_conflict(&mut self) {
         self.seen = ObservedLease::Unknown;
     }

@@ -1,8 +1,8 @@
 //! Leader election by a Lease.
 //!
-//! One Lease object, held by one replica. Expiry is judged by how long *we* have not seen the
-//! record change, on our own monotonic clock, never by comparing wall clocks. The holder stops
-//! writing well before another may take over: see [`LeaseTimes`].
+//! One replica holds the Lease object. For another replica, the Lease expires if the record has not
+//! changed for its duration on that replica's own monotonic clock. Wall clocks are never compared.
+//! The holder stops writing well before another replica may take over: see [`LeaseTimes`].
 
 mod candidate;
 
@@ -20,7 +20,7 @@ use super::signal::cancelled;
 use crate::Clock;
 use candidate::{Candidate, Plan, Record};
 
-/// How replicas of one check agree on who acts.
+/// Leader election among the replicas of one check.
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::{LeaseConfig, LeaseTimes, Runtime}};
@@ -55,15 +55,15 @@ pub struct LeaseConfig {
     pub name: String,
     /// This replica's name, unique among them (the pod's name).
     pub identity: String,
-    /// How long things take.
+    /// Durations and intervals.
     pub times: LeaseTimes,
 }
 
-/// The times of a lease.
+/// The durations and intervals of a Lease.
 ///
-/// A replica that dies without warning is replaced after `duration` plus `retry` at the latest; the
-/// default makes that 11 seconds, which leaves four for the new leader to read the Workloads and go
-/// on.
+/// A standby replaces a replica that dies without warning after at most `duration` plus
+/// `retry_period`. By default that is 11 s, which leaves the new leader 4 s to read the Workloads
+/// and continue.
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle}};
@@ -100,15 +100,16 @@ pub struct LeaseConfig {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// How long the record must stay unchanged before another takes over, in whole seconds: a
-    /// fraction is cut off. Default: 10 s.
+    /// Time without a change of the record after which another replica takes over. In whole
+    /// seconds: a fraction is cut off. Default: 10 s.
     pub duration: Duration,
-    /// How long after its last renewal the holder goes on writing. Must be longer than `renew` and
-    /// shorter than `duration`. Default: 7 s.
+    /// Time after its last renewal for which the holder may still write. Must be longer than
+    /// `renew_interval` and shorter than `duration`. Default: 7 s.
     pub renew_deadline: Duration,
-    /// How often the holder renews. Default: 2 s.
+    /// Interval between the holder's renewals. Default: 2 s.
     pub renew_interval: Duration,
-    /// How often the others read the Lease, and how soon a failed request is retried. Default: 1 s.
+    /// Interval between reads of the other replicas; also the delay after a failed request.
+    /// Default: 1 s.
     pub retry_period: Duration,
 }
 
@@ -124,8 +125,8 @@ impl Default for LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// Whether the holder renews in time and has stopped writing before another may take over. The
-    /// record has whole seconds.
+    /// Returns true if the holder renews in time and stops writing before another replica may take
+    /// over. The record has whole seconds.
     pub(crate) fn is_valid(self) -> bool {
         let recorded = Duration::from_secs(self.duration.as_secs());
         !self.retry_period.is_zero()
@@ -135,28 +136,28 @@ impl LeaseTimes {
     }
 }
 
-/// Whether this replica acts.
+/// Leadership of this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Leadership {
-    /// Not known yet.
+    /// Not determined yet.
     Undecided,
-    /// Another replica does.
+    /// Another replica leads.
     Standby { holder: String },
-    /// This one does, until the instant at which it must have renewed; `None` without a lease.
+    /// This replica leads until the instant by which it must have renewed; `None` without a Lease.
     Leader { valid_until: Option<Instant> },
-    /// This one did, and could not renew in time. No other replica is known to have led since.
+    /// This replica led, and could not renew in time. No other leader has been observed since.
     Lapsed,
-    /// This one did, and now another replica does.
+    /// This replica led, and now another replica leads.
     Lost { holder: String },
 }
 
 impl Leadership {
-    /// Whether a write may be sent at `now`.
+    /// Returns true if a write may be sent at `now`.
     pub(crate) fn may_write(&self, now: Instant) -> bool {
         matches!(self, Self::Leader { valid_until } if valid_until.is_none_or(|until| now < until))
     }
 
-    /// The word for metrics and diagnostics.
+    /// Returns the label for metrics and diagnostics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Undecided => "undecided",
@@ -168,8 +169,8 @@ impl Leadership {
     }
 }
 
-/// Holds the lease, or waits for it, until `stop` says so; then releases it. Publishes what it
-/// observes in `leadership`.
+/// Holds the Lease, or waits for it, until `stop` is true; then releases it. Publishes the observed
+/// state in `leadership`.
 pub(crate) async fn run(
     client: Client,
     config: LeaseConfig,
@@ -205,7 +206,7 @@ struct Holder {
 }
 
 impl Holder {
-    /// One round: looks if it must, and then writes if it may. Returns when to do the next.
+    /// Runs one round: reads if it must, then writes if it may. Returns the time of the next round.
     async fn step(&mut self) -> Instant {
         if self.candidate.plan(Instant::now()) == Plan::Read {
             self.read(Instant::now()).await;
@@ -259,7 +260,7 @@ impl Holder {
         }
     }
 
-    /// What `plan` makes of the record.
+    /// Returns the Lease that `plan` writes.
     fn lease(&self, plan: &Plan) -> Lease {
         next_lease(
             &self.config,
@@ -269,8 +270,8 @@ impl Holder {
         )
     }
 
-    /// Releases the Lease, so that the others need not wait. No caller may assume that this replica
-    /// still leads, whatever comes of it.
+    /// Releases the Lease, so that the other replicas need not wait. Afterwards no caller may
+    /// assume that this replica still leads, even if the release failed.
     async fn release(&mut self) {
         let held = self.candidate.valid_until(Instant::now()).is_some();
         self.leadership.send_replace(Leadership::Standby {
@@ -323,7 +324,7 @@ impl Holder {
         });
     }
 
-    /// Waits for the next round; says so at once if leadership runs out meanwhile.
+    /// Waits for the next round; publishes at once if leadership expires before it.
     async fn wait(&self, next: Instant) {
         if let Some(until) = self.candidate.valid_until(Instant::now())
             && until < next
@@ -353,11 +354,11 @@ enum LeaseError {
     Kube(#[from] kube::Error),
 }
 
-/// What `plan` makes of the record.
+/// Returns the Lease that `plan` writes over the record `known`.
 fn next_lease(config: &LeaseConfig, known: Option<&Record>, plan: &Plan, now: Timestamp) -> Lease {
     let taking = matches!(plan, Plan::Create | Plan::Acquire);
     let transitions = known.map_or(0, |record| {
-        // The API server refuses a negative count.
+        // The API server rejects a negative count.
         record.transitions.saturating_add(i32::from(taking))
     });
     Lease {
@@ -381,8 +382,8 @@ fn next_lease(config: &LeaseConfig, known: Option<&Record>, plan: &Plan, now: Ti
     }
 }
 
-/// What a replica writes that finds the record `found` and sees it unchanged for `waited`; `None`
-/// while it waits.
+/// Returns the Lease that a replica writes after it read `found` and observed no change for
+/// `waited`; `None` while it waits.
 #[doc(hidden)]
 pub fn lease_after(
     config: &LeaseConfig,

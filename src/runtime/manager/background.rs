@@ -1,4 +1,4 @@
-//! What the runtime does for background work: a fenced client, watches with health, events.
+//! The host of background work: a fenced client, watches with health, events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::runtime::informers::{WatchMonitor, is_expired_at_start};
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
 
-/// What one check's background work is given.
+/// The host of one check's background work.
 struct Host {
     controller: String,
     client: Client,
@@ -54,7 +54,8 @@ impl Session {
 }
 
 impl Host {
-    /// A client that writes only while the Lease is valid: the session learns of a lapse later.
+    /// Returns a client that writes only while the Lease is valid: the session observes a lapse
+    /// later.
     fn client(&self, health: Option<WatchHealth>) -> Client {
         let client = instrumented(&self.client, &self.metrics, health);
         let leadership = self.leadership.clone();
@@ -89,7 +90,7 @@ impl BackgroundHost for Host {
     }
 }
 
-/// A watch that is shown until it is dropped.
+/// A watch that is reported in health and metrics until it is dropped.
 struct Shown(WatchMonitor);
 
 impl WatchProgress for Shown {

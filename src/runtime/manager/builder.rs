@@ -50,7 +50,7 @@ pub struct RuntimeBuilder {
     settings: Settings,
 }
 
-/// Why a runtime can't be built.
+/// The reason why a runtime cannot be built.
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
@@ -71,16 +71,16 @@ pub struct RuntimeBuilder {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// There is nothing to run.
+    /// No check was added.
     #[error("there is no check to run: add one with `check`")]
     NoChecks,
-    /// Two checks answer the same AdmissionChecks: they have one name, and take parameters of one
-    /// kind, or none.
+    /// Two checks manage the same AdmissionChecks: they have the same controller name, and take
+    /// parameters of the same kind, or none.
     #[error(
         "two checks have the controller name `{0}` and parameters of one kind: AdmissionChecks could not tell them apart"
     )]
     SameName(String),
-    /// Two replicas could act at once, or none for long.
+    /// The Lease's times allow two leaders at once, or none for long.
     #[error(
         "the lease's times do not fit: 0 < `retry` and 0 < `renew` ({renew:?}) < `renew_deadline` ({renew_deadline:?}) < `duration` ({duration:?}, of which whole seconds count) must hold",
         renew = .0.renew_interval, renew_deadline = .0.renew_deadline, duration = .0.duration
@@ -109,88 +109,89 @@ impl RuntimeBuilder {
         }
     }
 
-    /// Adds a check. Each needs a controller name of its own, or parameters of a kind of its own:
-    /// an AdmissionCheck is answered by the check of its `spec.controllerName` that takes the kind
+    /// Adds a check. Each check needs its own controller name, or its own kind of parameters. An
+    /// AdmissionCheck is managed by the check that has its `spec.controllerName` and takes the kind
     /// of its `spec.parameters`.
     pub fn check(mut self, check: impl AdmissionCheckController) -> Self {
         self.checks.push(DynCheck::new(check));
         self
     }
 
-    /// Adds checks whose types are forgotten.
+    /// Adds type-erased checks.
     pub fn checks(mut self, checks: impl IntoIterator<Item = DynCheck>) -> Self {
         self.checks.extend(checks);
         self
     }
 
-    /// What this controller is called in events (`reportingController`) and in
+    /// Sets the controller's name in events (`reportingController`) and in
     /// `kueue_check_build_info`. Default: `kueue-check`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
     }
 
-    /// The program's version in `kueue_check_build_info`. Default: that of this SDK.
+    /// Sets the program's version in `kueue_check_build_info`. Default: the version of this SDK.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.settings.version = version.into();
         self
     }
 
-    /// What this replica is called in events, such as the pod's name.
+    /// Sets this replica's name in events, such as the pod's name.
     pub fn instance(mut self, instance: impl Into<String>) -> Self {
         self.settings.instance = instance.into();
         self
     }
 
-    /// Maximum number of parallel evaluations. Default: 10, with which the API server, not the
-    /// check, is the limit.
+    /// Sets the maximum number of parallel evaluations. Default: 10, at which the API server, not
+    /// the check, is the limit.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.settings.concurrency = concurrency.max(1);
         self
     }
 
-    /// How long a check may take to answer, unless it says so itself. Default: 30 s.
+    /// Sets the time limit of an evaluation, unless the check sets its own. Default: 30 s.
     pub fn evaluation_timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = timeout;
         self
     }
 
-    /// How long running evaluations may go on after a shutdown has begun: the Lease is held
-    /// meanwhile. A write that was sent is waited for in any case. Default: 5 s.
+    /// Sets the time for which running evaluations may continue after a shutdown has begun. The
+    /// Lease is held meanwhile. The runtime always waits for a write that was sent. Default: 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
     }
 
-    /// Lets one of several replicas act. Default: no lease, this is the only one.
+    /// Enables leader election among several replicas. Default: no Lease, this is the only replica.
     pub fn lease(mut self, lease: LeaseConfig) -> Self {
         self.settings.lease = Some(lease);
         self
     }
 
-    /// A client for the lease alone, so that its renewal never waits behind other requests.
-    /// Default: the one given first.
+    /// Sets a client for the Lease alone, so that a renewal never waits behind other requests.
+    /// Default: the client of the runtime.
     pub fn lease_client(mut self, client: Client) -> Self {
         self.lease_client = Some(client);
         self
     }
 
-    /// Where the time comes from. Default: the machine's clock.
+    /// Sets the clock. Default: the machine's clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.settings.clock = clock;
         self
     }
 
-    /// What the jitter of delays is made from: two runs with one seed do the same. Default: 0.
+    /// Sets the seed of the jitter of delays: two runs with one seed do the same. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
         self
     }
 
-    /// The runtime.
+    /// Builds the runtime.
     ///
     /// # Errors
-    /// Without a check, with two of one name and one kind of parameters, or with a lease whose times do not fit.
+    /// Without a check, with two of one name and one kind of parameters, or with invalid times of
+    /// the Lease.
     pub fn build(self) -> Result<Runtime, BuildError> {
         if self.checks.is_empty() {
             return Err(BuildError::NoChecks);

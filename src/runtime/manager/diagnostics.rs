@@ -14,7 +14,7 @@ use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::{CheckLabels, LaneLabels};
 use crate::runtime::queue::{Lane, Queue};
 
-/// The state of a runtime, as the admin endpoint's `/diagnostics` shows it.
+/// The state of a runtime, as the admin endpoint's `/diagnostics` returns it.
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
@@ -43,7 +43,7 @@ use crate::runtime::queue::{Lane, Queue};
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostics {
     served: ServedApi,
-    /// In a sentence: what a PreemptionRequired verdict becomes.
+    /// The result of a PreemptionRequired verdict, as a sentence.
     preemption_required: &'static str,
     leadership: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -77,7 +77,7 @@ struct CheckReport {
     reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
-    /// Of the parameters by which Workloads are judged.
+    /// The generation of the parameters in use for evaluations.
     parameters_generation: Option<i64>,
     workloads: usize,
 }
@@ -95,8 +95,8 @@ impl Session {
         }
     }
 
-    /// Brings every gauge up to date with the state. Those of checks are shown by the leader alone:
-    /// what another replica knew last is no longer true.
+    /// Updates every gauge. Only the leader sets those of checks: a former leader's values are
+    /// stale.
     fn set_gauges(&self) {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let workloads = self.core.workloads_with_quota();
@@ -147,7 +147,7 @@ impl Session {
         self.core.role == Role::Leading
     }
 
-    /// How many Workloads wait for each check.
+    /// Returns the number of pending Workloads for each check.
     fn pending(&self) -> BTreeMap<Name, i64> {
         let checks = self.core.checks.keys().map(|name| (Name::clone(name), 0));
         let mut pending: BTreeMap<Name, i64> = checks.collect();

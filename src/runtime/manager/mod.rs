@@ -1,7 +1,7 @@
-//! The runtime as a whole: its builder, its loop around the core, and the tasks it carries out.
+//! The runtime: its builder, its event loop around the core, and the tasks it runs.
 //!
-//! The state is in `runtime::core`, which the loop owns. Whatever takes time is a task,
-//! which gets copies and returns a result.
+//! The state is in `runtime::core`, which the loop owns. Anything that takes time is a task, which
+//! receives copies and returns a result.
 
 mod background;
 mod builder;
@@ -42,7 +42,7 @@ pub(in crate::runtime) use updates::{About, fit_updates};
 pub use builder::{BuildError, RuntimeBuilder};
 pub use diagnostics::Diagnostics;
 
-/// Runs checks against a cluster.
+/// Runs checks on a cluster.
 ///
 /// ```no_run
 /// # async fn example(check: impl kueue_check::AdmissionCheckController) -> Result<(), Box<dyn std::error::Error>> {
@@ -62,7 +62,7 @@ pub struct Runtime {
     queries: (mpsc::Sender<Query>, mpsc::Receiver<Query>),
 }
 
-/// What can be chosen about a [`Runtime`].
+/// The settings of a [`Runtime`].
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     name: String,
@@ -76,11 +76,11 @@ pub(super) struct Settings {
     seed: u64,
 }
 
-/// Why a runtime stopped without being asked to. The program then ends the process, which is
-/// started again.
+/// The reason why a runtime stopped without a shutdown. The program then ends its process, which is
+/// restarted.
 ///
-/// What a check is asked may panic. What runs apart from evaluations, such as its own streams and its
-/// background work, may not:
+/// A panic in a check's evaluation is an error of that evaluation. A panic in code that runs apart
+/// from evaluations, such as a check's streams and background work, stops the runtime:
 ///
 /// ```
 /// # use kueue_check::*;
@@ -111,12 +111,12 @@ pub(super) struct Settings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A part of it died: by a panic in a check's own stream, watch or background work, or by a
-    /// fault of this SDK.
+    /// A task of the runtime ended: by a panic in a check's own stream, watch or background work,
+    /// or by a bug in this SDK.
     #[error("a background task ended: {0}")]
     TaskEnded(String),
-    /// Another replica leads now. What the checks keep in memory belongs to the time in which this
-    /// one did, so the process starts afresh, as client-go's and controller-runtime's do.
+    /// Another replica leads now. The checks' state in memory belongs to the leadership term of
+    /// this replica, so the process ends and restarts, as client-go's and controller-runtime's do.
     #[error(
         "leadership was lost to `{holder}`: this process ends, so that a fresh one becomes a standby"
     )]
@@ -124,29 +124,29 @@ pub enum RunError {
         /// The replica that leads.
         holder: String,
     },
-    /// etcd was restored from a backup. Watches show nothing of that, and the caches of this
-    /// process are of another history, so it starts afresh.
+    /// etcd was restored from a backup. Watches do not report that, and the caches of this process
+    /// are from another history, so the process ends and restarts.
     #[error(
         "the cluster was restored from a backup (its version was {shown} and is {now}): this process \
          ends, so that a fresh one reads everything"
     )]
     ClusterRestored {
-        /// The newest version that watches have shown.
+        /// The newest version that a watch has returned.
         shown: ResourceVersion,
         /// The version that the API server's storage has now.
         now: ResourceVersion,
     },
 }
 
-/// A question to a running session.
+/// A request to a running session.
 pub(crate) enum Query {
-    /// Bring the gauges up to date.
+    /// Update the gauges.
     Gauges(oneshot::Sender<()>),
-    /// Say everything.
+    /// Return the diagnostics.
     Diagnostics(oneshot::Sender<Diagnostics>),
 }
 
-/// A view of a running [`Runtime`], for an admin endpoint. Cheap to clone.
+/// A handle to a running [`Runtime`], for an admin endpoint. Cheap to clone.
 ///
 /// ```
 /// # use kueue_check::{Clock, Verdict, admission_check, runtime::Runtime};
@@ -172,22 +172,23 @@ pub struct RuntimeHandle {
     health: Health,
 }
 
-/// How long the loop may take to answer a question before it counts as stuck.
+/// The time after which a loop that has not replied counts as stuck.
 const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl RuntimeHandle {
-    /// What keeps the process from being ready, each a sentence; empty when nothing does.
+    /// Returns the problems that keep the process from being ready, each a sentence; empty if it is
+    /// ready.
     pub fn problems(&self) -> Vec<String> {
         self.health.problems()
     }
 
-    /// Whether the loop turns. It does while it waits for Kueue or the API server: to start the
-    /// process again would not help.
+    /// Returns true if the event loop replies. It also does while it waits for Kueue or the API
+    /// server: a restart of the process would not help.
     pub async fn is_alive(&self) -> bool {
         self.ask(Query::Gauges).await.is_some()
     }
 
-    /// All metrics in the OpenMetrics text format.
+    /// Returns all metrics in the OpenMetrics text format.
     pub async fn metrics(&self) -> String {
         self.ask(Query::Gauges).await;
         for watch in self.health.watches() {
@@ -211,8 +212,8 @@ impl RuntimeHandle {
         )
     }
 
-    /// The state of the runtime; `None` while it waits for Kueue's API, and if the loop is
-    /// stuck or over.
+    /// Returns the state of the runtime; `None` while it waits for Kueue's API, or if the loop is
+    /// stuck or ended.
     pub async fn diagnostics(&self) -> Option<Diagnostics> {
         self.ask(Query::Diagnostics).await
     }
@@ -231,12 +232,12 @@ impl RuntimeHandle {
 }
 
 impl Runtime {
-    /// A runtime on the cluster that `client` speaks to.
+    /// Returns the builder of a runtime for the cluster of `client`.
     pub fn builder(client: Client) -> RuntimeBuilder {
         RuntimeBuilder::new(client)
     }
 
-    /// For an admin endpoint.
+    /// Returns a handle for an admin endpoint.
     pub fn handle(&self) -> RuntimeHandle {
         RuntimeHandle {
             queries: self.queries.0.clone(),
@@ -246,12 +247,12 @@ impl Runtime {
         }
     }
 
-    /// Runs until `shutdown` completes: then nothing new is begun, what runs is finished within the
-    /// grace time or abandoned, and the lease is released.
+    /// Runs until `shutdown` completes. Then nothing new is started, running tasks end within the
+    /// grace time or are abandoned, and the Lease is released.
     ///
     /// # Errors
-    /// [`RunError`] if a part of the runtime died. An unreachable API server, a missing Kueue or
-    /// missing permissions are no errors: the runtime says so in its readiness, and waits.
+    /// [`RunError`] if a part of the runtime ended. An unreachable API server, a missing Kueue or
+    /// missing permissions are no errors: the runtime reports not ready, and waits.
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
         let (stop_sender, stop) = watch::channel(false);
         let (release_sender, release) = watch::channel(false);
@@ -276,7 +277,8 @@ impl Runtime {
                 }
             }
         };
-        // The last events first, then the lease: who waits for it may begin at once.
+        // Publishes the last events, then releases the Lease, after which a standby may lead at
+        // once.
         let _ = timeout(FLUSH, events.join_next()).await;
         release_sender.send_replace(true);
         while lease.join_next().await.is_some() {}
@@ -361,8 +363,7 @@ impl Runtime {
 }
 
 impl Query {
-    /// The answer while it is not known what the cluster serves: the loop turns, and there is
-    /// nothing to say.
+    /// Replies before discovery has completed: the loop is alive, and there is no state to return.
     fn without_session(self) {
         match self {
             Self::Gauges(answer) => drop(answer.send(())),
@@ -371,7 +372,7 @@ impl Query {
     }
 }
 
-/// How long the last events may take to be sent.
+/// The time limit for publishing the last events.
 const FLUSH: Duration = Duration::from_secs(2);
 
 impl RunError {

@@ -146,7 +146,7 @@ impl Session {
         }
     }
 
-    /// Reports `note` about `reservation`, which has been held for so long.
+    /// Reports `note` about `reservation`, which has been held for `held`.
     fn report_notice(
         &self,
         author: &DynCheck,
@@ -278,10 +278,8 @@ impl Session {
 
 fn suppression_text(why: Suppression) -> String {
     match why {
-        Suppression::Ignored => ", as `afterAdmission.onFailure: Ignore` says".to_owned(),
-        Suppression::NotMonitored => {
-            ", because its Ready did not ask to be looked at again".to_owned()
-        }
+        Suppression::Ignored => ", by policy `afterAdmission.onFailure: Ignore`".to_owned(),
+        Suppression::NotMonitored => ", because its Ready does not set a recheck".to_owned(),
         Suppression::BelowThreshold { objections, needed } => {
             format!(" ({objections} of {needed} times in a row)")
         }

@@ -1,4 +1,4 @@
-//! The event loop of a session: it feeds the core, and carries out effects.
+//! The event loop of a session: it feeds the core and carries out its effects.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::signal::cancelled;
 use crate::runtime::writer::Writer;
 
-/// The loop, and what it carries effects out with.
+/// The event loop, with the means to carry out effects.
 pub(super) struct Session {
     pub(super) core: Core,
     pub(super) settings: Settings,
@@ -45,27 +45,27 @@ pub(super) struct Session {
     pub(super) leads: watch::Sender<bool>,
 }
 
-/// Tasks apart from the loop.
+/// Tasks that run apart from the loop.
 #[derive(Default)]
 pub(super) struct Watching {
     pub(super) running: JoinSet<()>,
-    /// The name of each, for when it panics.
+    /// The name of each task, for the message of a panic.
     pub(super) names: HashMap<tokio::task::Id, String>,
-    /// Those that depend on how Kueue's API is served.
+    /// The tasks that depend on how Kueue's API is served.
     pub(super) of_kueue: Vec<AbortHandle>,
     pub(super) workloads: Vec<AbortHandle>,
     pub(super) noticed: Arc<Noticed>,
     pub(super) scan: Option<AbortHandle>,
-    /// Which watch of Workloads counts: events of an earlier one may still be in transit.
+    /// The current watch of Workloads: events of an earlier watch may still be in transit.
     pub(super) term: u64,
 }
 
-/// How long to wait for the lease before the lists are read: a list that a leader begins need not
-/// be read again.
+/// Time to wait for the Lease before the first lists: lists that the leader starts need not be read
+/// again.
 const LEASE_FIRST: Duration = Duration::from_secs(3);
-/// How many pieces of news are taken at once.
+/// Maximum number of informer events received at once.
 const BATCH: usize = 256;
-/// The first and the largest delay after failures of a check, a write or a release.
+/// The first and the maximum delay after failures of a check, a write or a release.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
 impl Session {
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    /// Runs until it is stopped.
+    /// Runs until `stop` is true.
     pub(super) async fn run(
         mut self,
         queries: &mut mpsc::Receiver<Query>,
@@ -154,10 +154,10 @@ impl Session {
         }
     }
 
-    /// Nothing new is evaluated. What is in flight may end within the grace time, and each verdict
-    /// is written as it comes. Then an evaluation that goes on is canceled, because the Lease is
-    /// held meanwhile; a write that was sent is waited for. The next leader starts from the
-    /// cluster.
+    /// Starts no new evaluation. Evaluations in flight may end within the grace time, and each
+    /// verdict is written as it arrives. Then running evaluations are canceled, because the Lease
+    /// is held meanwhile. A write that was sent is waited for. The next leader starts from the
+    /// cluster's state.
     async fn wind_down(&mut self, queries: &mut mpsc::Receiver<Query>) -> Result<(), RunError> {
         self.watches.running.abort_all();
         self.core.stop_starting();
@@ -198,8 +198,8 @@ impl Session {
         Ok(())
     }
 
-    /// The end of leadership ends the process: what a check keeps in memory belongs to the time in
-    /// which it led. A lapse in which no other replica led only suspends.
+    /// Ends the process after leadership is lost: a check's state in memory belongs to its
+    /// leadership term. A lapse in which no other replica led only suspends.
     fn leadership_changed(&mut self) -> Result<(), RunError> {
         let leadership = self.leadership.borrow_and_update().clone();
         self.health.set_leadership(&leadership);
@@ -257,7 +257,7 @@ impl Session {
         Ok(())
     }
 
-    /// Kueue's API is served in another way: its watches begin anew.
+    /// Restarts Kueue's watches after a change of the served API.
     fn served_changed(&mut self, served: ServedApi) {
         tracing::warn!(?served, "served Kueue API changed");
         self.writer = Arc::new(writer(

@@ -1,4 +1,4 @@
-//! Tasks carried out: check code, and requests.
+//! Runs tasks: calls of check code, and requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::runtime::decide::Outcome;
 use crate::runtime::evaluate::{call_with_timeout, evaluate};
 use crate::runtime::writer::Writer;
 
-/// What tasks are carried out with.
+/// The context in which tasks run.
 #[derive(Clone)]
 pub(super) struct Tools {
     pub(super) controllers: Arc<[Controller]>,
     pub(super) writer: Arc<Writer>,
-    /// How long the code of a check may take, unless the check sets it.
+    /// The time limit of a call of check code, unless the check sets its own.
     pub(super) timeout: Duration,
 }
 
@@ -28,7 +28,7 @@ impl Tools {
         (check, limit)
     }
 
-    /// Carries `task` out.
+    /// Runs `task`.
     pub(super) async fn carry_out(self, task: Task) -> TaskResult {
         match task {
             Task::Evaluate(task) => self.evaluate(task).await,
@@ -82,7 +82,7 @@ impl Tools {
         }
     }
 
-    /// Evaluates, and checks whether the updates of the verdict fit.
+    /// Evaluates, and validates the updates of the verdict.
     async fn evaluate(self, task: EvaluationTask) -> TaskResult {
         let started = Instant::now();
         let (check, limit) = self.check(task.controller);

@@ -11,7 +11,7 @@ use crate::runtime::decide::Outcome;
 /// The reason of the event about updates that the pods do not get.
 const NOT_PASSED_ON: &str = "UpdatesNotPassedOn";
 
-/// What a verdict is about.
+/// The subject of a verdict.
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct About<'a> {
     pub(in crate::runtime) workload: &'a Workload,
@@ -20,8 +20,8 @@ pub(in crate::runtime) struct About<'a> {
     pub(in crate::runtime) flavors: &'a BTreeMap<String, ResourceFlavor>,
 }
 
-/// Returns what comes of `verdict`: with the updates that can be sent, or a failure that says why
-/// they can't; and a sentence about the updates that the pods do not get.
+/// Returns the outcome of `verdict`: with the updates that can be sent, or the failure that states
+/// why they cannot. Also returns a sentence about updates that the pods do not get.
 pub(in crate::runtime) async fn fit_updates(
     mut verdict: Verdict,
     about: About<'_>,
@@ -55,16 +55,16 @@ pub(in crate::runtime) async fn fit_updates(
     (Outcome::Verdict(verdict), lost)
 }
 
-/// Returns the event about the updates that the pods do not get, which is recorded with the verdict
-/// that makes the entry Ready, and not again.
+/// Returns the event about updates that the pods do not get. It is recorded once, with the verdict
+/// that makes the entry Ready.
 pub(super) fn not_passed_on(lost: String, about: About<'_>) -> Option<CheckEvent> {
     let entry = about.workload.check(about.check);
     let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
     (!is_ready).then(|| CheckEvent::warning(NOT_PASSED_ON, lost))
 }
 
-/// The part of `updates` that a later slice of an elastic job can be given, and a sentence about
-/// the rest. One request.
+/// Returns the part of `updates` that a later slice of an elastic job can be given, and a sentence
+/// about the rest. Sends one request.
 async fn for_later_slice(
     updates: &PodSetUpdates,
     workload: &Workload,
@@ -96,8 +96,8 @@ async fn for_later_slice(
     Ok((fitted.sent, (!lost.is_empty()).then_some(sentence)))
 }
 
-/// Rule 10: an update that contradicts something else would finish the job as FailedToStart. One
-/// request, and only when there seems to be a conflict.
+/// Returns the failure of updates that conflict: such an update would finish the job as
+/// FailedToStart (rule 10). Sends one request, and only if a conflict is possible.
 async fn do_not_fit(
     updates: &PodSetUpdates,
     about: About<'_>,
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// The growth of a job that runs with the licence `one` on nodes of the pool `a`.
+    /// Returns the growth of a job that runs with the licence `one` on nodes of the pool `a`.
     fn growth(state: &str) -> Value {
         json!({
             "metadata": {"namespace": "t", "name": "el-2", "uid": "el-2",
@@ -167,7 +167,7 @@ mod tests {
         })
     }
 
-    /// What is sent, or the message of a failure; and the note of the event.
+    /// Returns the number of updates sent or the message of a failure, and the note of the event.
     async fn fitted(
         object: Value,
         updates: PodSetUpdates,

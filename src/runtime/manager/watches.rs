@@ -35,7 +35,7 @@ impl Session {
         }
     }
 
-    /// Watches what belongs to Kueue, in the version that is served.
+    /// Starts the watches of Kueue's objects, in the served version.
     fn start_kueue_watches(&mut self) {
         let served = self.core.served;
         let version = served.version;
@@ -76,7 +76,7 @@ impl Session {
             .collect()
     }
 
-    /// Watches Workloads, from a list that is read now.
+    /// Starts the watch of Workloads with a new list.
     pub(super) fn start_workload_watch(&mut self) {
         for watch in self.watches.workloads.drain(..) {
             watch.abort();
@@ -101,9 +101,9 @@ impl Session {
         self.watches.workloads.extend(watches);
     }
 
-    /// Scans the Workloads without quota, for verdicts that could not be withdrawn any more, because
-    /// the leader or the AdmissionCheck was gone (rule 15), and for growths that were evicted. A
-    /// scan in progress starts again.
+    /// Scans the Workloads without quota for evicted growths and for stale verdicts. Those could
+    /// not be withdrawn because the leader or the AdmissionCheck was gone (rule 15). Restarts a
+    /// scan in progress.
     pub(super) fn scan_without_quota(&mut self) {
         if let Some(scan) = self.watches.scan.take() {
             scan.abort();

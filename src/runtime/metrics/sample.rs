@@ -1,11 +1,12 @@
-//! Every metric once, for documents, dashboards and alerts.
+//! A sample of every metric, for documents, dashboards and alerts.
 
 use super::{
     CheckLabels, LaneLabels, Metrics, OutcomeLabels, RequestLabels, ResultLabels, StateLabels,
     WatchLabels,
 };
 
-/// Every metric of the runtime in the OpenMetrics text format, with one made-up sample each.
+/// Returns every metric of the runtime in the OpenMetrics text format, with one made-up sample
+/// each.
 pub(crate) fn sample_metrics() -> String {
     let metrics = Metrics::default();
     metrics.touch_all();
@@ -13,7 +14,7 @@ pub(crate) fn sample_metrics() -> String {
 }
 
 impl Metrics {
-    /// Gives each family a sample. A metric that is forgotten here does not compile.
+    /// Adds a sample to each family. If a metric is missing here, this does not compile.
     fn touch_all(&self) {
         let Self {
             registry: _,

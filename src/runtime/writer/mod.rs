@@ -1,5 +1,5 @@
-//! The requests that the runtime makes besides watching: it reads one Workload, and writes check
-//! states and conditions.
+//! Requests of the runtime besides watches: reads of a Workload, writes of admission check states
+//! and conditions.
 
 mod bodies;
 
@@ -29,31 +29,31 @@ use crate::api::{
 };
 use crate::check::{CheckError, ReadWorkload, redact};
 
-/// Why something was not written.
+/// The reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WriteError {
-    /// Another replica acts.
+    /// This replica does not lead.
     #[error("this replica does not hold the lease")]
     NotLeader,
-    /// The object has changed since it was seen.
+    /// The object has changed since it was read.
     #[error("the object has changed meanwhile")]
     Conflict,
     /// The object is gone.
     #[error("the object is gone")]
     Gone,
-    /// The API server, or Kueue's webhook, does not accept it.
+    /// The API server, or Kueue's webhook, rejects it.
     #[error("refused with {code}: {message}")]
     Refused { code: u16, message: String },
-    /// The API server asks for a pause.
+    /// The API server requests a pause.
     #[error("the API server asks for a pause of {0:?}")]
     Paused(Duration),
-    /// No answer, or one that means nothing about the request.
+    /// No reply, or one that does not depend on the request.
     #[error("{0}")]
     Unavailable(String),
 }
 
 impl WriteError {
-    /// The word for metrics.
+    /// Returns the label for metrics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::NotLeader => "not_leader",
@@ -87,7 +87,7 @@ impl From<kube::Error> for WriteError {
     }
 }
 
-/// A condition of an AdmissionCheck as it is to be.
+/// The desired state of a condition of an AdmissionCheck.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConditionPatch {
@@ -101,13 +101,13 @@ pub(crate) struct ConditionPatch {
     pub(crate) observed_generation: i64,
 }
 
-/// Asks for a reply without spec and status, which the API server need not send then. A server that
-/// cannot do that replies with the whole object.
+/// Requests a reply without spec and status, which the API server need not send then. A server
+/// without that feature replies with the whole object.
 const METADATA_ONLY: HeaderValue = HeaderValue::from_static(
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
 );
 
-/// What is read of such a reply.
+/// The fields read from such a reply.
 #[derive(Deserialize)]
 struct Written {
     metadata: WrittenMeta,
@@ -119,7 +119,7 @@ struct WrittenMeta {
     resource_version: String,
 }
 
-/// Reads and writes.
+/// Reads Workloads, and writes states and conditions.
 pub(crate) struct Writer {
     client: Client,
     served: ServedApi,
@@ -143,10 +143,10 @@ impl Writer {
         }
     }
 
-    /// Writes the entry of `check`, and no other: one forced apply of one list element, bound
-    /// to the object and version that were seen (rules 2 to 4). Returns the Workload as it is now.
-    /// It follows from what was sent, because the version did not change meanwhile, so the reply is
-    /// asked for as metadata only.
+    /// Writes the entry of `check`, and no other. This is one forced apply of one list element,
+    /// with a precondition on the observed UID and `resourceVersion` (rules 2 to 4). Returns the
+    /// current Workload. It follows from the request, because the version did not change in
+    /// between, so only the metadata is requested as a reply.
     pub(crate) async fn entry(
         &self,
         workload: &Workload,
@@ -155,7 +155,7 @@ impl Writer {
         patch: &EntryPatch,
     ) -> Result<Workload, WriteError> {
         self.fence()?;
-        // Kueue makes the entries.
+        // Kueue creates the entries.
         let entry = workload.check(check).ok_or(WriteError::Conflict)?;
         let body = WorkloadApply {
             api_version: self.served.version.group_version(),
@@ -188,8 +188,8 @@ impl Writer {
         Ok(workload.with_entry(version, patch.applied_to(entry)))
     }
 
-    /// Writes all conditions of `check` that this program has (rule 12). A record replaces what an
-    /// earlier leader recorded there, so it is bound to the version that was seen.
+    /// Writes all conditions of `check` that this program owns (rule 12). A record replaces that of
+    /// an earlier leader, so it has a `resourceVersion` precondition.
     pub(crate) async fn conditions(
         &self,
         check: &AdmissionCheck,
@@ -216,7 +216,7 @@ impl Writer {
         sent.map(AdmissionCheck::from).map_err(WriteError::from)
     }
 
-    /// The Workload of that name, if it is still the one with `uid`.
+    /// Returns the Workload of that name, if its UID is still `uid`.
     pub(crate) async fn fetch(
         &self,
         namespace: &str,
@@ -231,7 +231,7 @@ impl Writer {
         }
     }
 
-    /// Nothing is sent unless the lease is certainly ours.
+    /// Returns an error unless this replica certainly holds the Lease.
     fn fence(&self) -> Result<(), WriteError> {
         if self.leadership.borrow().may_write(Instant::now()) {
             Ok(())
@@ -284,15 +284,15 @@ impl ReadWorkload for Writer {
     }
 }
 
-/// Force, because Kueue's own manager applies every entry and would be in conflict each time; the
-/// version in the body makes it safe.
+/// Returns the parameters of a forced apply. Kueue's own manager applies every entry and would be
+/// in conflict each time; the version in the body makes force safe.
 fn apply(manager: &str) -> PatchParams {
     PatchParams::apply(manager).force()
 }
 
-/// The field manager for one check: one manager for two checks would strip the first when it writes
-/// the second (rule 3). At most 128 bytes, and the same in every version of this SDK, or it would
-/// share its fields with its older self.
+/// Returns the field manager for one check. One manager for two checks would remove the entry of
+/// the first when it writes the second (rule 3). At most 128 bytes, and the same in every version
+/// of this SDK, or it would share its fields with its older version.
 pub(crate) fn field_manager(controller: &str, check: &str) -> String {
     const LIMIT: usize = 128;
     let whole = format!("{controller}:{check}");
@@ -307,14 +307,14 @@ pub(crate) fn field_manager(controller: &str, check: &str) -> String {
     format!("{}{hash}", &whole[..end])
 }
 
-/// A hash that is defined for ever, unlike the standard library's.
+/// Returns a hash with a permanent definition, unlike the standard library's.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// What identifies an entry's content, to see whether another writer has changed it.
+/// A digest of an entry's content, to detect a change by another client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryDigest(NonZeroU64);
 
@@ -350,8 +350,8 @@ mod tests {
         );
     }
 
-    /// The reply to a write says only the new version. What the entry became must be what the watch
-    /// will show, or the check would take its own write for another writer's.
+    /// The reply to a write contains only the new version. The resulting entry must equal what the
+    /// watch will return, or the runtime would take its own write for that of another client.
     #[test]
     fn a_written_entry_is_what_will_be_read() {
         let read = |version: &str, entry: &serde_json::Value| {

@@ -1,6 +1,6 @@
 //! Conditions of `[conditional.'…']`.
 //!
-//! cargo-generate evaluates them with rhai. This understands the part that decides by placeholders:
+//! cargo-generate evaluates them with rhai. This implements only conditions on placeholders:
 //! `name`, `!name`, `name == "text"`, `name != "text"`, joined by `&&` or by `||`.
 
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use std::str::FromStr;
 use crate::engine::{Value, Values};
 use crate::error::Error;
 
-/// When a part of the configuration holds.
+/// A condition of a part of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether all must hold, or one.
+    /// Whether all terms must hold, or one.
     all: bool,
     terms: Vec<Term>,
 }
@@ -20,15 +20,15 @@ pub struct Condition {
 struct Term {
     name: String,
     expected: Value,
-    /// Whether it must be so, or must not.
+    /// Whether the value must be equal, or must differ.
     equal: bool,
 }
 
 impl Condition {
-    /// Whether it holds.
+    /// Returns true if the condition holds.
     ///
     /// # Errors
-    /// If a name is unknown, or compared with something of another type.
+    /// If a name is unknown, or compared with a value of another type.
     pub fn holds(&self, values: &Values) -> Result<bool, Error> {
         let mut holding = Vec::new();
         for term in &self.terms {

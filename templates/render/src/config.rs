@@ -1,4 +1,4 @@
-//! `cargo-generate.toml`.
+//! The configuration of a template, `cargo-generate.toml`.
 
 use std::path::Path;
 
@@ -12,27 +12,28 @@ use crate::placeholder::Placeholder;
 /// The file's name, in the root of a template. It is not part of the project.
 pub(crate) const FILE: &str = "cargo-generate.toml";
 
-/// What a template asks, and which of its files belong to which answers.
+/// The questions of a template, and the files that depend on the answers.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The questions, in the order in which they are asked.
+    /// The questions, in order.
     pub placeholders: Vec<Placeholder>,
-    /// Which files and folders are left out when.
+    /// The files and folders that are left out, by condition.
     ignored: Vec<(Option<Condition>, Vec<String>)>,
 }
 
 impl Config {
-    /// That of the template in `folder`.
+    /// Reads the configuration of the template in `folder`.
     ///
     /// # Errors
-    /// If it can't be read, or has something that cargo-generate refuses or that is not known here.
+    /// If it can't be read, or has something that cargo-generate rejects or that is not supported
+    /// here.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(FILE);
         let text = std::fs::read_to_string(&path).map_err(Error::file(path))?;
         Self::parse(&text)
     }
 
-    /// The one in `text`.
+    /// Parses the configuration in `text`.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -69,10 +70,10 @@ impl Config {
         })
     }
 
-    /// What all placeholders stand for after these answers.
+    /// Returns the values of all placeholders for these answers.
     ///
     /// # Errors
-    /// If one is wrong, missing without a default, or to a question that is not asked.
+    /// If an answer is invalid, missing without a default, or to an unknown question.
     pub fn answered(&self, answers: &[(&str, &str)]) -> Result<Values, Error> {
         let given = |name: &str| answers.iter().find(|(asked, _)| *asked == name);
         if let Some((name, value)) = answers
@@ -98,7 +99,7 @@ impl Config {
         values.collect()
     }
 
-    /// The files and folders that these answers leave out.
+    /// Returns the files and folders that these answers leave out.
     ///
     /// # Errors
     /// If a condition is invalid.
@@ -116,7 +117,7 @@ impl Config {
         Ok(ignored)
     }
 
-    /// All files and folders that some answer leaves out.
+    /// Returns all files and folders that some answer leaves out.
     pub fn conditional_files(&self) -> impl Iterator<Item = &str> {
         self.ignored
             .iter()

@@ -12,25 +12,25 @@ use liquid_core::parser::{
 };
 use liquid_core::{Runtime, ValueView};
 
-/// What a placeholder stands for.
+/// The value of a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A text.
     Text(String),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
 }
 
-/// What all placeholders stand for, by name.
+/// The values of all placeholders, by name.
 pub type Values = BTreeMap<String, Value>;
 
-/// Renders texts.
+/// A template engine for texts.
 pub struct Engine {
     parser: liquid::Parser,
     globals: liquid::Object,
 }
 
-/// Writes a name in another way.
+/// A function that changes the notation of a name.
 type Change = fn(&str) -> String;
 
 /// The filters, by name.
@@ -46,10 +46,10 @@ const FILTERS: [(&str, Change); 8] = [
 ];
 
 impl Engine {
-    /// With these values.
+    /// Creates an engine with these values.
     ///
     /// # Errors
-    /// None that a template could cause: liquid's own.
+    /// Liquid's own; a template cannot cause any.
     pub fn new(values: &Values) -> Result<Self, String> {
         let mut builder = liquid::ParserBuilder::with_stdlib();
         for (name, change) in FILTERS {
@@ -68,11 +68,11 @@ impl Engine {
         })
     }
 
-    /// What `text` becomes.
+    /// Renders `text`.
     ///
     /// # Errors
-    /// If it is no liquid, or names a variable that nobody defined. (cargo-generate takes that for
-    /// an empty text.)
+    /// If it is no liquid, or uses an undefined variable. (cargo-generate treats that as an empty
+    /// text.)
     pub fn render(&self, text: &str) -> Result<String, String> {
         let template = self.parser.parse(text).map_err(|error| error.to_string())?;
         template
@@ -81,7 +81,7 @@ impl Engine {
     }
 }
 
-/// A filter that writes a name in another way.
+/// A filter that changes the notation of a name.
 #[derive(Clone, Debug)]
 struct Case {
     name: &'static str,

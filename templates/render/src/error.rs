@@ -1,42 +1,42 @@
-//! What can be wrong with a template, or with answers.
+//! Errors in a template or in answers.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why nothing was rendered.
+/// The reason why nothing was rendered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file.
+    /// A file can't be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// `cargo-generate.toml` is not as it should be.
+    /// `cargo-generate.toml` is invalid.
     #[error("cargo-generate.toml: {0}")]
     Config(String),
-    /// An answer is none.
+    /// An answer is invalid.
     #[error("`{value}` is not a valid value for {placeholder}: {why}")]
     Answer {
-        /// What was asked.
+        /// The name of the placeholder.
         placeholder: String,
         /// The answer.
         value: String,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
-    /// Something was not answered, and there is no default.
+    /// A question without a default was not answered.
     #[error("{0} is not answered, and has no default")]
     Unanswered(String),
     /// A file can't be rendered.
     #[error("{path}: {problem}")]
     Liquid {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What liquid says.
+        /// Liquid's message.
         problem: String,
     },
     /// A project's name that is no name of a crate.
@@ -48,7 +48,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Of the file `path`.
+    /// Returns a function that makes an error of the file `path`.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }

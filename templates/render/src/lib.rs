@@ -2,17 +2,17 @@
 //! rules](https://cargo-generate.github.io/cargo-generate/), as far as this project's templates use
 //! them.
 //!
-//! It exists to test them: cargo-generate forgives what a test should find. That both make the same
-//! projects is tested too. A variable that nobody defined is an error here, and so is anything in
-//! `cargo-generate.toml` that this does not know.
+//! It exists to test them: cargo-generate accepts errors that a test should find. Another test
+//! compares both results. An undefined variable is an error here, and so is anything in
+//! `cargo-generate.toml` that is not supported here.
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! | --- | --- |
-//! | [`Config`], [`Placeholder`] | `cargo-generate.toml`: what is asked, what is an answer |
+//! | [`Config`], [`Placeholder`] | `cargo-generate.toml`: the questions and the valid answers |
 //! | [`Condition`] | when files are left out |
 //! | [`Engine`] | liquid, with cargo-generate's filters |
 //! | [`render`] | a project |
-//! | [`variants`] | all projects that the template of a check can make, as one workspace |
+//! | [`variants`] | all projects of the template of a check, as one workspace |
 
 mod condition;
 mod config;

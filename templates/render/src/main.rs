@@ -1,4 +1,4 @@
-//! Renders the template of a check in all its variants, and builds and tries them.
+//! Renders the template of a check in all its variants, and builds and tests them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ usage: kueue-check-template COMMAND
                 renders them with that program too, and says where it makes another project
 ";
 
-/// Where the rendered projects find an API server.
+/// The variable with the kubeconfig for the tests of the rendered projects.
 const KUBECONFIG: &str = "KUEUE_CHECK_TEST_KUBECONFIG";
 
 type Failure = Box<dyn std::error::Error>;
@@ -76,7 +76,7 @@ fn compare(cargo_generate: &Path) -> Result<(), Failure> {
         let name = variant.name();
         let mut command = Command::new(&cargo_generate);
         command.args(["generate", "--silent", "--vcs", "none", "--name", &name]);
-        // It wants an author, whether the template asks for one or not.
+        // It requires an author, whether the template uses one or not.
         command.env("USER", "kueue-check");
         command.arg("--path").arg(&template);
         for (question, answer) in variant.answers(&repository()) {
@@ -87,7 +87,7 @@ fn compare(cargo_generate: &Path) -> Result<(), Failure> {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{command:?} failed: {said}").into());
         }
-        // Before 0.26 it did not format.
+        // Before 0.26 it did not format files.
         let generated = Project::read(&name, &theirs.join(&name))?;
         let generated = formatted(&generated, &name, &theirs)?;
         let rendered = variant.render(&template, &repository())?;
@@ -108,7 +108,7 @@ fn compare(cargo_generate: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The project as it is once it was written, which formats it.
+/// Returns the project as written to disk, which formats it.
 fn formatted(project: &Project, name: &str, folder: &Path) -> Result<Project, Failure> {
     let folder = folder.join(name);
     project.write(&folder)?;

@@ -1,4 +1,4 @@
-//! What is asked, and what is an answer.
+//! The questions of a template and their valid answers.
 
 use regex::Regex;
 use toml::{Table, Value as Toml};
@@ -6,7 +6,7 @@ use toml::{Table, Value as Toml};
 use crate::engine::Value;
 use crate::error::Error;
 
-/// The names that cargo-generate gives a value itself.
+/// The names to which cargo-generate itself assigns a value.
 const RESERVED: [&str; 7] = [
     "authors",
     "os-arch",
@@ -17,35 +17,36 @@ const RESERVED: [&str; 7] = [
     "is_init",
 ];
 
-/// One question.
+/// A question.
 #[derive(Clone, Debug)]
 pub struct Placeholder {
-    /// The name under which the answer is known.
+    /// The name of the answer's value.
     pub name: String,
     /// The question.
     pub prompt: String,
-    /// What kind of answer.
+    /// The kind of the answer.
     pub kind: Kind,
-    /// The answer of who gives none.
+    /// The value without an answer.
     pub default: Option<Value>,
 }
 
-/// What is an answer.
+/// The valid answers.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// `true` or `false`.
     Flag,
     /// One of these.
     Choice(Vec<String>),
-    /// A text, that this matches somewhere.
+    /// A text that matches this expression somewhere.
     Text(Option<Regex>),
 }
 
 impl Placeholder {
-    /// As the template says.
+    /// Reads the question `name`.
     ///
     /// # Errors
-    /// For what cargo-generate refuses, and for types and fields that this renderer does not know.
+    /// For questions that cargo-generate rejects, and for types and fields that this renderer does
+    /// not support.
     pub fn read(name: &str, table: &Toml) -> Result<Self, Error> {
         let refuse = |problem: String| Error::Config(format!("placeholder `{name}`: {problem}"));
         if RESERVED.contains(&name) {
@@ -90,10 +91,10 @@ impl Placeholder {
         Ok(placeholder)
     }
 
-    /// What `given` stands for.
+    /// Returns the value of the answer `given`.
     ///
     /// # Errors
-    /// If it is no answer.
+    /// If it is no valid answer.
     pub fn answer(&self, given: &str) -> Result<Value, Error> {
         let refuse = |why: String| Error::Answer {
             placeholder: self.name.clone(),

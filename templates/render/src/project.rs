@@ -24,10 +24,10 @@ pub struct Project {
     pub files: BTreeMap<PathBuf, String>,
 }
 
-/// The project `name` from the template in `folder`, with these answers.
+/// Renders the project `name` from the template in `folder`, with these answers.
 ///
 /// # Errors
-/// If the template or an answer is wrong.
+/// If the template or an answer is invalid.
 pub fn render(folder: &Path, name: &str, answers: &[(&str, &str)]) -> Result<Project, Error> {
     let config = Config::read(folder)?;
     let mut values = config.answered(answers)?;
@@ -56,7 +56,7 @@ pub fn render(folder: &Path, name: &str, answers: &[(&str, &str)]) -> Result<Pro
 }
 
 impl Project {
-    /// The project `name` as it lies in `folder`.
+    /// Reads the project `name` from `folder`.
     ///
     /// # Errors
     /// If it can't be read.
@@ -72,7 +72,7 @@ impl Project {
         })
     }
 
-    /// The files that are not alike in both, or in one only.
+    /// Returns the files that differ, or are in one project only.
     pub fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a Path> {
         let ours = self.files.keys().chain(other.files.keys());
         let mut paths: Vec<&Path> = ours
@@ -84,8 +84,8 @@ impl Project {
         paths
     }
 
-    /// Writes it into `folder`, with its Rust files formatted. What has not changed is not touched,
-    /// so that cargo has nothing to do.
+    /// Writes it into `folder`, with its Rust files formatted. Unchanged files are not touched, so
+    /// that cargo rebuilds nothing.
     ///
     /// # Errors
     /// If it can't be written or formatted.
@@ -100,7 +100,7 @@ impl Project {
             .keys()
             .filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
         format(&rust.map(|path| fresh.join(path)).collect::<Vec<_>>())?;
-        // Left over from other answers.
+        // Files left over from other answers.
         if folder.exists() {
             for path in all_files(folder, Path::new(""))? {
                 if !self.files.contains_key(&path) {
@@ -134,7 +134,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(Error::file(path))
 }
 
-/// As cargo-generate does since 0.26 with what it has written.
+/// Formats the files, as cargo-generate does since 0.26.
 fn format(files: &[PathBuf]) -> Result<(), Error> {
     let output = Command::new("rustfmt")
         .args(["--edition", EDITION])
@@ -149,7 +149,8 @@ fn format(files: &[PathBuf]) -> Result<(), Error> {
     ))
 }
 
-/// The name of the project and of its crate. Snake case stays, everything else becomes kebab case.
+/// Returns the names of the project and of its crate. Snake case stays, everything else becomes
+/// kebab case.
 fn names(name: &str) -> Result<(String, String), Error> {
     let refuse = || Error::ProjectName(name.to_owned());
     let legal = Regex::new("^[a-zA-Z][a-zA-Z0-9_-]+$").map_err(|_| refuse())?;
@@ -165,7 +166,7 @@ fn names(name: &str) -> Result<(String, String), Error> {
     Ok((project, snake))
 }
 
-/// The files below `folder/within`, by their paths in `folder`.
+/// Returns the files below `folder/within`, by their paths in `folder`.
 fn all_files(folder: &Path, within: &Path) -> Result<Vec<PathBuf>, Error> {
     let place = folder.join(within);
     let mut found = Vec::new();

@@ -1,5 +1,4 @@
-//! All projects that the template of a check can make, as one workspace that shares one target
-//! folder.
+//! All projects of the template of a check, as one workspace that shares one target folder.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,23 +9,23 @@ use toml::{Table, Value};
 use crate::error::Error;
 use crate::project::{Project, render};
 
-/// The sources of which there is a choice.
+/// The choices for the source.
 const SOURCES: [&str; 3] = ["none", "http", "prometheus"];
 
-/// One way to answer the template's questions.
+/// A set of answers to the template's questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// Whether operators give it parameters.
+    /// Whether it has parameters.
     pub parameters: bool,
-    /// What it asks.
+    /// Its source of data.
     pub source: &'static str,
-    /// Whether it remembers something.
+    /// Whether it stores state.
     pub state: bool,
-    /// Whether it starts something.
+    /// Whether it allocates and releases something.
     pub cleanup: bool,
 }
 
-/// All 24.
+/// Returns all 24 variants.
 pub fn all() -> Vec<Variant> {
     let mut all = Vec::new();
     for source in SOURCES {
@@ -43,7 +42,7 @@ pub fn all() -> Vec<Variant> {
     all
 }
 
-/// Six of them, in which every answer to one question meets every answer to each other.
+/// Returns six variants that together have every pair of answers to two questions.
 pub fn covering() -> Vec<Variant> {
     let variant = |source, parameters, state, cleanup| Variant {
         parameters,
@@ -62,7 +61,7 @@ pub fn covering() -> Vec<Variant> {
 }
 
 impl Variant {
-    /// A name that says what it is.
+    /// Returns a name with its answers.
     pub fn name(&self) -> String {
         let mut name = format!("check-{}", self.source);
         for (word, on) in [
@@ -77,7 +76,7 @@ impl Variant {
         name
     }
 
-    /// The answers that make it, on the crates in the folder `sdk`.
+    /// Returns its answers, with the crates in the folder `sdk`.
     pub fn answers(&self, sdk: &Path) -> [(&'static str, String); 6] {
         [
             (
@@ -92,10 +91,10 @@ impl Variant {
         ]
     }
 
-    /// The project, on the crates in the folder `sdk`.
+    /// Renders the project, with the crates in the folder `sdk`.
     ///
     /// # Errors
-    /// If the template is wrong.
+    /// If the template is invalid.
     pub fn render(&self, template: &Path, sdk: &Path) -> Result<Project, Error> {
         let answers = self.answers(sdk);
         let answers = answers.each_ref().map(|(name, value)| (*name, &**value));
@@ -103,11 +102,11 @@ impl Variant {
     }
 }
 
-/// Writes all variants of the template of a check into `folder`, as a workspace with the lock file
-/// and the profiles of the one in `repository`, so that what is built for the one serves the other.
+/// Writes all variants of the template of a check into `folder`, as a workspace. It has the lock
+/// file and the profiles of the one in `repository`, so that both share build artifacts.
 ///
 /// # Errors
-/// If the template is wrong, or a file can't be written.
+/// If the template is invalid, or a file can't be written.
 pub fn write_workspace(repository: &Path, folder: &Path) -> Result<usize, Error> {
     let template = repository.join("templates/check");
     let variants = all();
@@ -131,7 +130,7 @@ pub fn write_workspace(repository: &Path, folder: &Path) -> Result<usize, Error>
     Ok(variants.len())
 }
 
-/// Members of a workspace have no profiles of their own.
+/// Removes the profiles, which members of a workspace cannot have.
 fn without_profiles(mut project: Project) -> Project {
     if let Some(manifest) = project.files.get_mut(Path::new("Cargo.toml"))
         && let Some(at) = manifest.find("[profile.")
@@ -141,7 +140,7 @@ fn without_profiles(mut project: Project) -> Project {
     project
 }
 
-/// The crates whose profile the workspace takes over.
+/// The crates whose profile the workspace copies.
 const SDK: [&str; 4] = [
     "kueue-check",
     "kueue-check-apiserver",
@@ -149,8 +148,8 @@ const SDK: [&str; 4] = [
     "kueue-check-sim",
 ];
 
-/// The manifest of the workspace: the members, and the profile `dev` of `manifest` for what they
-/// depend on.
+/// Returns the manifest of the workspace: the members, and the profile `dev` of `manifest` for
+/// their dependencies.
 fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
     let ours: Table = manifest
         .parse()

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use super::program::{Program, Stage};
 
-/// Each line of a JSON log.
+/// Parses each line of a JSON log.
 pub(super) fn objects(lines: &[String]) -> Vec<Value> {
     let object = |line: &String| match serde_json::from_str(line) {
         Ok(object @ Value::Object(_)) => object,
@@ -64,7 +64,7 @@ async fn a_panic_is_one_line_of_the_log() {
     assert_eq!(panics.count(), 0, "{lines:#?}");
 }
 
-/// The answer to a request of the admin endpoint.
+/// Returns the response to a request of the admin endpoint.
 async fn ask(program: &Program, method: &str, query: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(program.admin).await.unwrap();
     let request = format!(

@@ -1,5 +1,5 @@
-//! What a running check shows of itself: spans, its log, panics. A program on an API server in
-//! memory, which serves it on a port. In real time.
+//! The output of a running check: spans, its log, panics. A program on an API server in memory,
+//! which serves it on a port. In real time.
 
 mod log;
 mod program;

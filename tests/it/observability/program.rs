@@ -16,10 +16,10 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
-/// How long anything may take to show.
+/// How long anything may take to appear.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A check that does what the Workload's name says.
+/// A check whose action depends on the Workload's name.
 struct Seats;
 
 impl AdmissionCheckController for Seats {
@@ -67,7 +67,7 @@ struct CommandLine {
     command: kueue_check::cli::Command,
 }
 
-/// The program: this test binary, which the tests start again with these arguments.
+/// The program: the tests start this test binary again with these arguments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the program that other tests start"]
 async fn program() {
@@ -143,7 +143,7 @@ impl Stage {
         assert!(answer.code < 300, "{plural} {name:?}: {}", answer.body);
     }
 
-    /// A Workload that holds quota.
+    /// Makes a Workload that holds quota.
     pub(super) fn reserve(&self, name: &str) {
         let container =
             json!({"name": "main", "image": "trainer", "resources": {"requests": {"cpu": "1"}}});
@@ -165,7 +165,7 @@ impl Stage {
         );
     }
 
-    /// Its job has finished.
+    /// Marks its job as finished.
     pub(super) fn finish(&self, name: &str) {
         let conditions = [condition("QuotaReserved"), condition("Finished")];
         self.patch(name, json!({"conditions": conditions}));
@@ -182,7 +182,7 @@ impl Stage {
         );
     }
 
-    /// Changes what a verdict is decided from.
+    /// Changes the inputs of a verdict.
     pub(super) fn annotate(&self, name: &str) {
         self.call(
             Verb::Patch(Patch::Merge),
@@ -234,7 +234,7 @@ fn condition(kind: &str) -> Value {
     json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": NOW})
 }
 
-/// Waits until `look` finds something; it says what it has seen instead.
+/// Waits until `look` finds something; otherwise it reports what was found instead.
 pub(super) async fn wait<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -260,7 +260,7 @@ impl Program {
         Self::new(stage, format, environment, 0, None)
     }
 
-    /// One of several, with an address that another one has had.
+    /// Starts one of several, with the address of an earlier one.
     pub(super) fn replica(stage: &Stage, number: usize, admin: Option<SocketAddr>) -> Self {
         Self::new(stage, "text", &[], number, admin)
     }
@@ -324,14 +324,14 @@ impl Program {
         }
     }
 
-    /// The whole lines of its log so far.
+    /// Returns the whole lines of its log so far.
     pub(super) fn lines(&self) -> Vec<String> {
         let log = self.log.lock().unwrap();
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         whole.lines().map(ToOwned::to_owned).collect()
     }
 
-    /// The first line of its log that `is` true of.
+    /// Returns the first line of its log for which `is` returns true.
     pub(super) async fn line(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
         wait(what, || {
             let lines = self.lines();
@@ -341,7 +341,7 @@ impl Program {
         .await
     }
 
-    /// Asks it to stop, and waits until it has: how long that took, and all that it logged.
+    /// Asks it to stop, and waits until it has. Returns how long that took, and its whole log.
     pub(super) async fn stop(mut self) -> (Duration, Vec<String>) {
         let began = Instant::now();
         let pid = self.child.id().to_string();

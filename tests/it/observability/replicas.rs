@@ -1,5 +1,5 @@
-//! Two replicas, of which one leads and is replaced: what Prometheus makes of their metrics by the
-//! chart's alerts and dashboard.
+//! Two replicas, of which one leads and is replaced: the chart's alerts and dashboard, evaluated by
+//! Prometheus on their metrics.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::program::{Program, Stage, wait};
 /// The labels that a `ServiceMonitor` gives each series of the release, besides the pod's.
 const SERIES: &str = "namespace=\"checks\",job=\"seats\"";
 
-/// The body of a GET of a server on this host.
+/// Returns the body of a GET of a server on this host.
 async fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
@@ -86,7 +86,7 @@ impl Prometheus {
         }
     }
 
-    /// The series of an expression, with their values.
+    /// Returns the series of an expression, with their values.
     async fn query(&self, expression: &str) -> Result<Vec<(Value, f64)>, String> {
         let encoded: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
         let path = format!("/api/v1/query?query={encoded}");
@@ -102,7 +102,7 @@ impl Prometheus {
         Ok(series.collect())
     }
 
-    /// Waits until the one value of `expression` is what is wanted.
+    /// Waits until the one value of `expression` is as expected.
     async fn wait(&self, expression: &str, wanted: impl Fn(f64) -> bool) {
         let until = Instant::now() + Duration::from_secs(40);
         loop {
@@ -132,7 +132,7 @@ fn chart(path: &str) -> Value {
     serde_saphyr::from_str(&text).unwrap()
 }
 
-/// The expression of each alert that every check has.
+/// Returns the expression of each alert that every check has.
 fn alerts() -> Vec<(String, String)> {
     let alerts = chart("files/alerts.yaml");
     let alerts = alerts["alerts"].as_array().unwrap().iter();
@@ -143,7 +143,7 @@ fn alerts() -> Vec<(String, String)> {
     alerts.collect()
 }
 
-/// The first expression of a panel.
+/// Returns the first expression of a panel.
 fn panel(title: &str) -> String {
     let board = chart("dashboards/kueue-check.json");
     let panels = board["panels"].as_array().unwrap();
@@ -160,7 +160,7 @@ fn panel(title: &str) -> String {
         .replace("$__rate_interval", "1m")
 }
 
-/// What a pod shows, once it serves.
+/// Returns the metrics of a pod, once it serves.
 async fn metrics(pod: SocketAddr) -> String {
     let until = Instant::now() + Duration::from_secs(40);
     loop {
@@ -172,7 +172,7 @@ async fn metrics(pod: SocketAddr) -> String {
     }
 }
 
-/// The sum of a metric's series over all `pods`.
+/// Returns the sum of a metric's series over all `pods`.
 async fn sum(pods: &[SocketAddr], name: &str, labels: &[(&str, &str)]) -> f64 {
     let mut sum = 0.0;
     for pod in pods {
@@ -203,8 +203,8 @@ async fn leader(pods: &[SocketAddr]) -> usize {
     }
 }
 
-/// A replica that begins anew knows of no Workload what was said about it before, and must not
-/// count its verdict as a first one: after hours of Pending that would be an alert.
+/// A replica that restarts has no record of earlier verdicts. It must not count its verdict as a
+/// first one: after hours of Pending that would raise an alert.
 #[tokio::test]
 async fn two_replicas_and_a_restart_change_no_figure() {
     let programs = or_skipped("Prometheus over two replicas", prometheus);
@@ -282,7 +282,7 @@ async fn two_replicas_and_a_restart_change_no_figure() {
         "{}",
         sum(&pods, first, &[]).await
     );
-    // The first count of a process is seen: its series was there before, at 0.
+    // The first count of a process is visible: its series was there before, at 0.
     stage.reserve("ready-2");
     stage.wait_ready("ready-2").await;
     assert!((sum(&pods, first, &[]).await - 1.0).abs() < 0.5);

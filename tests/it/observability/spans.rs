@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::log::objects;
 use super::program::{Program, Stage, wait};
 
-/// How long the end of the program may take: the last spans have two seconds, and the rest is quick.
+/// How long the end of the program may take: the last spans have 2 s, and the rest is quick.
 const END: Duration = Duration::from_secs(4);
 
 /// A stand-in for an OpenTelemetry collector: OTLP/HTTP in protobuf.
@@ -208,7 +208,7 @@ async fn evaluations_writes_releases_and_activations_are_spans() {
     assert_eq!(written.of("kueue.state"), "Ready");
     assert_eq!(written.of("kueue.outcome"), "ok");
     assert_eq!(written.of("kueue.workload.uid"), uid.as_str().unwrap());
-    // The request that kube's client sends; 3 is a client.
+    // The request that kube's client sends; 3 means a client.
     let request = spans.iter().find(|span| span.parent == written.id).unwrap();
     assert_eq!((request.kind, request.of("http.method")), (3, "PATCH"));
     assert_eq!(request.trace, evaluated.trace);
@@ -222,7 +222,7 @@ async fn evaluations_writes_releases_and_activations_are_spans() {
     assert_eq!(failed.of("kueue.outcome"), "transient");
     let why = failed.failed.as_deref();
     assert_eq!(why, Some("no answer from the licence server"));
-    // A verdict that was decided from what has changed meanwhile.
+    // A verdict whose inputs have changed meanwhile.
     let dropped = find("evaluate", "slow-0");
     assert_eq!(dropped.of("kueue.outcome"), "Ready");
     assert_eq!(dropped.of("kueue.dropped"), "the Workload changed");
@@ -232,7 +232,7 @@ async fn evaluations_writes_releases_and_activations_are_spans() {
             .all(|span| span.parent != dropped.id || span.name != "write state")
     );
 
-    // Nothing else begins a trace: no watch, no renewal of the Lease.
+    // Nothing else starts a trace: no watch, no renewal of the Lease.
     let roots: Vec<&str> = spans
         .iter()
         .filter(|s| s.parent.is_empty())
@@ -300,7 +300,7 @@ async fn a_text_log_has_ids_too_and_a_sampler_decides_what_is_sent() {
     assert_eq!(collector.spans().len(), before);
 }
 
-/// Not listening, taking requests and never answering, and refusing.
+/// The collector does not listen, or accepts requests and never responds, or refuses.
 #[tokio::test]
 async fn a_collector_that_is_down_or_slow_costs_no_verdict_and_no_end() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -465,7 +465,7 @@ async fn parameters_whose_definition_is_not_installed_yet() {
     .unwrap();
 }
 
-/// A check whose parameters nobody has defined.
+/// A check whose parameters have no definition.
 struct Late;
 
 struct Latecomer;

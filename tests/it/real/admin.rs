@@ -1,4 +1,4 @@
-//! The admin endpoint as manifests run it: over TLS, for users whom the API server allows it.
+//! The admin endpoint as manifests run it: over TLS, for users that the API server allows.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -14,7 +14,7 @@ use super::process::{Program, install, token};
 
 const EXAMPLE: &str = "maintenance_window";
 
-/// A client of the endpoint that does not verify its certificate, as the chart's `ServiceMonitor`.
+/// Makes a client that does not verify the certificate, as the chart's `ServiceMonitor`.
 fn client(port: u16, token: Option<&str>) -> Client {
     let mut config = Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
     config.accept_invalid_certs = true;
@@ -25,7 +25,7 @@ fn client(port: u16, token: Option<&str>) -> Client {
     ClientBuilder::try_from(config).unwrap().build()
 }
 
-/// Status and body; nothing while there is no connection.
+/// Returns status and body; `None` while there is no connection.
 async fn get(client: &Client, path: &str) -> Option<(u16, String)> {
     let request = http::Request::get(path).body(Vec::new()).unwrap();
     match client.request_text(request).await {

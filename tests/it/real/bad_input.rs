@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::faults::{A_WHILE, Fault};
 use super::harness::{Running, fixture, fixture_on, now, reserved, start_or_skip, unique, world};
 
-/// Says something wrong about one Workload; the other must get its answer, and the state of the
+/// Returns something invalid for one Workload. The other must get its verdict, and the state of the
 /// first must stay.
 async fn says(
     answer: impl Fn() -> Result<Verdict, CheckError> + Send + Sync + 'static,
@@ -122,7 +122,7 @@ async fn a_check_that_never_returns() {
     world.workload("a").await;
     world.reserve("a", &[&name]).await;
     let entry = world
-        .wait_message("a", &name, "the check did not answer in 300ms")
+        .wait_message("a", &name, "the check returned no verdict in 300ms")
         .await;
     assert_eq!(entry["state"], "Pending");
     let timeouts = running
@@ -164,7 +164,7 @@ async fn a_workload_that_cannot_be_decoded_blinds_nobody() {
         return;
     };
     let client = cluster.client().unwrap();
-    // Definitions without any structure: what no Kueue would store can be stored.
+    // Definitions without any structure: they accept objects that no Kueue would store.
     let mut definitions = crds(V0_19_2).unwrap();
     for definition in &mut definitions {
         loosen(definition);
@@ -197,7 +197,7 @@ async fn a_workload_that_cannot_be_decoded_blinds_nobody() {
     fixture.running.stop().await;
 }
 
-/// Takes the structure out of a definition.
+/// Removes the structure from a definition.
 fn loosen(
     definition: &mut k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 ) {
@@ -325,7 +325,7 @@ async fn an_entry_in_a_state_that_nobody_knows() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    // Another entry may say what it likes.
+    // Another entry may have any content.
     let own = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
     let other =
         json!({"name": "other", "state": "Rejected", "message": "no", "lastTransitionTime": now()});
@@ -346,7 +346,7 @@ async fn an_entry_in_a_state_that_nobody_knows() {
     fixture.running.stop().await;
 }
 
-/// Reads the tests' settings, and wants a field that their definition does not have.
+/// A check of the tests' settings, which requires a field that their definition does not have.
 struct Demanding;
 
 impl kueue_check::Parameters for Demanding {

@@ -1,4 +1,4 @@
-//! Checks that do what a test tells them.
+//! Checks that a test controls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use kueue_check::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 /// The parameters of the tests' checks.
 #[derive(CustomResource, Parameters, Serialize, Deserialize, JsonSchema, Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct SettingSpec {
     pub(crate) policy: Policy,
 }
 
-/// What a controller might say of them.
+/// A status that a controller might write.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default)]
 pub(crate) struct SettingStatus {
     pub(crate) seen: u32,
@@ -49,7 +49,7 @@ impl SettingSpec {
 
 type Answer = Arc<dyn Fn(&CheckRequest<Setting>) -> Result<Verdict, CheckError> + Send + Sync>;
 
-/// A check whose answers a test chooses, and which tells what it was asked. Clones are one.
+/// A check whose results a test chooses, and which records its evaluations. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Scripted(Arc<Inner>);
 
@@ -57,6 +57,7 @@ struct Inner {
     name: String,
     answer: Mutex<Answer>,
     delay: Mutex<Duration>,
+    held: watch::Sender<bool>,
     asked: Mutex<Vec<Asked>>,
     released: Mutex<Vec<(Reservation, ReleaseReason)>>,
     releasing: Mutex<Releasing>,
@@ -67,7 +68,7 @@ struct Inner {
     policy: Policy,
 }
 
-/// One question.
+/// One evaluation.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) workload: String,
@@ -75,7 +76,7 @@ pub(crate) struct Asked {
     pub(crate) word: String,
 }
 
-/// What release answers.
+/// The result of a release.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Releasing {
     Done,
@@ -88,12 +89,12 @@ impl Scripted {
         Self::with(name, false, Policy::default())
     }
 
-    /// One whose Ready holds for the next reservation too.
+    /// Makes one whose Ready holds for the next reservation too.
     pub(crate) fn outliving(name: &str) -> Self {
         Self::with(name, true, Policy::default())
     }
 
-    /// One with this policy.
+    /// Makes one with this policy.
     pub(crate) fn with_policy(name: &str, policy: Policy) -> Self {
         Self::with(name, false, policy)
     }
@@ -103,6 +104,7 @@ impl Scripted {
             name: name.to_owned(),
             answer: Mutex::new(Arc::new(|_| Ok(Verdict::ready("ok")))),
             delay: Mutex::default(),
+            held: watch::Sender::new(false),
             asked: Mutex::default(),
             released: Mutex::default(),
             releasing: Mutex::new(Releasing::Done),
@@ -123,6 +125,16 @@ impl Scripted {
 
     pub(crate) fn delay(&self, delay: Duration) {
         *self.0.delay.lock().unwrap() = delay;
+    }
+
+    /// Makes evaluations wait for [`resume`](Self::resume). Unlike a delay, this does not depend on
+    /// how fast the machine is.
+    pub(crate) fn hold(&self) {
+        self.0.held.send_replace(true);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.0.held.send_replace(false);
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {
@@ -152,7 +164,7 @@ impl Scripted {
         *self.0.releasing.lock().unwrap() = releasing;
     }
 
-    /// What was started and not released, as the outside world would know it.
+    /// Returns what was allocated and not released, as an external system has it.
     pub(crate) fn started(&self) -> Vec<Reservation> {
         self.0.started.lock().unwrap().keys().cloned().collect()
     }
@@ -197,6 +209,7 @@ impl AdmissionCheckController for Scripted {
             *self.0.delay.lock().unwrap(),
         );
         tokio::time::sleep(delay).await;
+        let _ = self.0.held.subscribe().wait_for(|held| !held).await;
         answer(&request)
     }
 
@@ -261,12 +274,12 @@ impl AdmissionCheckController for HoldsNothing {
     }
 }
 
-/// A policy under which an objection stops a running job at once.
+/// Returns a policy under which a failing verdict evicts a running job at once.
 pub(crate) fn evict_at_once() -> Policy {
     serde_json::from_value(serde_json::json!({"afterAdmission": {"consecutive": 1}})).unwrap()
 }
 
-/// A policy that bounds waiting.
+/// Returns a policy that limits waiting.
 pub(crate) fn waits_at_most(after: &str) -> Policy {
     let after: HumanDuration = after.parse().unwrap();
     serde_json::from_value(serde_json::json!({"pendingTimeout": {"after": after, "then": "Retry"}}))

@@ -1,5 +1,5 @@
-//! The examples that need more than a cluster, as a user runs them: with what their manifests give
-//! them.
+//! The examples that need more than a cluster, as a user runs them: with the permissions of their
+//! manifests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::harness::{on_simulated_server, unique, wait, world};
 use super::process::{Program, apply, install};
 
-/// A Prometheus server that knows what `namespace` has spent, and counts who asks.
+/// Starts a Prometheus server that has the spending of `namespace`, and counts the requests.
 async fn prometheus(namespace: String, asked: Arc<AtomicUsize>) -> String {
     let answer = async move |uri: Uri| {
         asked.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +80,7 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1, "one query serves all");
 
-    // An outage and a bad query are told, and change no state.
+    // An outage and a bad query are reported, and change no state.
     budget("http://127.0.0.1:9", "sum by (namespace) (spent)", 80.0).await;
     let entry = world.wait_message("a", &name, "onnect").await;
     assert_eq!(entry["state"], "Pending");
@@ -139,8 +139,8 @@ async fn licences_are_counted_across_a_restart_and_handed_on() {
         .wait_message("c", &name, "all 2 licences are in use")
         .await;
 
-    // What was approved keeps its licence although the process has forgotten it, and a newcomer
-    // gets none.
+    // Approved jobs keep their licence although the new process has no record of it. Others get
+    // none.
     program.signal("-TERM");
     program.end().await;
     world.workload("d").await;
@@ -163,7 +163,7 @@ async fn licences_are_counted_across_a_restart_and_handed_on() {
         json!(["Ready", "Ready", "Pending", "Pending"])
     );
 
-    // One that ends hands its licence to exactly one that waits.
+    // A job that ends passes its licence to exactly one that waits.
     world
         .set_condition("a", "Finished", "True", "Succeeded")
         .await;

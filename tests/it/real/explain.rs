@@ -1,4 +1,4 @@
-//! `explain` on a cluster: what it tells, and that it writes nothing.
+//! `explain` on a cluster: its output, and that it writes nothing.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use super::process::{apply, binary, install};
 
 const CONTROLLER: &str = "example.com/asked";
 
-/// What a check does when it is asked for a preview.
+/// The behavior of a check in a preview.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
-    /// What the trait does by default.
+    /// The default of the trait.
     Default,
-    /// It reads, and answers.
+    /// It reads, and returns a verdict.
     Reads,
-    /// It says that it only reads, and writes all the same.
+    /// It is declared to only read, and writes all the same.
     Writes,
-    /// It waits for what its watch finds.
+    /// It waits for an object of its watch.
     Watches,
 }
 
@@ -119,7 +119,7 @@ async fn explain(
         .await
 }
 
-/// Everything that a check could have changed.
+/// Returns everything that a check could have changed.
 async fn state(world: &World, check: &str, workload: &str) -> Value {
     let maps: Api<ConfigMap> = Api::default_namespaced(world.client.clone());
     let maps = maps.list(&kube::api::ListParams::default()).await.unwrap();
@@ -298,7 +298,7 @@ async fn a_job_is_enough_and_errors_say_what_to_do() {
     );
 }
 
-/// The example as a process: its exit code, its output and its errors.
+/// Runs the example as a process. Returns its exit code, its output and its errors.
 fn run(arguments: &[&str], kubeconfig: &std::path::Path) -> (Option<i32>, String, String) {
     let output = Command::new(binary("maintenance_window"))
         .args(arguments)
@@ -354,7 +354,7 @@ async fn the_programs_own_rights_are_enough() {
     assert_eq!(run(&["explain", "a/b/c"], &kubeconfig).0, Some(2));
     assert_eq!(run(&["explain"], &kubeconfig).0, Some(2));
 
-    // Without its ClusterRole it is told what is missing.
+    // Without its ClusterRole, the error names the missing permission.
     let roles: Api<k8s_openapi::api::rbac::v1::ClusterRoleBinding> = Api::all(world.client.clone());
     roles
         .delete(&namespace, &kube::api::DeleteParams::default())

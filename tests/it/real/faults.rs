@@ -1,4 +1,4 @@
-//! A client that counts its requests, and lets some of them go wrong.
+//! A client that counts its requests, and injects faults into some of them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::BoxError;
 
-/// What happened to a client's requests, and what is to happen to the next ones.
+/// The requests of a client, and the faults of the next ones.
 #[derive(Clone, Default)]
 pub(crate) struct Faults(Arc<Mutex<State>>);
 
@@ -30,13 +30,13 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether it selects Workloads by their ClusterQueue.
+    /// Returns true if it selects Workloads by their ClusterQueue.
     pub(crate) fn selects(&self) -> bool {
         self.query
             .contains("fieldSelector=status.admission.clusterQueue")
     }
 
-    /// Whether it is the search of a new leader for answers that were left behind.
+    /// Returns true for the scan of a new leader for stale verdicts.
     pub(crate) fn searches(&self) -> bool {
         self.query
             .contains("fieldSelector=status.admission.clusterQueue%3D")
@@ -49,21 +49,21 @@ struct Rule {
     fault: Fault,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// An answer that the server did not give.
+    /// A response that the server did not send.
     Status(u16, Option<u64>),
-    /// No answer, ever.
+    /// No response, ever.
     Hang,
-    /// The request is carried out, and the answer lost.
+    /// The request is carried out, and the response lost.
     LoseAnswer,
     /// A watch that ends as soon as it has begun.
     EndAtOnce,
 }
 
 impl Faults {
-    /// `client`, watched.
+    /// Returns `client`, with faults and a record of its requests.
     pub(crate) fn around(&self, client: &Client) -> Client {
         let (faults, client) = (self.clone(), client.clone());
         let namespace = client.default_namespace().to_owned();
@@ -73,7 +73,7 @@ impl Faults {
         )
     }
 
-    /// Lets the next `times` requests that match go wrong.
+    /// Injects `fault` into the next `times` requests that match.
     pub(crate) fn inject(
         &self,
         times: usize,
@@ -87,12 +87,12 @@ impl Faults {
         });
     }
 
-    /// No more faults.
+    /// Removes all faults.
     pub(crate) fn heal(&self) {
         self.0.lock().unwrap().rules.clear();
     }
 
-    /// All requests so far that match.
+    /// Returns all requests so far that match.
     pub(crate) fn seen(&self, matches: impl Fn(&Seen) -> bool) -> Vec<Seen> {
         self.0
             .lock()
@@ -104,7 +104,7 @@ impl Faults {
             .collect()
     }
 
-    /// Forgets the requests so far.
+    /// Removes the record of the requests so far.
     pub(crate) fn forget(&self) {
         self.0.lock().unwrap().seen.clear();
     }

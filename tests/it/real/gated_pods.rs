@@ -1,5 +1,5 @@
-//! KEP-3838: what the API server lets change on a gated Pod is what
-//! `scheduling_directives_may_change` says.
+//! KEP-3838: `scheduling_directives_may_change` allows the same changes of a gated Pod as the API
+//! server.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::Api;
@@ -26,7 +26,7 @@ fn preferred(weight: i32) -> Value {
     json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "preference": exists(&["a"])}]})
 }
 
-/// From what, to what.
+/// Returns the old and the new directives of each change.
 fn changes() -> Vec<(Value, Value)> {
     let field = |name: &str| json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
     vec![
@@ -222,7 +222,7 @@ async fn the_api_server_and_the_function_agree_on_every_change() {
     println!("{compared} changes compared");
 }
 
-/// What the server added to the tolerations stays.
+/// Keeps the tolerations that the server has added.
 fn tolerations(
     stored: &PodSpec,
     old: &Value,

@@ -1,4 +1,4 @@
-//! What the tests stand on: a cluster for each version of Kueue, and a corner of it for each test.
+//! The test harness: a cluster for each version of Kueue, and a namespace of it for each test.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -30,10 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 static CLUSTERS: [OnceCell<Option<Cluster>>; 3] = [const { OnceCell::const_new() }; 3];
 
 /// The same in memory, which `KUEUE_CHECK_TEST_SERVER=simulated` puts in the place of the real
-/// ones: the suite must not notice.
+/// ones. The results of the suite must be the same.
 static BOXES: [OnceLock<ApiServer>; 3] = [const { OnceLock::new() }; 3];
 
-/// One test's corner of a cluster.
+/// The part of a cluster that one test has.
 pub(crate) struct World {
     /// `None` on the cluster in the simulator, which has no port.
     pub(crate) access: Option<Access>,
@@ -43,8 +43,8 @@ pub(crate) struct World {
     pub(crate) version: &'static str,
 }
 
-/// A corner of a cluster with `version` of Kueue's definitions; `None`, with a word why, where
-/// there can be none.
+/// Returns a part of a cluster with `version` of Kueue's definitions; `None`, with the reason
+/// printed, where there can be none.
 pub(crate) async fn world(version: KueueVersion) -> Option<World> {
     if on_simulated_server() {
         let server = BOXES[version as usize].get_or_init(|| in_memory(version));
@@ -64,7 +64,7 @@ fn served(version: KueueVersion) -> &'static str {
     }
 }
 
-/// Whether the suite runs on the simulated API server.
+/// Returns true if the suite runs on the simulated API server.
 pub(crate) fn on_simulated_server() -> bool {
     let server = std::env::var("KUEUE_CHECK_TEST_SERVER").ok();
     assert!(
@@ -74,7 +74,7 @@ pub(crate) fn on_simulated_server() -> bool {
     server.is_some()
 }
 
-/// A server of the cluster in the simulator, in real time, without Kueue: each test plays it.
+/// Returns an API server of the simulator, in real time, without Kueue: each test acts as it.
 fn in_memory(version: KueueVersion) -> ApiServer {
     let mut definitions = crds(version).unwrap();
     definitions.push(Setting::crd());
@@ -87,7 +87,7 @@ async fn start(version: KueueVersion) -> Option<Cluster> {
     Some(cluster)
 }
 
-/// Kueue's definitions, and those of the tests' checks.
+/// Installs Kueue's definitions, and those of the tests' checks.
 pub(crate) async fn install(cluster: &Cluster, version: KueueVersion) {
     let client = cluster.client().unwrap();
     cluster
@@ -100,12 +100,12 @@ pub(crate) async fn install(cluster: &Cluster, version: KueueVersion) {
         .unwrap();
 }
 
-/// A cluster of its own for one test, with nothing installed.
+/// Starts a cluster of its own for one test, with nothing installed.
 pub(crate) async fn start_or_skip() -> Option<Cluster> {
     Cluster::start_or_skip("the suite on a real API server").await
 }
 
-/// A corner of `cluster`, which has Kueue's newest definitions already.
+/// Returns a part of `cluster`, which has Kueue's newest definitions already.
 async fn corner(cluster: &Cluster, version: &'static str) -> World {
     corner_of(cluster.client().unwrap(), Some(cluster.access()), version).await
 }
@@ -134,13 +134,13 @@ async fn corner_of(client: Client, access: Option<Access>, version: &'static str
     }
 }
 
-/// A name that no other test has.
+/// Returns a name that no other test has.
 pub(crate) fn unique(prefix: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     format!("{prefix}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A check of the tests at work on a cluster, with an AdmissionCheck and parameters of its own.
+/// A check of the tests on a cluster, with an AdmissionCheck and parameters of its own.
 pub(crate) struct Fixture {
     pub(crate) world: World,
     pub(crate) check: Scripted,
@@ -150,17 +150,17 @@ pub(crate) struct Fixture {
     pub(crate) running: Running,
 }
 
-/// A check that is active; `None` where there is no cluster.
+/// Starts a check that is active; `None` where there is no cluster.
 pub(crate) async fn fixture(version: KueueVersion) -> Option<Fixture> {
     fixture_of(version, Scripted::new(&unique("example.com/scripted"))).await
 }
 
-/// The same for `check`.
+/// Does the same for `check`.
 pub(crate) async fn fixture_of(version: KueueVersion, check: Scripted) -> Option<Fixture> {
     Some(fixture_in(world(version).await?, check).await)
 }
 
-/// The same on a cluster of the test's own, with Kueue's newest definitions.
+/// Does the same on a cluster of the test's own, with Kueue's newest definitions.
 pub(crate) async fn fixture_on(cluster: &Cluster) -> Fixture {
     let client = cluster.client().unwrap();
     cluster
@@ -198,7 +198,7 @@ async fn fixture_in(world: World, check: Scripted) -> Fixture {
 }
 
 impl Fixture {
-    /// A Workload with quota, for which only this check is needed.
+    /// Makes a Workload with quota, for which only this check is needed.
     pub(crate) async fn reserved(&self, workload: &str) {
         self.world.workload(workload).await;
         self.world.reserve(workload, &[&self.name]).await;
@@ -216,7 +216,7 @@ impl Fixture {
         self.world.entry(workload, &self.name).await
     }
 
-    /// Waits until the check has been asked `times` about `workload`.
+    /// Waits until the check has been evaluated `times` for `workload`.
     pub(crate) async fn wait_asked(&self, workload: &str, times: usize) {
         wait(&format!("{times} questions about {workload}"), async || {
             let asked = self.check.asked_about(workload);
@@ -225,7 +225,7 @@ impl Fixture {
         .await;
     }
 
-    /// Waits until the check has been told to release the reservation of `workload`; why.
+    /// Waits until the check has been called to release the reservation of `workload`. Returns why.
     pub(crate) async fn wait_released(&self, workload: &str) -> ReleaseReason {
         let released = wait(&format!("the release of {workload}"), async || {
             let released = self.check.released_for(workload);
@@ -236,14 +236,14 @@ impl Fixture {
     }
 }
 
-/// `spec.parameters` for the setting `name`.
+/// Returns `spec.parameters` for the setting `name`.
 pub(crate) fn setting_reference(name: &str) -> Value {
     json!({"apiGroup": "test.kueue-check.dev", "kind": "Setting", "name": name})
 }
 
 type RunTask = JoinHandle<Result<(), RunError>>;
 
-/// A runtime at work.
+/// A running runtime.
 pub(crate) struct Running {
     pub(crate) handle: RuntimeHandle,
     parts: Mutex<Option<(oneshot::Sender<()>, RunTask)>>,
@@ -263,14 +263,14 @@ impl Running {
         }
     }
 
-    /// As SIGTERM does.
+    /// Stops as SIGTERM does.
     pub(crate) async fn stop(&self) {
         let (stop, task) = self.parts.lock().unwrap().take().unwrap();
         drop(stop);
         task.await.unwrap().unwrap();
     }
 
-    /// As SIGKILL does.
+    /// Stops as SIGKILL does.
     pub(crate) fn kill(&self) {
         self.parts.lock().unwrap().take().unwrap().1.abort();
     }
@@ -285,7 +285,7 @@ impl Running {
 }
 
 impl World {
-    /// Parameters of the tests' checks.
+    /// Makes parameters of the tests' checks.
     pub(crate) async fn setting(&self, name: &str, word: &str) {
         let body = json!({"apiVersion": "test.kueue-check.dev/v1", "kind": "Setting", "metadata": {"name": name}, "spec": {"word": word}});
         self.settings()
@@ -302,7 +302,7 @@ impl World {
         Api::all(self.client.clone())
     }
 
-    /// The events about `name`, as `reason: note`.
+    /// Returns the events about `name`, as `reason: note`.
     pub(crate) async fn events(&self, namespace: &str, name: &str) -> Vec<String> {
         let api: Api<k8s_openapi::api::events::v1::Event> =
             Api::namespaced(self.client.clone(), namespace);
@@ -374,7 +374,7 @@ impl World {
         serde_json::to_value(self.api(kind).get(name).await.unwrap()).unwrap()
     }
 
-    /// An AdmissionCheck of `controller`.
+    /// Makes an AdmissionCheck of `controller`.
     pub(crate) async fn admission_check(&self, name: &str, controller: &str, parameters: Value) {
         let mut spec = json!({"controllerName": controller});
         if !parameters.is_null() {
@@ -384,7 +384,7 @@ impl World {
             .await;
     }
 
-    /// A Workload without quota, of two pod sets.
+    /// Makes a Workload without quota, of two pod sets.
     pub(crate) async fn workload(&self, name: &str) {
         let template = json!({
             "metadata": {"labels": {"app": "train"}},
@@ -395,18 +395,16 @@ impl World {
         self.create("Workload", name, json!({"spec": {"queueName": "lq", "podSets": [pod_set("driver", 1), pod_set("workers", 4)]}})).await;
     }
 
-    /// Does as Kueue when it reserves quota: one forced apply of conditions, admission and all
-    /// check entries.
+    /// Reserves quota as Kueue does: one forced apply of conditions, admission and all check
+    /// entries.
     pub(crate) async fn reserve(&self, name: &str, checks: &[&str]) {
         self.apply_status(name, reserved(&pending(checks))).await;
     }
 
-    /// Applies the reservation that stands once more, with the checks as they were when it was
-    /// made.
+    /// Applies the current reservation once more, with the checks as they were when it was made.
     pub(crate) async fn reserve_again(&self, name: &str, checks: &[&str]) {
         let stands = self.get("Workload", name).await["status"]["conditions"].clone();
-        // On a slow machine a second may have passed, and another time would be another
-        // reservation.
+        // On a slow machine 1 s may have passed, and another time would be another reservation.
         let mut status = reserved(&pending(checks));
         status["conditions"] = stands;
         self.apply_status(name, status).await;
@@ -422,7 +420,7 @@ impl World {
             .unwrap();
     }
 
-    /// Changes the status with a merge patch, as somebody would by hand.
+    /// Changes the status with a merge patch, as a manual edit would.
     pub(crate) async fn merge_status(&self, name: &str, status: Value) {
         self.api("Workload")
             .patch_status(
@@ -434,7 +432,7 @@ impl World {
             .unwrap();
     }
 
-    /// Sets a condition, as Kueue's manager or a job's controller does, and leaves the others.
+    /// Sets a condition, as Kueue's manager or a job's controller does, and keeps the others.
     pub(crate) async fn set_condition(&self, name: &str, kind: &str, status: &str, reason: &str) {
         let object = self.get("Workload", name).await;
         let mut conditions = object["status"]["conditions"]
@@ -447,26 +445,26 @@ impl World {
             .await;
     }
 
-    /// Does as Kueue when all checks are Ready.
+    /// Admits as Kueue does when all checks are Ready.
     pub(crate) async fn admit(&self, name: &str) {
         self.set_condition(name, "Admitted", "True", "Admitted")
             .await;
     }
 
-    /// Takes the quota away without an eviction, as a stopped queue does.
+    /// Releases the quota without an eviction, as a stopped queue does.
     pub(crate) async fn take_quota(&self, name: &str) {
         let status = json!({"admission": null, "conditions": [condition("QuotaReserved", "False", "Inadmissible")]});
         self.merge_status(name, status).await;
     }
 
-    /// Gives the quota of an evicted Workload back, as when its pods are gone.
+    /// Releases the quota of an evicted Workload, as when its pods are gone.
     pub(crate) async fn release_quota(&self, name: &str) {
         self.set_condition(name, "QuotaReserved", "False", "Pending")
             .await;
         self.merge_status(name, json!({"admission": null})).await;
     }
 
-    /// The entry of `check`; null if there is none.
+    /// Returns the entry of `check`; null if there is none.
     pub(crate) async fn entry(&self, workload: &str, check: &str) -> Value {
         let object = self.get("Workload", workload).await;
         let entries = object["status"]["admissionChecks"]
@@ -479,7 +477,7 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Waits until `check` is in `state`; its entry.
+    /// Waits until `check` is in `state`. Returns its entry.
     pub(crate) async fn wait_state(&self, workload: &str, check: &str, state: &str) -> Value {
         wait(
             &format!("{check} of {workload} to be {state}"),
@@ -491,7 +489,7 @@ impl World {
         .await
     }
 
-    /// Waits until the message of `check` contains `text`; its entry.
+    /// Waits until the message of `check` contains `text`. Returns its entry.
     pub(crate) async fn wait_message(&self, workload: &str, check: &str, text: &str) -> Value {
         wait(
             &format!("{check} of {workload} to say {text:?}"),
@@ -506,7 +504,7 @@ impl World {
         .await
     }
 
-    /// Waits until the condition `Active` of `check` has `status` and `reason`; the condition.
+    /// Waits until the condition `Active` of `check` has `status` and `reason`. Returns it.
     pub(crate) async fn wait_active(&self, check: &str, status: &str, reason: &str) -> Value {
         self.wait_active_saying(check, status, reason, "").await
     }
@@ -544,12 +542,12 @@ impl World {
     }
 }
 
-/// The entries of `checks` as Kueue adds them.
+/// Returns the entries of `checks` as Kueue adds them.
 fn pending(checks: &[&str]) -> Vec<Value> {
     checks.iter().map(|check| json!({"name": check, "state": "Pending", "message": "", "lastTransitionTime": now()})).collect()
 }
 
-/// The status of a Workload that holds quota for `entries`.
+/// Returns the status of a Workload that holds quota for `entries`.
 pub(crate) fn reserved(entries: &[Value]) -> Value {
     json!({
         "conditions": [condition("QuotaReserved", "True", "QuotaReserved")],
@@ -576,7 +574,7 @@ pub(crate) fn now() -> String {
         .to_string()
 }
 
-/// Asks until the answer is yes; then what came with it. Says what was last seen if it never is.
+/// Repeats until the result is true, and returns its value. Fails with the last value otherwise.
 pub(crate) async fn wait<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
     what: &str,
     mut look: impl FnMut() -> F,
@@ -606,7 +604,7 @@ fn merge(object: &mut Value, patch: Value) {
     }
 }
 
-/// Who owns which fields of the status, by manager.
+/// Returns the owners of the status's fields, by manager.
 pub(crate) fn managers(object: &Value) -> BTreeMap<String, String> {
     let fields = object["metadata"]["managedFields"]
         .as_array()

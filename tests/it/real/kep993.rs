@@ -1,4 +1,4 @@
-//! What KEP-993 says that a controller of a check should do, each by name.
+//! The duties of a check's controller in KEP-993, each by name.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn watches_all_admission_checks_to_know_which_are_its_own() {
     else {
         return;
     };
-    // One that is not ours stays as it is; one that appears later is taken up, with the Workloads
+    // One of another controller stays as it is. One that appears later is added, with the Workloads
     // that waited for it already.
     let (not_ours, later) = (unique("not-ours"), unique("later"));
     world
@@ -91,7 +91,7 @@ async fn handles_only_workloads_past_quota_reservation() {
 
 #[tokio::test]
 async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
-    // That three of them must be a minute apart is shown in virtual time (scenario `objection`).
+    // Three of them must be a minute apart: shown in virtual time (scenario `objection`).
     let check = Scripted::with_policy(&unique("example.com/scripted"), evict_at_once());
     let Some(fixture) = fixture_of(V0_19_2, check).await else {
         return;
@@ -109,7 +109,7 @@ async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
         .answer(move |_| Ok(Verdict::retry_now("budget spent")));
     let entry = fixture.wait_state("a", "Retry").await;
     assert_eq!(entry["message"], "budget spent");
-    // It is counted when the server has answered, which is after the state can be read.
+    // It is counted when the server has responded, which is after the state can be read.
     wait("the eviction to be counted", async || {
         let evictions = fixture
             .running
@@ -274,7 +274,7 @@ async fn waiting_is_bounded_if_the_operator_says_so() {
     let entry = fixture.wait_state("a", "Retry").await;
     assert_eq!(
         entry["message"],
-        "gives the quota back, as `pendingTimeout` says; it waited for: full"
+        "requeued, by policy `pendingTimeout`; it waited for: full"
     );
     fixture.running.stop().await;
 }

@@ -1,5 +1,5 @@
-//! On a real kube-apiserver with Kueue's own definitions. Nobody else writes: each test plays Kueue
-//! where it must.
+//! Tests on a real kube-apiserver with Kueue's own definitions. No other client writes: each test
+//! acts as Kueue where it must.
 
 mod activation;
 mod admin;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::checks::Scripted;
 use super::harness::{Fixture, Running, fixture, now, reserved, setting_reference, unique, world};
 
-/// What a third party has written, which nobody may touch.
+/// Returns the entry of a third party, which no check may change.
 fn foreign() -> Value {
     json!({
         "name": "foreign", "state": "Ready", "message": "not yours", "lastTransitionTime": now(), "retryCount": 3, "requeueAfterSeconds": 7,
@@ -67,7 +67,7 @@ async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
     let of_first = world.wait_state("a", &first_name, "Ready").await;
     world.wait_message("a", &second_name, "not yet").await;
 
-    // Each goes on by itself.
+    // Each continues by itself.
     second.answer(with_label("second"));
     second.wake(Trigger::AllWorkloads);
     world.wait_state("a", &second_name, "Ready").await;

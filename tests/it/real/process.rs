@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::harness::{World, wait};
 
-/// An example's binary, which cargo builds with the tests.
+/// Returns an example's binary, which cargo builds with the tests.
 pub(crate) fn binary(example: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let program = tests
@@ -31,7 +31,7 @@ pub(crate) fn binary(example: &str) -> PathBuf {
     program
 }
 
-/// The documents that `manifests` prints.
+/// Returns the documents that `manifests` prints.
 fn manifests(example: &str, namespace: &str) -> Vec<Value> {
     let output = Command::new(binary(example))
         .args([
@@ -118,7 +118,7 @@ impl Program {
         Self { child, admin }
     }
 
-    /// Status and body of a path of the admin endpoint.
+    /// Returns status and body of a path of the admin endpoint.
     pub(crate) async fn get(&self, path: &str) -> Option<(u16, String)> {
         use http_body_util::BodyExt;
         use hyper_util::client::legacy::Client;
@@ -147,7 +147,7 @@ impl Program {
         );
     }
 
-    /// Waits for the program's end: its exit code, and how long it took.
+    /// Waits for the program's end. Returns its exit code, and how long it took.
     pub(crate) async fn end(mut self) -> (Option<i32>, Duration) {
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(40) {
@@ -167,8 +167,8 @@ impl Drop for Program {
     }
 }
 
-/// Installs everything that `manifests` prints; a kubeconfig with exactly the rights of its
-/// ServiceAccount.
+/// Installs everything that `manifests` prints. Returns a kubeconfig with exactly the permissions
+/// of its ServiceAccount.
 pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> PathBuf {
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     let metadata = ObjectMeta {
@@ -219,7 +219,7 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
         .unwrap()
 }
 
-/// A token of a ServiceAccount.
+/// Returns a token of a ServiceAccount.
 pub(crate) async fn token(client: &Client, namespace: &str, account: &str) -> String {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let request = TokenRequest {

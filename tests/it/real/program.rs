@@ -1,4 +1,4 @@
-//! A check binary as an operator meets it: its manifests, its rights, its endpoint, its signals.
+//! A check binary for an administrator: its manifests, permissions, endpoint and signals.
 
 use std::process::Command;
 use std::time::Duration;

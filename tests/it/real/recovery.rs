@@ -1,4 +1,4 @@
-//! Outages of the API server, and what is said about them.
+//! Outages of the API server, and how they are reported.
 
 use std::time::Duration;
 
@@ -252,8 +252,8 @@ async fn a_lost_answer_is_not_written_twice() {
     fixture.running.stop().await;
 }
 
-/// What etcd is restored to has older versions, and a watch from a newer one shows nothing of it:
-/// no error and no event. Who only watches never learns of it.
+/// A restored etcd has older versions, and a watch from a newer one receives nothing of it: no
+/// error and no event. A client that only watches never detects it.
 #[tokio::test]
 async fn a_watch_from_before_a_restore_of_etcd_shows_nothing() {
     let Some(mut cluster) = start_or_skip().await else {

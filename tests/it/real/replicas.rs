@@ -1,4 +1,4 @@
-//! Two replicas, of which one acts.
+//! Two replicas, of which one leads.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct Pair {
     second: (Scripted, Faults, Running),
 }
 
-/// Two replicas, of which the first acts.
+/// Starts two replicas, of which the first leads.
 async fn pair() -> Option<Pair> {
     let world = world(V0_19_2).await?;
     let (controller, name, lease) = (unique("example.com/pair"), unique("check"), unique("lease"));
@@ -134,7 +134,7 @@ async fn when_the_leader_dies_without_warning_the_other_goes_on_within_15_second
 #[tokio::test]
 async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     let Some(pair) = pair().await else { return };
-    // It is busy: its verdict takes half a second.
+    // An evaluation is in flight: its verdict takes half a second.
     pair.first.0.delay(Duration::from_millis(500));
     pair.reserved("busy").await;
     wait("the question", async || {
@@ -260,7 +260,7 @@ async fn a_new_leader_releases_what_the_old_one_left_behind() {
         .admission_check(&name, &controller, setting_reference(&name))
         .await;
     let check = Scripted::new(&controller);
-    // One Workload was deleted while nobody ran, another is still there.
+    // One Workload was deleted while no replica ran, another still exists.
     let gone = Reservation::new(
         &world.namespace,
         "gone",
@@ -312,7 +312,7 @@ async fn a_new_leader_asks_about_what_was_approved_before_anything_new() {
     world.workload("new").await;
     world.reserve("new", &[&name]).await;
 
-    // It has forgotten everything, and takes its time to answer.
+    // A new process has no state, and takes its time to evaluate.
     let second = Scripted::new(&controller);
     second.delay(Duration::from_millis(500));
     let running = Running::start(Runtime::builder(world.client.clone()).check(second.clone()));

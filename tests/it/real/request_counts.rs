@@ -1,4 +1,4 @@
-//! What it costs, counted.
+//! The number of requests to the API server.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use tokio::time::sleep;
 use super::faults::{A_WHILE, Seen};
 use super::harness::{fixture, wait};
 
-/// A request that is about a Workload, and not the watch of all of them.
+/// Returns true for a request about one Workload, and not for the watch of all of them.
 fn about_workloads(seen: &Seen) -> bool {
     seen.path.contains("/workloads/")
 }
 
-/// Everything but what goes on anyway: watches are renewed, events are sent off the write path, a
-/// new leader reads once what nobody watches.
+/// Excludes requests that happen anyway: watches are renewed, events are sent apart from writes,
+/// and a new leader reads once what no watch covers.
 fn costs(seen: &Seen) -> bool {
     seen.verb != "watch" && !seen.path.contains("/events") && !seen.searches()
 }

@@ -1,4 +1,4 @@
-//! The contract's rules, where they can be seen on a real API server.
+//! The contract's rules, where a real API server shows them.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn patches(fixture: &Fixture) -> usize {
         .len()
 }
 
-/// Sends an entry as a controller of the old school would, and says what the API server says.
+/// Applies an entry as an older controller would. Returns the API server's response.
 async fn apply_entry(
     fixture: &Fixture,
     manager: &str,
@@ -89,8 +89,8 @@ async fn facts_of_the_api_server_on_which_the_rules_rest() {
         stale.code, 409,
         "rule 2: a version in the body is a precondition"
     );
-    // A UID in the body of a status apply is not looked at. It need not be: an object made anew has
-    // another version.
+    // The API server ignores a UID in the body of a status apply. No check of it is needed: an
+    // object made anew has another version.
     let other_uid = json!({"uid": "0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4"});
     apply_entry(&fixture, "other", true, other_uid, entry(own, json!({})))
         .await
@@ -154,7 +154,7 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.delay(Duration::from_secs(1));
+    fixture.check.hold();
     fixture.reserved("a").await;
     fixture.wait_asked("a", 1).await;
     let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
@@ -164,6 +164,8 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
         .unwrap()
         .push(condition("Evicted", "True", "Preempted"));
     fixture.world.apply_status("a", status).await;
+    sleep(A_WHILE).await;
+    fixture.check.resume();
     sleep(A_WHILE).await;
     assert_eq!(fixture.check.released_for("a"), [], "its pods end");
     fixture.world.release_quota("a").await;
@@ -226,10 +228,12 @@ async fn rule_2_an_entry_that_kueue_has_removed_is_not_brought_back() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.delay(Duration::from_millis(700));
+    fixture.check.hold();
     fixture.reserved("a").await;
     fixture.wait_asked("a", 1).await;
     fixture.world.apply_status("a", reserved(&[])).await;
+    sleep(A_WHILE).await;
+    fixture.check.resume();
     sleep(A_WHILE).await;
     assert_eq!(fixture.entry("a").await, Value::Null);
     assert_eq!(
@@ -261,7 +265,7 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
         .push(condition("Evicted", "True", "Preempted"));
     fixture.check.answer(|_| Ok(Verdict::pending("full")));
     fixture.world.apply_status("a", evicted).await;
-    // While its pods end nothing is decided.
+    // While its pods end, no check is evaluated.
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(
         fixture.entry("a").await["podSetUpdates"],
@@ -351,7 +355,7 @@ async fn rule_7_an_older_copy_forced_over_our_entry_is_answered_again() {
     };
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    // As Kueue's scheduler does: without a version, with what it saw before.
+    // As Kueue's scheduler does: without a version, with the state that it read before.
     fixture.world.reserve_again("a", &[&fixture.name]).await;
     fixture.wait_state("a", "Ready").await;
     let metrics = fixture.running.handle.metrics().await;
@@ -391,7 +395,7 @@ async fn rule_8_a_verdict_for_an_earlier_reservation_is_dropped() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.delay(Duration::from_millis(1500));
+    fixture.check.hold();
     fixture.check.answer(|request| {
         Ok(Verdict::ready(format!(
             "for {}",
@@ -403,8 +407,8 @@ async fn rule_8_a_verdict_for_an_earlier_reservation_is_dropped() {
     let first = fixture.check.asked()[0].reservation.since();
     fixture.world.take_quota("a").await;
     sleep(Duration::from_millis(1100)).await;
-    fixture.check.delay(Duration::ZERO);
     fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.check.resume();
     let entry = fixture.wait_state("a", "Ready").await;
     assert_ne!(entry["message"], format!("for {first}"));
     fixture.running.stop().await;
@@ -415,7 +419,7 @@ async fn rule_9_after_a_write_nothing_older_is_looked_at() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    // With the watch down, only the answer to the write tells what stands there now.
+    // With the watch down, only the response to the write has the stored state.
     fixture.check.answer(|_| Ok(Verdict::pending("one")));
     fixture.reserved("a").await;
     fixture.wait_message("a", "one").await;
@@ -493,7 +497,7 @@ async fn withdraws_on(version: KueueVersion) {
         "quota was lost; evaluated again once quota is reserved"
     );
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::QuotaLost);
-    // The next reservation is decided afresh.
+    // The next reservation is evaluated anew.
     sleep(Duration::from_millis(1100)).await;
     fixture.world.reserve("a", &[&fixture.name]).await;
     fixture.wait_state("a", "Ready").await;

@@ -1,4 +1,4 @@
-//! Answers on Workloads that lost their quota while nobody led.
+//! Stale verdicts on Workloads that lost their quota while no replica led.
 
 use kueue_check::runtime::Runtime;
 use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_17_8, V0_19_2};
@@ -7,12 +7,12 @@ use serde_json::json;
 use super::faults::{Fault, Faults, Seen};
 use super::harness::{Running, condition, fixture, now};
 
-/// A leader that died after a reservation ended could not withdraw what it had said (rule 15).
+/// A leader that died after a reservation ended could not withdraw its verdict (rule 15).
 async fn withdraws_what_was_left_behind_on(version: KueueVersion) {
     withdraws_what_was_left_behind(version, |_| {}).await;
 }
 
-/// The same, where the new leader's requests go wrong as `trouble` says.
+/// The same, with the faults of `trouble` in the new leader's requests.
 async fn withdraws_what_was_left_behind(version: KueueVersion, trouble: impl Fn(&Faults)) {
     let Some(fixture) = fixture(version).await else {
         return;
@@ -57,7 +57,7 @@ async fn withdraws_what_was_left_behind(version: KueueVersion, trouble: impl Fn(
             .len(),
         3
     );
-    // Nobody watches those that wait, and nobody asks about them.
+    // No replica watches those that wait, and none reads them.
     assert!(check.asked_about("ready") == 0 && check.released_for("ready").is_empty());
     running.stop().await;
 }

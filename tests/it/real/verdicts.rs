@@ -1,4 +1,4 @@
-//! What a check decides is what stands in the Workload.
+//! A check's verdict becomes the Workload's admission check state.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::harness::{Fixture, fixture, managers};
 
-/// Parameters appear, a Workload gets quota, the check says Ready with updates, another says Retry:
-/// the same on each version of Kueue.
+/// Parameters appear, a Workload gets quota, the check returns Ready with updates, another returns
+/// Retry: the same on each version of Kueue.
 async fn decides_on(version: KueueVersion) -> Option<Fixture> {
     let fixture = fixture(version).await?;
     fixture.check.answer(|request| {
@@ -82,7 +82,7 @@ async fn decides_on_kueue_0_17_without_the_selectable_field() {
         diagnostics["served"],
         json!({"version": "v1beta2", "preemptionRequired": false, "selectsReserved": false, "requeueAfter": true})
     );
-    // Nobody is asked about what holds no quota, though all Workloads are sent.
+    // No check is evaluated for a Workload without quota, though all Workloads are sent.
     fixture.world.workload("waits").await;
     fixture.reserved("last").await;
     fixture.wait_state("last", "Ready").await;
@@ -96,7 +96,7 @@ async fn decides_on_kueue_0_14_with_v1beta1_only_and_waits_for_the_delay_itself(
         return;
     };
     let entry = fixture
-        .wait_message("refused", "come back later (gives the quota back at ")
+        .wait_message("refused", "come back later (releases the quota at ")
         .await;
     assert_eq!(
         (&entry["state"], entry.get("requeueAfterSeconds")),

@@ -1,4 +1,4 @@
-//! What is done with the Workloads of a history, and around them.
+//! Actions on the Workloads of a history, and on the objects around them.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use crate::bodies::{cluster_path, job_path, namespaced_path};
 use crate::history::{Answer, Step};
 use crate::random::Random;
 
-/// One action. Most of what happens is answers of checks, and what the history has more of.
+/// Draws one action. States written by checks and the history's features are the most frequent.
 pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
     let weights = [
-        20,
+        world.often(Feature::FairSharing, 60, 20),
         44,
         world.often(Feature::Activation, 22, 7),
         3,
@@ -207,7 +207,7 @@ fn check_active(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-/// A check is taken from a ClusterQueue, or given to it.
+/// Removes a check from a ClusterQueue, or adds it.
 fn checks(random: &mut Random, world: &mut World) -> Step {
     if world.checks.is_empty() {
         return submit(random, world);

@@ -7,7 +7,8 @@ use super::features::Feature;
 use crate::bodies::{CPU, cluster_object};
 use crate::random::Random;
 
-/// The objects of the cohorts, and their names; a cohort without an object exists if it is named.
+/// Draws cohorts: stores their names and returns their objects. A cohort without an object exists
+/// if another object names it.
 pub(super) fn cohorts(random: &mut Random, world: &mut World) -> Vec<Value> {
     if world.has(Feature::DeepCohorts) {
         return deep(random, world);
@@ -25,7 +26,7 @@ pub(super) fn cohorts(random: &mut Random, world: &mut World) -> Vec<Value> {
     vec![cluster_object("Cohort", "co@", json!({}))]
 }
 
-/// Three levels, with quota at some of them.
+/// Draws cohorts in three levels, some of them with quota.
 fn deep(random: &mut Random, world: &mut World) -> Vec<Value> {
     world.cohorts = vec!["co@".to_owned(), "side@".to_owned(), "mid@".to_owned()];
     let parents = [
@@ -38,6 +39,9 @@ fn deep(random: &mut Random, world: &mut World) -> Vec<Value> {
         let mut spec = json!({});
         if let Some(parent) = parent {
             spec["parentName"] = json!(parent);
+        }
+        if world.has(Feature::FairSharing) && random.chance(40) {
+            spec["fairSharing"] = json!({"weight": random.of(&["500m", "2", "0"])});
         }
         if random.chance(40) {
             spec["resourceGroups"] = quota(random, world, parent.is_some());

@@ -1,11 +1,11 @@
-//! What a history has more of than others.
+//! Features that are frequent in some histories.
 
 use crate::random::Random;
 
-/// A kind of things that is rare in most histories, and frequent in some.
+/// A feature that is rare in most histories and frequent in some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feature {
-    /// Workloads of several pod sets.
+    /// Workloads with several pod sets.
     PodSets,
     /// Workloads that may start with fewer Pods.
     Partial,
@@ -25,36 +25,38 @@ pub(super) enum Feature {
     Quota,
     /// Queues that are stopped and started.
     Stops,
-    /// Checks that come, go, and become inactive.
+    /// Checks that ClusterQueues gain and lose, and that become inactive.
     Checks,
     /// Workloads that are deactivated and activated.
     Activation,
     /// Workloads and ClusterQueues that move: to another queue, to another cohort.
     Moves,
-    /// Objects that are missing, and come later.
+    /// Objects that are missing at first and created later.
     Late,
     /// Requests that are refused.
     Refused,
-    /// Pods that run, and are still there after an eviction.
+    /// Pods that run, and still exist after an eviction.
     Running,
-    /// Names that are used again.
+    /// Names that are reused.
     Again,
     /// Checks that return pod set updates.
     Updates,
     /// Jobs that change their size, most of them elastic.
     Elastic,
-    /// Groups of Pods in the place of Workloads without a job.
+    /// Pod groups instead of Workloads without a job.
     PodGroups,
     /// Pods without a job and without a group.
     SinglePods,
-    /// Actions of which the next follows 10 ms later.
+    /// Actions that the next one follows after 10 ms.
     Hasty,
     /// Queues, checks, flavors and cohorts that are deleted.
     Removal,
-    /// Jobs that users suspend, fail, or submit without a queue; their Workloads deleted.
+    /// Jobs that fail, are suspended or submitted without a queue, or lose their Workload.
     JobActions,
     /// Flavors and ClusterQueues whose selectors and preferences change.
     Selectors,
+    /// Weights, little quota, and much that is submitted. Not drawn: a setting of Kueue.
+    FairSharing,
 }
 
 const ALL: [Feature; 25] = [
@@ -85,7 +87,7 @@ const ALL: [Feature; 25] = [
     Feature::Selectors,
 ];
 
-/// Draws up to three of them, in `percent` of 100 histories.
+/// Draws up to three features, in `percent` of 100 histories.
 pub(super) fn draw(random: &mut Random, percent: usize) -> Vec<Feature> {
     let mut drawn = Vec::new();
     if random.chance(percent) {

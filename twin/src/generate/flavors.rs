@@ -7,12 +7,12 @@ use super::features::Feature;
 use crate::bodies::cluster_object;
 use crate::random::Random;
 
-/// The flavors of all resource groups.
+/// Draws the flavors of all resource groups.
 pub(super) fn flavors(random: &mut Random, world: &mut World) -> Vec<Value> {
     let mut objects = if world.has(Feature::Flavors) {
         let count = 3 + random.below(2);
         several(random, &mut world.flavors, &["a", "b", "c", "d"][..count])
-    } else if random.chance(55) {
+    } else if random.chance(world.often(Feature::FairSharing, 85, 55)) {
         world.flavors = vec!["default@".to_owned()];
         vec![cluster_object("ResourceFlavor", "default@", json!({}))]
     } else {

@@ -1,4 +1,4 @@
-//! Changes of what Workloads depend on: queues, checks, flavors and cohorts.
+//! Changes of the queues, checks, flavors and cohorts that Workloads depend on.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::bodies::{cluster_path, namespaced_path};
 use crate::history::Step;
 use crate::random::Random;
 
-/// A queue, a check, a flavor or a cohort is deleted.
+/// Deletes a queue, a check, a flavor or a cohort.
 pub(super) fn remove(random: &mut Random, world: &mut World) -> Step {
     let (plural, name) = match random.weighted(&[30, 25, 25, 12, 8]) {
         0 => ("clusterqueues", random.of(&world.queues).name.clone()),
@@ -30,7 +30,7 @@ pub(super) fn remove(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-/// A flavor or a ClusterQueue is for others than before.
+/// Changes the selectors or preferences of a flavor or a ClusterQueue.
 pub(super) fn change(random: &mut Random, world: &mut World) -> Step {
     let flavor = random.of(&world.flavors).clone();
     let queue = random.of(&world.queues).name.clone();

@@ -14,10 +14,10 @@ use crate::random::Random;
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) name: String,
-    /// By flavor, of cpu.
+    /// The quota of cpu, by flavor.
     pub(super) quota: Vec<u64>,
     pub(super) memory: bool,
-    /// How many Pods at most, if that is limited.
+    /// The maximum number of Pods for each flavor, if limited.
     pub(super) pods: Option<u64>,
     /// Whether it has the second resource group.
     pub(super) gpus: bool,
@@ -27,7 +27,7 @@ pub(super) struct Queue {
     pub(super) stopped: bool,
 }
 
-/// Everything that is there before the first Workload.
+/// Draws the steps before the first Workload.
 pub(super) fn setup(random: &mut Random, world: &mut World, scope: Scope) -> Vec<Step> {
     let mut flavors = flavors(random, world);
     if flavors.len() > 1 && random.chance(world.often(Feature::Late, 25, 0)) {
@@ -102,7 +102,12 @@ pub(super) fn setup(random: &mut Random, world: &mut World, scope: Scope) -> Vec
 }
 
 fn checks(random: &mut Random, world: &mut World) -> Vec<Value> {
-    let count = random.weighted(&[12, 45, 33, 10]);
+    let weights = if world.has(Feature::FairSharing) {
+        [75, 15, 10, 0]
+    } else {
+        [12, 45, 33, 10]
+    };
+    let count = random.weighted(&weights);
     world.checks = (1..=count).map(|number| format!("c{number}@")).collect();
     let spec = || json!({"controllerName": "example.com/test"});
     let each = world.checks.iter();
@@ -124,7 +129,14 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     let quota: Vec<u64> = world
         .flavors
         .iter()
-        .map(|_| *random.of(&[1, 2, 2, 3, 4]))
+        .map(|_| {
+            let some: &[u64] = match (world.has(Feature::FairSharing), at) {
+                (true, 0) => &[4],
+                (true, _) => &[0, 0, 0, 1],
+                (false, _) => &[1, 2, 2, 3, 4],
+            };
+            *random.of(some)
+        })
         .collect();
     let mut rules: Vec<Value> = Vec::new();
     for check in &world.checks {
@@ -150,7 +162,7 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     if random.chance(world.often(Feature::Selectors, 30, 1)) {
         spec["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
     }
-    if random.chance(5) {
+    if random.chance(world.often(Feature::FairSharing, 50, 5)) {
         spec["fairSharing"] = json!({"weight": random.of(&["1", "2", "0"])});
     }
     spec["resourceGroups"] = groups(random, world, &queue);
@@ -167,8 +179,12 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     }
     if let Some(cohort) = &queue.cohort {
         spec["cohortName"] = json!(cohort);
-        if random.chance(60) {
-            let reclaim = ["Never", "LowerPriority", "Any"];
+        if random.chance(world.often(Feature::FairSharing, 90, 60)) {
+            let reclaim = if world.has(Feature::FairSharing) {
+                ["Any", "LowerPriority", "Any"]
+            } else {
+                ["Never", "LowerPriority", "Any"]
+            };
             preemption["reclaimWithinCohort"] = json!(random.of(&reclaim));
             if preemption["reclaimWithinCohort"] != "Never" && random.chance(25) {
                 let mut borrowing = json!({"policy": "LowerPriority"});
@@ -204,7 +220,7 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     cluster_object("ClusterQueue", &name, spec)
 }
 
-/// For which flavors a check is, if not for all.
+/// Draws the flavors that a check applies to, or `None` for all.
 pub(super) fn on_flavors(random: &mut Random, world: &World, gpus: bool) -> Option<Value> {
     let mut all = world.flavors.clone();
     if gpus {
@@ -224,7 +240,7 @@ pub(super) fn on_flavors(random: &mut Random, world: &World, gpus: bool) -> Opti
     Some(json!(some))
 }
 
-/// The quota of a ClusterQueue, as its spec has it.
+/// Returns the resource groups of a ClusterQueue, in the format of its spec.
 pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value {
     let mut covered = vec![CPU];
     if queue.memory {

@@ -1,4 +1,4 @@
-//! Actions of histories that have more of something that is rare.
+//! Actions of rare features.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::bodies::{cluster_path, job_path, namespaced_path};
 use crate::history::{Answer, Step};
 use crate::random::Random;
 
-/// Pods of a Workload are done while others run.
+/// Completes Pods of a Workload while others run.
 pub(super) fn done(random: &mut Random, world: &mut World) -> Step {
     let Some(at) = living(random, world) else {
         return submit(random, world);
@@ -24,7 +24,7 @@ pub(super) fn done(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-/// The Pods of a job run, or end.
+/// Starts or ends the Pods of a job.
 pub(super) fn run(random: &mut Random, world: &mut World) -> Step {
     let Some(at) = living(random, world).filter(|_| world.jobs) else {
         return submit(random, world);
@@ -35,7 +35,7 @@ pub(super) fn run(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-/// A job is to have more Pods, or fewer.
+/// Changes the number of Pods of a job.
 pub(super) fn scale(random: &mut Random, world: &mut World) -> Step {
     let Some(at) = living(random, world).filter(|_| world.jobs) else {
         return submit(random, world);
@@ -49,7 +49,7 @@ pub(super) fn scale(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-/// What happens to a job besides its end.
+/// Sets `suspend` or the queue of a job, fails it, or deletes its Workload.
 pub(super) fn of_job(random: &mut Random, world: &mut World) -> Step {
     let Some(at) = living(random, world).filter(|_| world.jobs) else {
         return submit(random, world);
@@ -78,7 +78,7 @@ pub(super) fn of_job(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-/// A Workload goes to another LocalQueue, a ClusterQueue to another cohort, or a cohort elsewhere.
+/// Moves a Workload to another LocalQueue, or a ClusterQueue to another cohort or to none.
 pub(super) fn moved(random: &mut Random, world: &mut World) -> Step {
     if random.chance(30) && !world.cohorts.is_empty() {
         let cohorts = [Some(&*world.cohorts[0]), Some("other@"), None];
@@ -111,7 +111,7 @@ pub(super) fn moved(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-/// Something comes that was named before it was there.
+/// Creates an object that others named before it existed.
 pub(super) fn late(random: &mut Random, world: &mut World) -> Step {
     if world.late.is_empty() {
         return submit(random, world);
@@ -120,7 +120,7 @@ pub(super) fn late(random: &mut Random, world: &mut World) -> Step {
     Step::Create(vec![world.late.remove(at)])
 }
 
-/// A Workload of a name that was there before.
+/// Creates a deleted or ended Workload or Job again, with the same name.
 pub(super) fn again(random: &mut Random, world: &mut World) -> Step {
     let mut all = world.workloads.iter_mut();
     let gone = all.find(|known| known.gone && !known.object.is_null());
@@ -132,7 +132,7 @@ pub(super) fn again(random: &mut Random, world: &mut World) -> Step {
     Step::Create(vec![known.object.clone()])
 }
 
-/// A request that Kueue or the API server refuses, at least in some states.
+/// Draws a request that Kueue or the API server refuses, at least in some states.
 pub(super) fn refused(random: &mut Random, world: &mut World) -> Step {
     let Some(at) = living(random, world).filter(|at| !world.workloads[*at].sets.is_empty()) else {
         return submit(random, world);

@@ -1,4 +1,4 @@
-//! The Workloads of a history.
+//! Submission of the Workloads of a history.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::bodies::{group, job, single_pod, workload};
 use crate::history::Step;
 use crate::random::Random;
 
-/// A Workload is submitted.
+/// Submits a Workload, a Job, a Pod group or a Pod.
 pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
     let name = format!("w{}@", world.workloads.len() + 1);
     let (queue, _) = random.of(&world.local_queues).clone();
@@ -73,7 +73,7 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
     Step::Create(vec![object])
 }
 
-/// The place of a Workload that is there; rather a late one.
+/// Draws the index of a Workload that was neither deleted nor ended.
 pub(super) fn living(random: &mut Random, world: &World) -> Option<usize> {
     let all = world.workloads.iter().enumerate();
     let living: Vec<usize> = all.filter(|(_, w)| !w.gone).map(|(at, _)| at).collect();

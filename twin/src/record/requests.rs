@@ -7,14 +7,14 @@ use crate::bodies::{cluster_path, collection, job_path, namespaced_path};
 use crate::history::{Answer, Step};
 use crate::stage::Request;
 
-/// A Pod has ended well.
+/// Returns the request that sets the phase of a Pod to `Succeeded`.
 fn succeeded(pod: &str) -> Request {
     let path = format!("/api/v1/namespaces/t@/pods/{pod}/status");
     Request::merge(path, json!({"status": {"phase": "Succeeded"}}))
 }
 
 impl Recorder<'_> {
-    /// The requests of a step, or `None` if there is nothing that it could be done to.
+    /// Returns the requests of a step, or `None` if no object allows the step.
     pub(super) fn requests(&self, step: &Step) -> Option<Vec<Request>> {
         let requests = match step {
             Step::Create(objects) => {
@@ -91,7 +91,8 @@ impl Recorder<'_> {
         Request::merge(path, json!({"status": {"conditions": [condition]}}))
     }
 
-    /// What a check writes; mostly for Workloads that have an entry for it.
+    /// Returns the request by which a check writes its state. The Workload must have an entry for
+    /// the check, unless the answer is `unlisted`.
     fn answer(&self, answer: &Answer) -> Option<Request> {
         let workload = self.workload(&answer.workload)?;
         let name = self.marked(&answer.check);
@@ -130,7 +131,7 @@ impl Recorder<'_> {
         }))
     }
 
-    /// The Pods of a group, by name, or the Pod of that name.
+    /// Returns the names of the Pods of a group, or of the Pod with that name.
     fn pods_of(&self, group: &str) -> Vec<String> {
         let group = self.marked(group);
         let label = "/metadata/labels/kueue.x-k8s.io~1pod-group-name";
@@ -154,7 +155,7 @@ impl Recorder<'_> {
         Some(Request::apply(path, body))
     }
 
-    /// The owner of a Workload says how many Pods of a pod set are done.
+    /// Returns the request by which a Workload's owner reports completed Pods of a pod set.
     fn reclaim(&self, name: &str, set: &str, count: u64) -> Option<Request> {
         let done = json!({"reclaimablePods": [{"name": set, "count": count}]});
         let body = self.status(name, done)?;
@@ -163,7 +164,8 @@ impl Recorder<'_> {
         Some(Request::apply(path, body))
     }
 
-    /// Pods run while their job is not suspended, and for some time after.
+    /// Returns the request that starts or ends the Pods of a job. Pods start only while their job
+    /// is not suspended, and may run for some time after.
     fn run_job(&self, name: &str, running: bool) -> Option<Request> {
         let job = self.job(name)?;
         if job["spec"]["suspend"] == true && running {
@@ -179,7 +181,7 @@ impl Recorder<'_> {
         Some(Request::merge(path, json!({"status": status})))
     }
 
-    /// Pods of a job that runs are done.
+    /// Returns the request that reports completed Pods of a running job.
     fn pods_done(&self, name: &str, count: u64) -> Option<Request> {
         let job = self.job(name)?;
         let completions = job["spec"]["completions"].as_u64().unwrap_or(1);
@@ -194,7 +196,7 @@ impl Recorder<'_> {
         Some(Request::merge(path, json!({"status": status})))
     }
 
-    /// Only a job that runs can end, and only once.
+    /// Returns the requests that end a job. Only a running job can end, and only once.
     fn end_job(&self, name: &str, target: &str, end: &str) -> Option<Vec<Request>> {
         let job = self.job(name)?;
         let conditions = job["status"]["conditions"].as_array();
@@ -223,7 +225,7 @@ impl Recorder<'_> {
         done["status"]["conditions"] = json!(conditions);
         let path = format!("{}/status", job_path(name));
         let mut requests = Vec::new();
-        // A job that runs keeps the time at which it began.
+        // A running job keeps its start time.
         if job["status"]["startTime"].is_null() {
             let begun = json!({"status": {"startTime": now}});
             requests.push(Request::merge(path.clone(), begun));

@@ -1,5 +1,4 @@
-//! Timelines of the simulated cluster, as the pages show them: each as a picture, and as a page of
-//! its own.
+//! Timelines of the simulated cluster, each as an SVG image and as an HTML page of its own.
 
 mod stories;
 
@@ -8,7 +7,7 @@ use kueue_check_sim::{Cluster, FaultPlan, Simulation};
 use crate::Scenario;
 use crate::tutorials::{first_check, licence_server};
 
-/// A picture: its file's name, its title, and how its story is made.
+/// A picture: the name of its file, its title, and the function that returns its scenario.
 type Picture = (&'static str, &'static str, fn() -> (Simulation, Scenario));
 
 const PICTURES: [Picture; 5] = [
@@ -39,10 +38,10 @@ const PICTURES: [Picture; 5] = [
     ),
 ];
 
-/// All pictures: files below `book/src`, and their text.
+/// Returns all pictures: the files below `book/src` and their text.
 ///
 /// # Panics
-/// If a story does not come out as it should, with its timeline.
+/// If a run fails. The message contains its timeline.
 pub fn all() -> Vec<(String, String)> {
     let drawn = PICTURES.iter().flat_map(|(name, title, story)| {
         let (simulation, play) = story();

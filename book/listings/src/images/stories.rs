@@ -1,4 +1,4 @@
-//! Stories that no tutorial tells.
+//! Scenarios that no tutorial covers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::Scenario;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Each job is answered as its name says, once; then it may start.
+/// Returns one verdict for each job, according to the name of the job; then the job may start.
 #[admission_check(controller = "example.com/as-the-name-says")]
 async fn as_the_name_says(
     workload: Workload,
@@ -32,7 +32,7 @@ async fn as_the_name_says(
     }
 }
 
-/// Five jobs, five answers.
+/// Five jobs, five verdicts.
 pub(super) fn verdicts() -> (Simulation, Scenario) {
     let play: Scenario = |cluster| {
         Box::pin(async move {
@@ -73,7 +73,7 @@ pub(super) fn lost_quota() -> (Simulation, Scenario) {
     (trial, play)
 }
 
-/// A job of higher priority takes the quota of one whose check has not answered.
+/// A job of higher priority takes the quota of a job whose check has returned no final verdict.
 pub(super) fn preempted() -> (Simulation, Scenario) {
     let class = |name: &str, value: i64| json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value});
     let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}, "spec": {

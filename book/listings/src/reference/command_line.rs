@@ -41,7 +41,7 @@ pub(super) fn page() -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// What stands on the command line by its place.
+/// Returns the positional arguments of `command`.
 fn values(command: &Command) -> String {
     let names = command.get_positionals().filter_map(|argument| {
         let name = argument.get_value_names()?.first()?;

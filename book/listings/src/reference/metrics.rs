@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::cell;
 
-/// One metric, as the text format describes it.
+/// One metric, from the text exposition format.
 #[derive(Default)]
 struct Metric {
     name: String,
@@ -35,7 +35,7 @@ pub(super) fn page() -> String {
     text
 }
 
-/// The names under which they can be asked for; of a histogram, those of its parts too.
+/// Returns the names of all metrics and samples; for a histogram, the names of its parts too.
 pub fn names() -> BTreeSet<String> {
     let text = kueue_check::admin::every_metric();
     let samples = text.lines().filter(|line| !line.starts_with('#'));
@@ -78,7 +78,7 @@ fn read(text: &str) -> Vec<Metric> {
     metrics
 }
 
-/// The labels of a sample; `le` is the histogram's own.
+/// Returns the labels of a sample without `le`, which is the histogram's own.
 fn labels(sample: &str) -> Vec<String> {
     let inside = sample.split_once('{').and_then(|(_, l)| l.split_once('}'));
     let pairs = inside.map_or("", |(labels, _)| labels).split(',');

@@ -1,4 +1,4 @@
-//! The pages that are read off the programs.
+//! The reference pages that are generated from the programs.
 
 mod command_line;
 pub mod metrics;
@@ -6,7 +6,7 @@ mod permissions;
 
 use std::path::Path;
 
-/// All of them: files below `book/src`, and their text. `book` is this crate's program.
+/// Returns all pages: files below `book/src` and their text. `book` is this crate's program.
 pub fn all(book: &Path) -> Vec<(String, String)> {
     let page = |name: &str, text: String| (format!("reference/generated/{name}.md"), text);
     vec![
@@ -16,7 +16,7 @@ pub fn all(book: &Path) -> Vec<(String, String)> {
     ]
 }
 
-/// `text` inside of a cell of a table.
+/// Formats `text` for a table cell.
 fn cell(text: &str) -> String {
     text.split_whitespace()
         .collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! The rights of each check, as its command `manifests` prints them.
+//! The permissions of each check, as its command `manifests` prints them.
 
 use std::fmt::Write;
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::cell;
 
-/// The programs, by the names under which this one runs as them.
+/// The programs, by the names under which this binary runs as them.
 const PROGRAMS: [(&str, &str); 3] = [
     (
         "window",
@@ -48,7 +48,7 @@ pub(super) fn page(book: &Path) -> String {
             &what[1..]
         );
         for document in documents(book, program) {
-            // The role for readers of metrics is not the program's.
+            // The role for reading metrics is not the program's.
             let own = document.rules.iter();
             for rule in own.filter(|rule| !rule.api_groups.is_empty()) {
                 let _ = writeln!(text, "{}", row(&document.kind, rule));
@@ -81,7 +81,7 @@ fn code(words: &[String]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// The roles among what `program manifests` prints.
+/// Returns the roles in the output of `program manifests`.
 fn documents(book: &Path, program: &str) -> Vec<Document> {
     let manifests = output(book, program, &["manifests", "--image", "IMAGE"]);
     let documents = manifests
@@ -93,7 +93,7 @@ fn documents(book: &Path, program: &str) -> Vec<Document> {
         .collect()
 }
 
-/// What `book` prints when it runs as `program`.
+/// Returns the output of `book` when it runs as `program`.
 fn output(book: &Path, program: &str, arguments: &[&str]) -> String {
     let output = Command::new(book).arg0(program).args(arguments).output();
     let output =

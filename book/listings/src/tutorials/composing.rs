@@ -15,8 +15,8 @@ use kueue_check::service::{CircuitBreakerLayer, SingleFlightLayer, TimeoutLayer}
 use std::time::Duration;
 use tower::ServiceBuilder;
 
-/// Jobs start while the scratch file system answers that it is well. The question is slow, and the
-/// same for a namespace.
+/// Jobs start while the scratch file system is healthy. The probe is slow, and its result is the
+/// same for a whole namespace.
 #[admission_check(controller = "example.com/scratch")]
 async fn scratch(workload: Workload, State(probe): State<Probe>) -> Result<Verdict, CheckError> {
     probe.ask(workload.namespace()).await?;
@@ -34,8 +34,8 @@ async fn small(workload: Workload) -> Verdict {
 // ANCHOR_END: checks
 
 // ANCHOR: layers
-/// From the outside in: one verdict for each namespace is shared for ten seconds; after three
-/// failures in a row nothing is evaluated for a minute; an evaluation takes at most five seconds.
+/// From the outside in: the verdict of a namespace is shared for 10 s; after three failures in a
+/// row nothing is evaluated for 1 min; an evaluation takes at most 5 s.
 fn layered(probe: Probe) -> Check {
     let of_namespace =
         |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
@@ -51,18 +51,18 @@ fn layered(probe: Probe) -> Check {
 // ANCHOR_END: layers
 
 // ANCHOR: all
-/// One AdmissionCheck for both: a job starts when all say Ready, and the message says which does
-/// not.
+/// One AdmissionCheck for both: a job starts when both return Ready. The message names each check
+/// that does not.
 fn both(probe: Probe) -> Check {
     let name = ControllerName::from_static("example.com/scratch-and-small");
     Check::all_of(name, [layered(probe), Check::new(small)])
 }
 // ANCHOR_END: all
 
-/// Asks the file system.
+/// Probes the file system.
 #[derive(Clone)]
 enum Probe {
-    /// It is well if this file can be looked at.
+    /// It is healthy if the metadata of this file can be read.
     File(String),
     #[cfg(test)]
     Test(tests::FileSystem),
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     // ANCHOR: tests
-    /// Whether it is well, and how often it was asked.
+    /// Whether the file system is healthy, and the number of probes.
     #[derive(Clone, Default)]
     pub(super) struct FileSystem(Arc<Mutex<(Health, usize)>>);
 

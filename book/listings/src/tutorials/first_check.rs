@@ -8,7 +8,7 @@ pub fn program() -> kueue_check::Result<()> {
     main()
 }
 
-/// Jobs through a night and a day.
+/// Three jobs in one night and morning.
 pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::Scenario) {
     use kueue_check_sim::{Job, Simulation};
     let spec = WindowSpec {

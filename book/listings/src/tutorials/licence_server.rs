@@ -66,7 +66,7 @@ impl AdmissionCheckController for Licences {
         why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
         if let ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } = &why {
-            // The job goes on by another Workload.
+            // The job continues under another Workload.
             self.server.take(by).await?;
         }
         self.server.give_back(over).await?;
@@ -88,9 +88,9 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The licence server as its clients see it: three calls, each of which may be repeated. This one
-/// lives in the process; yours is reached over the network, and each of its calls can fail. A job
-/// has one licence, however many reservations it is for.
+/// The licence server with its three calls, each of which may be repeated. This one lives in the
+/// process; yours is reached over the network, and each of its calls can fail. A job has one
+/// licence, however many reservations it has.
 #[derive(Clone)]
 struct LicenceServer {
     licences: usize,
@@ -105,7 +105,7 @@ impl LicenceServer {
         }
     }
 
-    /// Whether the job of `key` has a licence now.
+    /// Returns true if the job of `key` has a licence now.
     async fn take(&self, key: &Reservation) -> io::Result<bool> {
         let mut taken = self.taken.lock().await;
         let job = key.family_key();
@@ -116,7 +116,7 @@ impl LicenceServer {
         Ok(may)
     }
 
-    /// What is not out is not missed.
+    /// Does nothing if `key` has no licence.
     async fn give_back(&self, key: &Reservation) -> io::Result<()> {
         let mut taken = self.taken.lock().await;
         if let Some(of_job) = taken.get_mut(key.family_key()) {
@@ -126,7 +126,7 @@ impl LicenceServer {
         Ok(())
     }
 
-    /// The keys of all licences that are out.
+    /// Returns the keys of all licences in use.
     async fn taken(&self) -> io::Result<Vec<Reservation>> {
         Ok(self
             .taken
@@ -151,7 +151,6 @@ async fn main() -> kueue_check::Result<()> {
 // ANCHOR: tests
 #[cfg(test)]
 mod tests {
-    use kueue_check_sim::jobs::Nodes;
     use kueue_check_sim::{Cluster, Job, Simulation};
 
     use super::*;
@@ -195,22 +194,20 @@ mod tests {
         let trial = Simulation::with_context(|tools| Licences {
             server: tools.external(|| LicenceServer::new(1)),
         });
-        let explored = trial
-            .actor(Nodes::new)
-            .run_with_each_fault(async |cluster| {
-                cluster.submit(Job::new("train").pods(2).elastic());
-                let runs = |pods: usize| move |c: &Cluster| c.running_pods("train") == pods;
-                cluster.expect("two pods run", runs(2)).await;
-                cluster.scale("train", 4);
-                cluster.expect("four pods run", runs(4)).await;
-                cluster.submit(Job::new("other"));
-                cluster
-                    .expect_message("other", "all licences are in use")
-                    .await;
-                cluster.complete("train");
-                cluster.expect_admitted("other").await;
-                assert_eq!(out(cluster), 1);
-            });
+        let explored = trial.run_with_each_fault(async |cluster| {
+            cluster.submit(Job::new("train").pods(2).elastic());
+            let runs = |pods: usize| move |c: &Cluster| c.running_pods("train") == pods;
+            cluster.expect("two pods run", runs(2)).await;
+            cluster.scale("train", 4);
+            cluster.expect("four pods run", runs(4)).await;
+            cluster.submit(Job::new("other"));
+            cluster
+                .expect_message("other", "all licences are in use")
+                .await;
+            cluster.complete("train");
+            cluster.expect_admitted("other").await;
+            assert_eq!(out(cluster), 1);
+        });
         println!("{explored}");
     }
 }

@@ -24,12 +24,12 @@ fn the_samples_are_accepted() {
 use kueue_check::prelude::*;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What each namespace may spend, and how to ask what it has spent.
+/// The limit of each namespace, and the query for its spending.
 #[kueue_check::parameters(group = "example.com", version = "v1alpha1", kind = "SmallBudget")]
 struct SmallBudgetSpec {
-    /// A PromQL query whose result is what was spent, by `namespace`.
+    /// A PromQL query whose result is the spending of each `namespace`.
     query: String,
-    /// By namespace. One that is not named may spend nothing.
+    /// By namespace. A namespace without a limit may spend nothing.
     limits: BTreeMap<String, f64>,
     #[serde(flatten)]
     policy: Policy,
@@ -61,19 +61,19 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use kueue_check::serde_json::{self, Value};
 use kueue_check::service::SingleFlight;
 
-/// What namespaces have spent. One question in half a minute serves all Workloads.
+/// The spending of namespaces. One query in 30 s serves all Workloads.
 #[derive(Clone)]
 struct Spending {
     source: Source,
     kept: SingleFlight<String, BTreeMap<String, f64>>,
 }
 
-/// Who knows.
+/// The source of the spending.
 #[derive(Clone)]
 enum Source {
     /// A Prometheus server, by its address.
     Prometheus(String),
-    /// A test, which says what Prometheus would answer and counts the questions.
+    /// A test, which sets Prometheus' response and counts the queries.
     #[cfg(test)]
     Test(tests::Answers),
 }
@@ -109,8 +109,8 @@ impl Source {
     }
 }
 
-/// The samples of an instant query. No answer is an error, and an error holds jobs back; it never
-/// lets one start.
+/// Returns the samples of an instant query. A response without a result is an error, and with an
+/// error no job starts.
 fn read(answer: &Value) -> Result<BTreeMap<String, f64>, CheckError> {
     let Some(series) = answer.pointer("/data/result").and_then(Value::as_array) else {
         let why = answer["error"].as_str().unwrap_or("no result");
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     // ANCHOR: tests
-    /// What the namespace `default` has spent (`None`: Prometheus is down), and the number of
+    /// The spending of the namespace `default` (`None`: Prometheus is down), and the number of
     /// queries.
     #[derive(Clone, Default)]
     pub(super) struct Answers(Arc<Mutex<(Option<f64>, usize)>>);

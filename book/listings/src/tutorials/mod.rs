@@ -1,5 +1,5 @@
-//! A program for each tutorial. What the reader writes stands between the anchors `file`; above it,
-//! what this crate calls.
+//! A program for each tutorial. The reader writes the code between the anchors `file`; this crate
+//! calls the code above it.
 
 pub mod composing;
 pub mod first_check;

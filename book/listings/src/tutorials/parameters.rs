@@ -42,7 +42,7 @@ struct WindowSpec {
 }
 
 impl WindowSpec {
-    /// What a schema can't say.
+    /// Validates rules that a schema cannot express.
     fn validate(&self) -> Result<(), String> {
         if self.opens >= self.closes {
             let (opens, closes) = (self.opens, self.closes);
@@ -57,7 +57,7 @@ impl WindowSpec {
         TimeZone::get(&self.zone).map_err(|error| error.to_string())
     }
 
-    /// How long until jobs may start; nothing while they may.
+    /// Returns the time until jobs may start; `None` while they may.
     fn opens_in(&self, now: Timestamp) -> Result<Option<Duration>, CheckError> {
         let zone = self.time_zone().map_err(CheckError::parameters)?;
         let now = now.to_zoned(zone);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::first_check;
 use crate::repository;
 
-/// The documents of `file`.
+/// Returns the documents of `file`.
 pub(super) fn documents(file: &str) -> Vec<Value> {
     let path = repository().join("book/listings/yaml").join(file);
     let text = fs::read_to_string(&path).unwrap();

@@ -51,7 +51,7 @@ fn nine_hours_in_milliseconds() {
             cluster.advance_to("2026-11-21T18:00:00Z").await;
             cluster.expect_admitted("large").await;
         });
-    // All that the check asked of the API server in nine hours, and what happened.
+    // All requests of the check to the API server in nine hours, and the timeline.
     println!("{} requests\n{}", run.requests, run.timeline().chart(100));
 }
 // ANCHOR_END: time
@@ -104,8 +104,7 @@ fn the_same_on_each_kueue() {
 // ANCHOR_END: versions
 
 // ANCHOR: bug
-/// It counts the jobs that it has approved, in memory, and never removes one: at most two ever
-/// start.
+/// Counts the jobs that it has approved, in memory, and never removes one: at most two ever start.
 struct Forgetful(std::sync::Mutex<Vec<Reservation>>);
 
 impl AdmissionCheckController for Forgetful {

@@ -7,10 +7,10 @@ use kueue_check_book::repository;
 
 use super::markdown::{Block, Page, book, others};
 
-/// What is wrong with a block of the book.
+/// Returns the problem of a block of the book.
 fn problem(page: &Page, block: &Block) -> Option<String> {
     match block.language.as_str() {
-        // Run by `console.rs`; what people see; its names are checked by `names.rs`.
+        // `console.rs` runs `console`; `text` is output; `names.rs` checks the names in `promql`.
         "console" | "text" | "promql" => None,
         "rust" | "yaml" | "toml" => {
             let [line] = block.lines.as_slice() else {
@@ -22,7 +22,7 @@ fn problem(page: &Page, block: &Block) -> Option<String> {
     }
 }
 
-/// The text that `line` includes.
+/// Returns the text that `line` includes.
 pub(super) fn included(page: &Page, line: &str) -> Result<String, String> {
     let inside = line
         .trim()
@@ -47,7 +47,7 @@ pub(super) fn included(page: &Page, line: &str) -> Result<String, String> {
     }
 }
 
-/// What stands between the anchors.
+/// Returns the lines between the anchors.
 pub(super) fn anchored(text: &str, anchor: &str) -> Option<String> {
     let mark = |line: &str, word: &str| {
         line.trim()

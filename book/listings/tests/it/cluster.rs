@@ -1,10 +1,10 @@
-//! Shell blocks marked `cluster`, as one reader comes to them: page after page on one cluster, with
-//! kubectl, Helm and the programs that the pages run.
+//! Shell blocks marked `cluster`, run page after page on one cluster. The commands are kubectl,
+//! Helm and the programs of the pages.
 //!
-//! The cluster is a real API server with Kueue's and the autoscaler's definitions. Blocks marked
-//! `kueue` wait for a real Kueue (`cargo xtask kueue`); without one the test makes the Workload
-//! that the pages speak of. Nothing runs pods, so blocks marked `kubelet` are left out, and the
-//! program itself answers in the pod's place.
+//! The cluster is a real API server with the definitions of Kueue and of the autoscaler. Blocks
+//! marked `kueue` require a real Kueue (`cargo xtask kueue`); without it the test creates the
+//! Workload that the pages describe. Nothing runs pods, so blocks marked `kubelet` are skipped, and
+//! the program itself decides in the pod's place.
 
 use std::fs;
 use std::net::TcpListener;
@@ -39,7 +39,7 @@ const READMES: [&str; 3] = [
     "charts/kueue-check/README.md",
 ];
 
-/// How often a change that another process makes is polled, with a second between polls.
+/// The number of polls for a change that another process makes, with 1 s between polls.
 const TRIES: usize = 60;
 
 #[expect(
@@ -68,8 +68,8 @@ impl Drop for Reader {
 }
 
 impl Reader {
-    /// With a cluster that has Kueue's and the autoscaler's definitions; `None`, with a word why,
-    /// if there can be none here and none is required.
+    /// Returns a reader of a cluster with Kueue's and the autoscaler's definitions. Returns `None`,
+    /// and prints the reason, if no cluster is possible here and none is required.
     async fn new(name: &str) -> Option<Self> {
         let cluster = Cluster::start_or_skip("the book's commands on a cluster").await?;
         let client = cluster.client().unwrap();
@@ -83,7 +83,7 @@ impl Reader {
         symlink(repository().join("charts"), folder.join("charts")).unwrap();
         let kubectl = programs().unwrap().kubectl;
         symlink(kubectl, folder.join("bin/kubectl")).unwrap();
-        // Some check of the reader's own.
+        // A check of the reader's own.
         let own = "#!/bin/sh\nexec window \"$@\"\n";
         fs::write(folder.join("bin/my-check"), own).unwrap();
         assert!(
@@ -111,14 +111,14 @@ impl Reader {
         Some(reader)
     }
 
-    /// One attempt.
+    /// Runs `command` once.
     fn attempt(&self, command: &str, shown: &[String]) -> (bool, String) {
         let mut shell = shell(&self.folder, command);
         shell.env("KUBECONFIG", self.cluster.access().kubeconfig().unwrap());
         run(shell, shown)
     }
 
-    /// What a page takes for granted.
+    /// Runs a command that the page takes for granted; panics if it fails.
     fn must(&self, command: &str) {
         let (well, said) = self.attempt(command, &[]);
         assert!(well, "$ {command}\n{said}");
@@ -153,7 +153,7 @@ impl Reader {
         self.eventually(&ready, &[]);
     }
 
-    /// Runs `command` until it says what is shown.
+    /// Runs `command` until its output matches `shown`.
     fn eventually(&self, command: &str, shown: &[String]) {
         let mut last = String::new();
         for _ in 0..TRIES {
@@ -167,7 +167,7 @@ impl Reader {
         panic!("$ {command}\n{last}\n\nexpected:\n{}", shown.join("\n"));
     }
 
-    /// What the reader has done before the page's first command, as its words say.
+    /// Does what the prose of the page requires before its first command.
     fn prepare(&mut self, page: &str) {
         match page {
             "tutorials/parameters.md" => {
@@ -204,7 +204,7 @@ impl Reader {
         }
     }
 
-    /// A Workload that holds quota and waits for the check `window`, as Kueue makes it.
+    /// Creates a Workload that holds quota and waits for the check `window`, as Kueue creates it.
     fn submit(&self, namespace: &str, name: &str) {
         let mut whole = workload(1, 2);
         let object = json!({
@@ -230,7 +230,7 @@ impl Reader {
         ));
     }
 
-    /// Follows a page; how many commands that were.
+    /// Follows a page; returns the number of its commands.
     fn follow(&mut self, name: &str) -> usize {
         let page = if name.ends_with("README.md") {
             others().into_iter().find(|page| page.name == name).unwrap()
@@ -240,7 +240,7 @@ impl Reader {
         self.prepare(name);
         let mut count = 0;
         for block in page.blocks() {
-            // A README's manifests are there to be copied; other YAML is a chart's values.
+            // A reader copies the manifests of a README; other YAML is a chart's values.
             let manifest = block
                 .lines
                 .iter()
@@ -250,7 +250,7 @@ impl Reader {
                 self.must("kubectl apply -f block.yaml");
                 count += 1;
             }
-            // The others make the files that these need.
+            // The other blocks create the files that these require.
             if block.language == "console" && self.can(&block) {
                 count += self.copy(&page, &block);
             }
@@ -263,7 +263,7 @@ impl Reader {
         !["slow", "kubelet"].iter().any(cannot) && (self.kueue.is_some() || !block.is("kueue"))
     }
 
-    /// Copies the commands of a block into the terminal.
+    /// Runs the commands of a block.
     fn copy(&mut self, page: &Page, block: &Block) -> usize {
         let steps = steps(page, block);
         for Step { command, shown } in &steps {
@@ -276,7 +276,7 @@ impl Reader {
                 self.start(&command);
             } else if shown.is_empty() {
                 let (well, said) = self.attempt(&command, &[]);
-                // A definition is served a moment after it was applied.
+                // The API server serves a definition only a moment after it was applied.
                 if !well && said.contains("no matches for kind") {
                     self.eventually(&command, &[]);
                 } else {
@@ -290,10 +290,10 @@ impl Reader {
     }
 }
 
-/// One in which the window is closed, and opens today at seven, whenever this runs.
+/// Returns a time zone in which the window is closed now and opens today at seven.
 fn zone_in_which_it_is_early() -> String {
     let hour = Clock::system().now().to_zoned(TimeZone::UTC).hour();
-    // Three o'clock there. `Etc/GMT+5` is five hours behind.
+    // It is three o'clock there. `Etc/GMT+5` is five hours behind UTC.
     match hour - 3 {
         behind @ ..=-1 => format!("Etc/GMT{behind}"),
         behind @ ..=12 => format!("Etc/GMT+{behind}"),
@@ -327,13 +327,13 @@ async fn what_the_readmes_do_on_a_cluster_works() {
             format!("kubectl get localqueue {queue} -n team -o jsonpath='{{.spec.stopPolicy}}'");
         reader.eventually(&ask, &[policy.to_owned()]);
     }
-    // Helm does not take over what it has not made.
+    // Helm does not adopt objects that it has not created.
     reader.must("for check in budget-check provisioning-check; do $check manifests --image x | kubectl delete -f -; done");
     count += reader.follow(READMES[2]);
     assert!(count >= 9, "{count} commands");
 }
 
-/// Ends what runs in another window.
+/// Ends the process in another window.
 struct Window(Child);
 
 impl Drop for Window {
@@ -386,7 +386,7 @@ fn each_page_with_a_cluster_is_followed() {
     }
 }
 
-/// Beside a real Kueue: what Kueue says.
+/// Kueue's own output, with a real Kueue.
 mod with_kueue {
     use super::{Kueue, Reader};
 

@@ -1,14 +1,14 @@
 //! Shell blocks. `console` is run here, in a fresh folder with the programs of the book, its YAML
-//! files and the examples of `rule-check`; its output is compared with the lines below the command,
-//! where `…` stands for anything. The other words after it:
+//! files and the examples of `rule-check`. The output is compared with the lines below the command;
+//! `…` matches anything. The other words after it:
 //!
-//! | word | what it says |
+//! | word | meaning |
 //! | --- | --- |
-//! | `cluster` | it needs a cluster: `cluster.rs` |
+//! | `cluster` | the block requires a cluster: `cluster.rs` |
 //! | `kueue` | and Kueue on it |
-//! | `kubelet` | and pods that run, which no test here has |
-//! | `slow` | it builds a project: `fresh.rs`. In `README.md`: it is what runs all tests |
-//! | a program's name | what `cargo run -- …` means |
+//! | `kubelet` | and running pods, which no test here has |
+//! | `slow` | the block builds a project: `fresh.rs`. In `README.md`: it runs all tests |
+//! | a program's name | the program that `cargo run -- …` stands for |
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,13 +19,13 @@ use kueue_check_book::repository;
 
 use super::markdown::{Block, Page, book, others};
 
-/// A command and the output that is shown.
+/// A command and the output that the page shows.
 pub(super) struct Step {
     pub(super) command: String,
     pub(super) shown: Vec<String>,
 }
 
-/// The steps of a block.
+/// Returns the steps of a block.
 pub(super) fn steps(page: &Page, block: &Block) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut continued = false;
@@ -50,12 +50,12 @@ pub(super) fn steps(page: &Page, block: &Block) -> Vec<Step> {
     steps
 }
 
-/// Whether the shell waits for another line.
+/// Returns true if the shell waits for another line.
 fn goes_on(line: &str) -> bool {
     line.ends_with(['\\', '|'])
 }
 
-/// Whether the program's words are those shown.
+/// Returns true if the output matches the lines shown.
 fn matches(shown: &[String], said: &[&str]) -> bool {
     let Some((first, rest)) = shown.split_first() else {
         return said.is_empty();
@@ -86,7 +86,7 @@ fn line_matches(shown: &str, said: &str) -> bool {
     rest.is_empty() || open
 }
 
-/// A folder with the book's programs and files, in which blocks are run.
+/// Creates a folder with the book's programs and files, in which blocks are run.
 pub(super) fn workshop(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -106,7 +106,7 @@ pub(super) fn workshop(name: &str) -> PathBuf {
     folder
 }
 
-/// `command` with what has been built already, in place of what cargo would build.
+/// Returns `command` with built programs in place of those that cargo would build.
 pub(super) fn built(command: &str, block: &Block) -> String {
     let mut command = command.to_owned();
     if let Some(program) = PROGRAMS.iter().find(|name| block.is(name)) {
@@ -125,7 +125,7 @@ pub(super) fn built(command: &str, block: &Block) -> String {
         let run = format!("cargo run {run} -- ");
         if command.contains(&run) {
             command = command.replace(&run, &format!("{} ", beside(program)));
-            // At once, where people watch it.
+            // No delay: a test needs none.
             if command.ends_with(" demo") {
                 command += " --speed 0";
             }
@@ -134,7 +134,7 @@ pub(super) fn built(command: &str, block: &Block) -> String {
     command
 }
 
-/// A program of another crate of the workspace, which has been built beside this one's.
+/// Returns the path of another crate's program, which was built beside this one's.
 pub(super) fn beside(program: &str) -> String {
     let path = Path::new(env!("CARGO_BIN_EXE_book")).with_file_name(program);
     let shown = path.display().to_string();
@@ -145,10 +145,10 @@ pub(super) fn beside(program: &str) -> String {
     shown
 }
 
-/// What `cargo run` may mean.
+/// The programs that `cargo run` may stand for.
 const PROGRAMS: [&str; 2] = ["window", "window-with-policy"];
 
-/// The shell in which `command` is run in `folder`: all it says comes out of its standard output.
+/// Returns the shell that runs `command` in `folder`, with all its output on standard output.
 pub(super) fn shell(folder: &Path, command: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = Command::new("sh");
@@ -161,7 +161,7 @@ pub(super) fn shell(folder: &Path, command: &str) -> Command {
     shell
 }
 
-/// Runs `command`; what it said, and whether that is what is shown.
+/// Runs `command`; returns whether its output matches `shown`, and the output.
 pub(super) fn run(mut command: Command, shown: &[String]) -> (bool, String) {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,5 +1,4 @@
-//! The tutorials as a new user would follow them: in an empty folder, by nothing but their own
-//! commands and files.
+//! The tutorials for a new user: in an empty folder, with only their own commands and files.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +12,8 @@ use super::blocks::{anchored, included};
 use super::console::{Step, steps};
 use super::markdown::{Block, Page, book, page};
 
-/// The tutorials in the order of the book, the listing of each, and the file of the project that it
-/// is.
+/// The tutorials in the order of the book. Each has its listing and the project file that the
+/// listing becomes.
 const TUTORIALS: [(&str, &str, &str); 7] = [
     ("first-check", "first_check", "src/main.rs"),
     ("parameters", "parameters", "src/main.rs"),
@@ -33,7 +32,7 @@ struct Project {
 }
 
 impl Project {
-    /// Runs the commands of a page, up to `until` if it is one of them.
+    /// Runs the commands of a page, up to and including `until`.
     fn follow(&mut self, (name, listing, file): (&str, &str, &str), until: &str) {
         let tutorial = page(&format!("tutorials/{name}.md"));
         let text = repository().join(format!("book/listings/src/tutorials/{listing}.rs"));
@@ -48,7 +47,7 @@ impl Project {
                 continue;
             }
             for Step { command, .. } in steps(&tutorial, &block) {
-                // What the reader has copied from the page.
+                // The file that the reader has copied from the page.
                 if self.folder.join("Cargo.toml").exists() {
                     let path = self.folder.join(file);
                     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -67,7 +66,7 @@ impl Project {
         }
     }
 
-    /// At the end of `Cargo.toml`.
+    /// Appends the block to `Cargo.toml`.
     fn append(&self, page: &Page, block: &Block) {
         let file = self.folder.join("Cargo.toml");
         let mut text = fs::read_to_string(&file).unwrap();
@@ -78,7 +77,7 @@ impl Project {
 
     fn run(&mut self, page: &Page, command: &str) {
         self.count += 1;
-        // This checkout instead of the published one.
+        // This checkout instead of the published crate.
         let root = repository().display().to_string();
         let at = "--git https://github.com/kueue-check/kueue-check";
         let ours = if command.contains("kueue-check-sim") {
@@ -90,7 +89,7 @@ impl Project {
         let seconds = Clock::system().now().duration_since(self.began).as_secs();
         println!("{}. {} ({seconds} s): {command}", self.count, page.name);
         let (folder, output) = (&self.folder, self.folder.with_extension("pwd"));
-        // Its artifacts beside ours: the dependencies are built once.
+        // Its artifacts go beside ours, so the dependencies are built once.
         let status = Command::new("bash")
             .args(["-euc", &format!("{command}\npwd > {}", output.display())])
             .current_dir(folder)
@@ -103,7 +102,7 @@ impl Project {
     }
 }
 
-/// A project in a folder outside of this workspace, or it would become a part of it.
+/// Creates a project in a folder outside of this workspace; inside, it would become a part of it.
 fn empty(name: &str) -> Project {
     let folder = std::env::temp_dir().join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -115,7 +114,7 @@ fn empty(name: &str) -> Project {
     }
 }
 
-/// It builds a project of its own, which takes minutes and asks for the dependencies' index.
+/// It builds a project of its own, which takes minutes and requires the dependencies' index.
 #[test]
 #[ignore = "takes minutes and a network: run it with `--ignored --nocapture`"]
 fn the_tutorials_work_in_an_empty_folder() {
@@ -127,14 +126,14 @@ fn the_tutorials_work_in_an_empty_folder() {
     println!("{} commands, {} s", project.count, seconds.as_secs());
 }
 
-/// The lines of a part of a listing that are not empty.
+/// Counts the lines of a part of a listing that are not empty.
 fn lines(listing: &str, anchor: &str) -> usize {
     let path = repository().join(format!("book/listings/src/tutorials/{listing}.rs"));
     let text = anchored(&fs::read_to_string(path).unwrap(), anchor).unwrap();
     text.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
-/// How many crates a manifest depends on.
+/// Counts the dependencies in a manifest.
 fn dependencies(manifest: &Path) -> usize {
     let text = fs::read_to_string(manifest).unwrap();
     let (mut inside, mut count) = (false, 0);

@@ -1,4 +1,4 @@
-//! What is generated is what the programs say now.
+//! The generated files match the current output of the programs.
 
 use std::fs;
 use std::path::Path;

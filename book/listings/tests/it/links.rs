@@ -1,4 +1,4 @@
-//! Every link leads somewhere.
+//! Every link has a target.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use kueue_check_book::repository;
 
 use super::markdown::{Page, book, others};
 
-/// Where links may lead that can't be followed without a network: people's addresses of projects
-/// and specifications.
+/// Allowed link targets that a test cannot follow without a network. They are web pages of projects
+/// and specifications, for people.
 const OUTSIDE: [&str; 9] = [
     "https://kueue.sigs.k8s.io",
     "https://github.com/kubernetes-sigs/kueue/",
@@ -65,7 +65,7 @@ fn broken(page: &Page, is_book: bool) -> Vec<String> {
     broken
 }
 
-/// The headings of a page, with those of the pages that it includes.
+/// Returns the anchors of a page's headings, with those of the pages that it includes.
 fn anchors(path: &std::path::Path) -> Vec<String> {
     let name = path
         .strip_prefix(repository().canonicalize().unwrap())

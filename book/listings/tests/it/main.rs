@@ -1,4 +1,4 @@
-//! The book's own tests: what it says is so, and where it points to is there.
+//! The book's own tests: its statements hold, and its link targets exist.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

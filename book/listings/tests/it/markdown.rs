@@ -1,4 +1,4 @@
-//! The documents, as lines, links and blocks.
+//! The Markdown documents as lines, links and blocks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,31 @@ use kueue_check_book::repository;
 
 /// One file.
 pub(super) struct Page {
-    /// From the repository's root.
+    /// Its path from the repository's root.
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
 
-/// What stands between fences.
+/// The lines between two code fences.
 pub(super) struct Block {
-    /// Of the fence's first word: `rust`, `console`, …
+    /// The first word after the fence: `rust`, `console`, …
     pub(super) language: String,
-    /// The words after it.
+    /// The words after the language.
     pub(super) marks: Vec<String>,
     pub(super) lines: Vec<String>,
-    /// Where it begins, from 1.
+    /// The number of its first line, from 1.
     pub(super) line: usize,
 }
 
 impl Block {
-    /// Whether `mark` is one of the words after the language.
+    /// Returns true if `mark` is one of the words after the language.
     pub(super) fn is(&self, mark: &str) -> bool {
         self.marks.iter().any(|known| known == mark)
     }
 }
 
-/// The book's pages, as they are written.
+/// Returns the source files of the book's pages.
 pub(super) fn book() -> Vec<Page> {
     let mut pages = Vec::new();
     collect(&repository().join("book/src"), &mut pages);
@@ -39,7 +39,7 @@ pub(super) fn book() -> Vec<Page> {
     pages
 }
 
-/// What else people read.
+/// Returns the other documents for people.
 pub(super) fn others() -> Vec<Page> {
     let names = [
         "README.md",
@@ -60,7 +60,7 @@ pub(super) fn others() -> Vec<Page> {
         .collect()
 }
 
-/// One page of the book.
+/// Returns one page of the book.
 pub(super) fn page(name: &str) -> Page {
     Page::read(&repository().join("book/src").join(name))
 }
@@ -119,7 +119,7 @@ impl Page {
         blocks
     }
 
-    /// The lines outside of blocks, with their numbers.
+    /// Returns the lines outside of blocks, with their numbers.
     pub(super) fn prose(&self) -> Vec<(usize, &str)> {
         let mut inside = false;
         let mut prose = Vec::new();
@@ -133,7 +133,7 @@ impl Page {
         prose
     }
 
-    /// Where links lead: line and target.
+    /// Returns the link targets with their line numbers.
     pub(super) fn links(&self) -> Vec<(usize, String)> {
         let mut links = Vec::new();
         for (number, line) in self.prose() {
@@ -153,7 +153,7 @@ impl Page {
         links
     }
 
-    /// The anchors of its headings, as mdBook and GitHub make them.
+    /// Returns the anchors of its headings, as mdBook and GitHub generate them.
     pub(super) fn anchors(&self) -> Vec<String> {
         let mut anchors: Vec<String> = Vec::new();
         for (_, line) in self.prose() {
@@ -173,7 +173,7 @@ impl Page {
     }
 }
 
-/// Code between backticks is not markup.
+/// Removes code between backticks, which is not markup.
 fn without_code(line: &str) -> String {
     let parts = line.split('`').enumerate();
     parts

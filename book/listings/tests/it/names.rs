@@ -1,4 +1,4 @@
-//! Metrics, reasons and messages that the book names exist, and those that exist are named.
+//! The metrics, reasons and messages in the book exist, and the existing ones are in the book.
 
 use std::fs;
 
@@ -6,13 +6,13 @@ use kueue_check_book::{reference, repository};
 
 use super::markdown::{book, others, page};
 
-/// The word with which `text` begins.
+/// Returns the word with which `text` begins.
 fn word(text: &str) -> &str {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     &text[..text.find(|c: char| !is_part(c)).unwrap_or(text.len())]
 }
 
-/// The words in `text` that begin with `prefix`.
+/// Returns the words in `text` that begin with `prefix`.
 fn words<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
     let places = text.match_indices(prefix);
     places.map(|(place, _)| word(&text[place..])).collect()
@@ -38,7 +38,7 @@ fn every_metric_that_is_named_exists() {
                     "kueue_check_sim",
                     "kueue_check_macros",
                     "kueue_check_book",
-                    // A question of the template.
+                    // A variable of the template.
                     "kueue_check_source",
                 ];
                 let there = known.contains(name) || code.contains(&name);
@@ -62,7 +62,7 @@ fn every_metric_that_is_named_exists() {
     }
 }
 
-/// The string literals of a source file, without its tests and comments.
+/// Returns the string literals of a source file, without its tests and comments.
 fn literals(file: &str) -> Vec<String> {
     let text = fs::read_to_string(repository().join(file)).unwrap();
     let code = text.split("#[cfg(test)]").next().unwrap();
@@ -86,14 +86,14 @@ fn literals(file: &str) -> Vec<String> {
     literals
 }
 
-/// Words such as `ParametersMissing`.
+/// Returns true for words such as `ParametersMissing`.
 fn is_reason(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_uppercase())
         && text.chars().all(|c| c.is_ascii_alphabetic())
         && text.len() > 5
 }
 
-/// A message with `…` for each part that is filled in.
+/// Returns a message with `…` for each part that is filled in.
 fn pattern(literal: &str) -> String {
     let mut text = String::new();
     let mut depth = 0;
@@ -143,7 +143,7 @@ fn every_event_is_explained() {
         .flat_map(|file| literals(file))
         .filter(|text| is_reason(text));
     let text = page("reference/events.md").text;
-    // What a controller was doing, not why it says so.
+    // `Activate` is an event's action, not a reason.
     let missing = missing(&text, reasons.filter(|reason| reason != "Activate"));
     assert!(missing.is_empty(), "{missing:?}");
 }

@@ -1,4 +1,4 @@
-//! What the chart renders, on a real API server: every field is known, and pods are of the
+//! The output of the chart on a real API server: every field is known, and pods meet the
 //! `restricted` standard.
 
 use kueue_check_chart_tests::chart;
@@ -21,8 +21,8 @@ async fn everything_that_is_rendered_is_accepted() {
         let documents = helm.template(&name, &name, &arguments).unwrap();
         let mut kinds = Vec::new();
         for document in &documents {
-            // Definitions belong to the whole cluster, and the other tests of this binary install
-            // them; a policy about the controller's states would hold their accounts too.
+            // Definitions are cluster-scoped, and the other tests of this binary install them. A
+            // policy about the controller's states would also apply to their accounts.
             let name = document["metadata"]["name"].as_str().unwrap();
             let binds_all =
                 document["kind"] == "ValidatingAdmissionPolicyBinding" && name.ends_with("-states");
@@ -70,7 +70,7 @@ async fn everything_that_is_rendered_is_accepted() {
     }
 }
 
-/// A Deployment is accepted whatever its pods are; a pod is not.
+/// The API server accepts a Deployment with any pods, but not any pod.
 async fn pod_is_admitted(stage: &crate::harness::Stage, template: &Value) {
     let mut pod = template.clone();
     pod["apiVersion"] = json!("v1");
@@ -78,7 +78,7 @@ async fn pod_is_admitted(stage: &crate::harness::Stage, template: &Value) {
     pod["metadata"]["name"] = json!("pod");
     pod["metadata"]["namespace"] = json!(stage.namespace);
     stage.apply(&pod).await;
-    // The server does look: a pod that may gain privileges is refused.
+    // The server does evaluate the standard: it rejects a pod that may gain privileges.
     pod["metadata"]["name"] = json!("worse");
     pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
     let refused = stage.try_apply(&pod).await.unwrap_err().to_string();
@@ -88,7 +88,7 @@ async fn pod_is_admitted(stage: &crate::harness::Stage, template: &Value) {
     );
 }
 
-/// What a program with parameters of its own would print as `helm-values`.
+/// Returns the `helm-values` output of a program with its own parameters.
 fn sample() -> Value {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"limit": {"type": "integer", "maximum": 2_000_000_000}}}}});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});

@@ -1,5 +1,5 @@
-//! The budget check, which lets a job start, holds one, closes a queue, takes its word back, and
-//! shows balances.
+//! The budget check: it lets a job start, holds one, closes a queue, withdraws a verdict, and
+//! writes balances.
 
 use kube::Client;
 use kueue_check::DynCheck;
@@ -16,7 +16,7 @@ struct Money;
 
 const GROUP: &str = "budget.kueue-check.dev";
 
-/// A budget of `limit` for each namespace and a pool, in which a CPU costs 1 for an hour.
+/// Returns a budget of `limit` for each namespace and a pool, in which a CPU costs 1 per hour.
 fn budget(name: &str, limit: &str, quota: &str) -> Value {
     let pool = json!({"name": "all", "limit": "1000", "namespaceSelector": {"matchLabels": {"team": "budget"}}});
     let spec = json!({
@@ -70,7 +70,7 @@ impl Story for Money {
                 .await;
         }
 
-        // A job may start; balances are shown.
+        // A job may start; balances are written.
         let job = workload(namespace, &format!("a-{name}"));
         stage.apply(&job).await;
         stage.status(&job, reserved(name)).await;
@@ -81,14 +81,14 @@ impl Story for Money {
                 .await;
         }
 
-        // Quota is lost, which looks like a deletion: the check has to look.
+        // Quota is lost, which is like a deletion: the check has to read the Workload.
         let lost = json!({"conditions": [condition("QuotaReserved", "False")], "admissionChecks": [{"name": name, "state": "Ready", "message": "", "lastTransitionTime": crate::harness::now()}]});
         stage.status(&job, lost).await;
         stage
             .wait(&job, "Pending", |job| is_in(job, "Pending"))
             .await;
 
-        // There is money for one of two: the queue is closed.
+        // The budget is enough for one of two: the queue is closed.
         for number in 0..2 {
             let job = workload(namespace, &format!("t{number}-{name}"));
             stage.apply(&job).await;
@@ -100,7 +100,7 @@ impl Story for Money {
             })
             .await;
 
-        // An event that is published twice is one object, which is changed.
+        // An event that is published twice is one object, which is updated.
         stage.delete(&budget(name, "20", "Yield")).await;
         stage
             .wait(&check, "an inactive check", |check| {

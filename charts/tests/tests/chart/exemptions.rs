@@ -1,5 +1,5 @@
-//! The policies of `checks/budget/deploy` on a real API server: a class that is exempt from budgets
-//! is refused where it is not allowed, and pods that may terminate for long are, to every user.
+//! The policies of `checks/budget/deploy` on a real API server. They reject a class that is exempt
+//! from budgets where it is not allowed, and pods with a long termination, for every user.
 
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::client::ClientBuilder;
@@ -21,7 +21,7 @@ fn documents(text: &str) -> Vec<Value> {
     documents.collect::<Result<_, _>>().unwrap()
 }
 
-/// A Workload that names a priority class.
+/// Returns a Workload that names a priority class.
 fn with_class(namespace: &str, name: &str, kind: &str, class: &str) -> Value {
     let group = match kind {
         "PriorityClass" => "scheduling.k8s.io",
@@ -33,7 +33,7 @@ fn with_class(namespace: &str, name: &str, kind: &str, class: &str) -> Value {
     workload
 }
 
-/// A client that impersonates `user`.
+/// Returns a client that impersonates `user`.
 pub(crate) async fn client_of(stage: &Stage, user: &str) -> Client {
     let kubeconfig = Kubeconfig::read_from(stage.access.kubeconfig().unwrap()).unwrap();
     let options = KubeConfigOptions::default();
@@ -114,7 +114,7 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
     team.apply(&role).await;
     team.apply(&binding).await;
 
-    // What is there before the policy has to be ended by Kueue, whatever class it has.
+    // Kueue has to end Workloads from before the policy, whatever their class is.
     let before = with_class("exempt-team", "before", "WorkloadPriorityClass", CLASS);
     team.apply(&before).await;
     for document in documents(POLICY) {
@@ -138,7 +138,7 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
             ("exempt-team", own, CLASS, false),
             (ALLOWED, own, CLASS, true),
             ("exempt-team", own, "high", true),
-            // Another class that has the name; the Budget does not exempt it.
+            // Another class with the same name; the Budget does not exempt it.
             ("exempt-team", "PriorityClass", CLASS, true),
         ] {
             let name = format!("w{number}-{}-{class}", kind.to_lowercase());
@@ -153,7 +153,7 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
         }
     }
 
-    // No class is taken later either.
+    // The class cannot be set later either.
     let client = client_of(&team, ci).await;
     create(&client, &workload("exempt-team", "later"))
         .await
@@ -165,7 +165,8 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
         .await;
     assert!(refusal(patch).is_some_and(|said| said.contains(&denied)));
 
-    // Kueue's own flow where the class is allowed: it makes the Workload, changes it, and ends it.
+    // Kueue's own operations where the class is allowed: it creates the Workload, changes it, and
+    // ends it.
     let client = client_of(&serving, kueue).await;
     let object = with_class(ALLOWED, "flow", own, CLASS);
     create(&client, &object).await.unwrap();
@@ -180,7 +181,7 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
             .await
             .unwrap();
     }
-    // And of what was there before, where it is not.
+    // The same for an earlier Workload where the class is not allowed.
     let client = client_of(&team, kueue).await;
     for patch in &changed {
         workloads(&client, "exempt-team")
@@ -243,7 +244,7 @@ async fn pods_that_may_terminate_for_long_are_refused() {
             (_, expected) => panic!("{graces:?}: {said:?}, not {expected:?}"),
         }
     }
-    // Kueue ends what was there before.
+    // Kueue ends earlier Workloads.
     workloads(&team.client, "slow-team")
         .patch(
             "before",

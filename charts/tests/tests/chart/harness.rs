@@ -1,5 +1,5 @@
-//! A real API server with Kueue's and the autoscaler's definitions, the chart on it, and what tests
-//! do there.
+//! The harness of the tests: a real API server with Kueue's and the autoscaler's definitions, with
+//! the chart on it, and operations on it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -20,22 +20,22 @@ use tokio::time::{Instant, sleep};
 
 use crate::prometheus_operator;
 
-/// How long anything may take that happens in another process.
+/// The maximum time for a change in another process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
 
-/// Helm; `None`, with a word why, where there is none and none is required.
+/// Returns Helm, or `None` with a message if it is missing and not required.
 pub(crate) fn helm() -> Option<Helm> {
     or_skipped("the chart's suite", Helm::find)
 }
 
-/// A values file of the chart.
+/// Returns the path of a values file of the chart.
 pub(crate) fn values(name: &str) -> String {
     chart().join(name).to_string_lossy().into_owned()
 }
 
-/// One namespace of the server, as its administrator sees it.
+/// One namespace of the server, with an administrator's client.
 #[derive(Clone)]
 pub(crate) struct Stage {
     pub(crate) access: Access,
@@ -43,7 +43,7 @@ pub(crate) struct Stage {
     pub(crate) namespace: String,
 }
 
-/// The namespace `name`, in which only pods of the `restricted` standard may be.
+/// Creates the namespace `name`, which accepts only pods of the `restricted` standard.
 pub(crate) async fn stage(name: &str) -> Option<Stage> {
     let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
     let stage = Stage {
@@ -51,7 +51,7 @@ pub(crate) async fn stage(name: &str) -> Option<Stage> {
         client: cluster.client().unwrap(),
         namespace: name.to_owned(),
     };
-    // Webhooks of a Kueue that has ended would refuse every write.
+    // The webhooks of a Kueue that has ended would reject every write.
     for kind in ["Mutating", "Validating"] {
         let kind = format!("{kind}WebhookConfiguration");
         stage
@@ -77,24 +77,24 @@ async fn start() -> Option<Cluster> {
     Some(cluster)
 }
 
-/// Whether Kueue is of the version whose definitions are here.
+/// Returns true if Kueue has the version of the definitions here.
 pub(crate) fn is_newest() -> bool {
     Kueue::version() == "0.19.2"
 }
 
-/// A real Kueue on the cluster, which builds it if need be.
+/// Starts a real Kueue on the cluster, and builds it if necessary.
 pub(crate) async fn real_kueue(options: KueueOptions<'_>) -> Option<Kueue> {
     let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
     Some(Kueue::start_with(cluster, options).await.unwrap())
 }
 
-/// A real Job controller on the cluster, which builds it if need be.
+/// Starts a real Job controller on the cluster, and builds it if necessary.
 pub(crate) async fn job_controller() -> JobController {
     let cluster = CLUSTER.get_or_init(start).await.as_ref().unwrap();
     JobController::start(cluster).await.unwrap()
 }
 
-/// What the API calls a kind.
+/// Returns the API resource of a kind.
 fn resource(object: &Value) -> ApiResource {
     let (api_version, kind) = (
         object["apiVersion"].as_str().unwrap(),
@@ -105,7 +105,7 @@ fn resource(object: &Value) -> ApiResource {
 }
 
 impl Stage {
-    /// The kind of `object`, in its namespace if it names one.
+    /// Returns the API of the kind of `object`, in its namespace if it has one.
     pub(crate) fn api(&self, object: &Value) -> Api<DynamicObject> {
         let resource = resource(object);
         match object["metadata"]["namespace"].as_str() {
@@ -114,7 +114,7 @@ impl Stage {
         }
     }
 
-    /// Applies `object`; a field that the server does not know is an error.
+    /// Applies `object`; a field that the server does not define is an error.
     pub(crate) async fn try_apply(&self, object: &Value) -> Result<(), kube::Error> {
         let parameters = PatchParams {
             field_validation: Some(ValidationDirective::Strict),
@@ -133,7 +133,7 @@ impl Stage {
             .unwrap_or_else(|error| panic!("{error}: {object:#}"));
     }
 
-    /// Applies `object` as soon as Kueue's webhooks take it.
+    /// Applies `object` as soon as Kueue's webhooks accept it.
     pub(crate) async fn apply_when_taken(&self, object: &Value) {
         eventually("Kueue's webhooks are served", async || {
             let refused = self.try_apply(object).await.err();
@@ -148,7 +148,7 @@ impl Stage {
         .await;
     }
 
-    /// Applies what the chart renders, and waits for its definitions.
+    /// Applies the output of the chart, and waits for its definitions.
     pub(crate) async fn install(&self, documents: &[Value]) {
         for document in documents {
             self.apply(document).await;
@@ -177,14 +177,14 @@ impl Stage {
             .unwrap_or_else(|error| panic!("{error}: {object:#}"));
     }
 
-    /// The object as it is; null if there is none.
+    /// Returns the object, or null if it does not exist.
     pub(crate) async fn get(&self, object: &Value) -> Value {
         let name = object["metadata"]["name"].as_str().unwrap();
         let found = self.api(object).get_opt(name).await.unwrap();
         serde_json::to_value(found).unwrap()
     }
 
-    /// All of a kind of Kueue's.
+    /// Returns all objects of a kind of Kueue's.
     pub(crate) async fn list(&self, kind: &str, namespace: Option<&str>) -> Vec<Value> {
         let objects = self
             .api(&kueue(kind, namespace, "any", Value::Null))
@@ -197,7 +197,7 @@ impl Stage {
             .collect()
     }
 
-    /// Deletes it, if it is there.
+    /// Deletes the object, if it exists.
     pub(crate) async fn delete(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
         let _ = self
@@ -226,7 +226,7 @@ impl Stage {
             .unwrap_or_else(|error| panic!("{error}: {body:#}"));
     }
 
-    /// Waits until `holds` of `object`, which may be absent.
+    /// Waits until `holds` returns true for `object`, which may be absent.
     pub(crate) async fn wait(
         &self,
         object: &Value,
@@ -241,7 +241,7 @@ impl Stage {
     }
 }
 
-/// Asks until the answer is yes; then what came with it. Says what was last seen if it never is.
+/// Polls until the result is true. Returns the value with it, or panics with the last one.
 pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
     what: &str,
     mut look: impl FnMut() -> F,
@@ -260,7 +260,7 @@ pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>
     }
 }
 
-/// An object of Kueue's.
+/// Returns an object of Kueue's.
 pub(crate) fn kueue(kind: &str, namespace: Option<&str>, name: &str, spec: Value) -> Value {
     let version = if Kueue::version().starts_with("0.14.") {
         "v1beta1"
@@ -274,7 +274,7 @@ pub(crate) fn kueue(kind: &str, namespace: Option<&str>, name: &str, spec: Value
     object
 }
 
-/// An AdmissionCheck.
+/// Returns an AdmissionCheck.
 pub(crate) fn admission_check(name: &str, controller: &str, group: &str, kind: &str) -> Value {
     let parameters = json!({"apiGroup": group, "kind": kind, "name": name});
     kueue(
@@ -285,7 +285,7 @@ pub(crate) fn admission_check(name: &str, controller: &str, group: &str, kind: &
     )
 }
 
-/// A Workload of one pod with one CPU.
+/// Returns a Workload of one pod with one CPU.
 pub(crate) fn workload(namespace: &str, name: &str) -> Value {
     let container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}});
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
@@ -294,7 +294,7 @@ pub(crate) fn workload(namespace: &str, name: &str) -> Value {
     kueue("Workload", Some(namespace), name, spec)
 }
 
-/// The status of a Workload for which quota is reserved, while `check` has to answer.
+/// Returns the status of a Workload for which quota is reserved, while `check` is Pending.
 pub(crate) fn reserved(check: &str) -> Value {
     let assignment = json!({"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}});
     json!({
@@ -308,19 +308,19 @@ pub(crate) fn condition(kind: &str, status: &str) -> Value {
     json!({"type": kind, "status": status, "reason": kind, "message": "", "lastTransitionTime": now()})
 }
 
-/// Now, to the second, as Kueue writes it.
+/// Returns the current time, to the second, as Kueue writes it.
 pub(crate) fn now() -> String {
     let now = kueue_check::Clock::system().now();
     let seconds = k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap();
     seconds.to_string()
 }
 
-/// Whether the first check of a Workload is in `state`.
+/// Returns true if the first check of a Workload is in `state`.
 pub(crate) fn is_in(workload: &Value, state: &str) -> bool {
     workload["status"]["admissionChecks"][0]["state"] == state
 }
 
-/// Whether the AdmissionCheck's condition Active has `status`.
+/// Returns true if the AdmissionCheck's condition Active has `status`.
 pub(crate) fn is_active(check: &Value, status: &str) -> bool {
     let conditions = check["status"]["conditions"].as_array();
     conditions

@@ -1,5 +1,5 @@
-//! The Helm chart: what it renders, refuses and alerts on; and that each check works with exactly
-//! the rights that the chart gives it, and with none fewer.
+//! Tests of the Helm chart: its output, its rejections and its alerts. Each check works with
+//! exactly the permissions of the chart, and needs each of them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

@@ -1,4 +1,4 @@
-//! Alerts and dashboards read only what the programs show.
+//! Alerts and dashboards read only metrics that the programs expose.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use crate::harness::{helm, values};
 use crate::values::{FILES, arguments, everything};
 
-/// The series that the shipped programs show, and the labels of those that the SDK counts.
+/// Returns the series that the shipped programs expose, and the labels of those that the SDK
+/// counts.
 fn shown() -> BTreeMap<String, BTreeSet<String>> {
     let mut shown = BTreeMap::new();
     for line in kueue_check::admin::every_metric().lines() {
@@ -29,7 +30,8 @@ fn shown() -> BTreeMap<String, BTreeSet<String>> {
         let labels = labels.split(',').filter_map(|pair| pair.split_once('='));
         shown.insert(series, labels.map(|(label, _)| label.to_owned()).collect());
     }
-    // Series of the checks have samples only where there are parameters; their types are always there.
+    // Series of the checks have samples only where there are parameters; their types are always
+    // exposed.
     let budget = DynCheck::new(BudgetCheck::new(Credentials::default()));
     let servers = || ServerPolicy {
         folder: "/nonexistent".into(),
@@ -67,7 +69,7 @@ fn shown() -> BTreeMap<String, BTreeSet<String>> {
     shown
 }
 
-/// What Prometheus adds to each series that it scrapes through a `ServiceMonitor`.
+/// The labels that Prometheus adds to each series that it scrapes through a `ServiceMonitor`.
 const TARGET: [&str; 5] = ["namespace", "job", "pod", "service", "instance"];
 
 /// Fails if `expression` reads a metric that no program exposes, or none.
@@ -91,7 +93,7 @@ fn check(place: &str, expression: &str, shown: &BTreeMap<String, BTreeSet<String
     );
 }
 
-/// Has Prometheus itself read rules, of which the file `name` is made.
+/// Checks the rules of the file `name` with Prometheus' own parser.
 fn promtool(name: &str, groups: &Value) {
     let Some(programs) = or_skipped("promtool on the rules", prometheus) else {
         return;
@@ -118,7 +120,7 @@ fn promtool(name: &str, groups: &Value) {
 /// The page with a section for each alert.
 const RUNBOOKS: &str = "book/src/reference/alerts.md";
 
-/// Where the chart says that it is.
+/// Returns the address of the page in the chart.
 fn runbooks() -> String {
     let values = std::fs::read_to_string(chart().join("values.yaml")).unwrap();
     let values: Value = serde_saphyr::from_str(&values).unwrap();
@@ -187,7 +189,7 @@ fn alerts_read_what_is_shown_and_have_a_page() {
     assert_eq!(sections, described, "each section is of an alert");
 }
 
-/// A label that an annotation shows must be in the result of the expression.
+/// Checks that each label in an annotation is in the result of the expression.
 fn check_templates(name: &str, annotations: &Value, expression: &str) {
     let text = annotations.to_string();
     for label in text.split("$labels.").skip(1) {
@@ -273,7 +275,7 @@ fn dashboards_read_what_is_shown() {
             }
         }
     }
-    // What an operator asks first.
+    // The first questions of an administrator.
     for wanted in [
         "kueue_check_verdicts_total",
         "kueue_check_pending_workloads",
@@ -310,9 +312,9 @@ fn a_name_that_nobody_shows_is_found() {
     assert!(found("kueue_check_verdicts"));
 }
 
-/// Prometheus evaluates the alerts of every check over what two replicas show while one leads, is
-/// restarted, and loses the Lease. A pod that is restarted begins its counters at 0, and a new pod
-/// has another name.
+/// Prometheus evaluates the alerts of every check over the series of two replicas while one leads,
+/// is restarted, and loses the Lease. The counters of a restarted pod begin at 0, and a new pod has
+/// another name.
 #[test]
 fn the_alerts_of_every_check_follow_two_replicas() {
     const OF: &str = "namespace=\"n\",job=\"j\"";
@@ -324,7 +326,7 @@ fn the_alerts_of_every_check_follow_two_replicas() {
     let test = |name: &str, series: Vec<Value>, expected: Vec<Value>| json!({"name": name, "interval": "1m", "input_series": series, "promql_expr_test": expected});
     let check = "check=\"c\",";
     let counted = |name: &str, labels: &str| {
-        // The second process goes on where the first one was restarted.
+        // The second process continues where the first one was restarted.
         let name = format!("kueue_check_{name}_total");
         let labels = format!("{check}{labels}");
         vec![
@@ -332,7 +334,7 @@ fn the_alerts_of_every_check_follow_two_replicas() {
             series(&name, &labels, "b", "0x60"),
         ]
     };
-    // A process that had counted much is restarted.
+    // A process with high counts is restarted.
     let old = |name: &str, labels: &str| {
         let name = format!("kueue_check_{name}_total");
         let labels = format!("{check}{labels}");
@@ -555,8 +557,9 @@ fn the_alerts_of_every_check_follow_two_replicas() {
     promtool_test_groups("alerts.yaml", &groups, &tests);
 }
 
-/// Prometheus evaluates the budget's alerts and panels over what a leader, its successor and a
-/// restarted pod show. A replica shows samples only while it leads; `stale` is a series that ends.
+/// Prometheus evaluates the budget's alerts and panels over the series of a leader, its successor
+/// and a restarted pod. A replica exposes samples only while it leads; `stale` is a series that
+/// ends.
 #[test]
 fn the_budgets_alerts_and_panels_follow_the_leader() {
     let used = |title: &str| {
@@ -632,7 +635,7 @@ fn the_budgets_alerts_and_panels_follow_the_leader() {
     promtool_test("values-budget.yaml", &tests);
 }
 
-/// A rule's sources, as a leader and its successor show them.
+/// A rule's sources, in the series of a leader and its successor.
 #[test]
 fn the_rules_alerts_and_panels_follow_the_leader() {
     let used = |title: &str| {
@@ -696,7 +699,7 @@ fn the_rules_alerts_and_panels_follow_the_leader() {
     promtool_test("values-rule.yaml", &tests);
 }
 
-/// The expression of a panel.
+/// Returns the expression of a panel.
 fn panel(board: &str, title: &str) -> String {
     let board = chart().join("dashboards").join(board);
     let board: Value = serde_json::from_str(&std::fs::read_to_string(board).unwrap()).unwrap();
@@ -706,24 +709,24 @@ fn panel(board: &str, title: &str) -> String {
     expression.to_owned()
 }
 
-/// How many of `alert` fire.
+/// Returns the expression for the number of firing instances of `alert`.
 fn fires(alert: &str) -> String {
     format!("count(ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}) or vector(0)")
 }
 
-/// A test of promtool: `expression` has one value at a time.
+/// Returns a test of promtool: `expression` has one value at a time.
 fn is(expression: String, at: &str, value: f64) -> Value {
     json!({"expr": expression, "eval_time": at, "exp_samples": [{"labels": "{}", "value": value}]})
 }
 
-/// Has Prometheus evaluate the alerts of a values file over the series of `tests`.
+/// Evaluates the alerts of a values file over the series of `tests` with Prometheus.
 fn promtool_test(file: &str, tests: &Value) {
     let values = std::fs::read_to_string(values(file)).unwrap();
     let values: Value = serde_saphyr::from_str(&values).unwrap();
     promtool_test_groups(file, &values["prometheusRule"]["extraGroups"], tests);
 }
 
-/// Has Prometheus evaluate the alerts of `groups`, which are called `file`.
+/// Evaluates the alerts of `groups`, in the file `file`, with Prometheus.
 fn promtool_test_groups(file: &str, groups: &Value, tests: &Value) {
     let Some(programs) = or_skipped("promtool on the alerts", prometheus) else {
         return;

@@ -1,5 +1,5 @@
-//! The Prometheus operator's kinds (monitoring.coreos.com/v1), as far as the chart uses them: a
-//! field that is not here is refused, as the operator's own schema would.
+//! The Prometheus operator's kinds (monitoring.coreos.com/v1), as far as the chart uses them. A
+//! field that is missing here is rejected, as by the operator's own schema.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn texts() -> Value {
     json!({"type": "object", "additionalProperties": {"type": "string"}})
 }
 
-/// The operator's pattern for durations.
+/// Returns the operator's pattern for durations.
 fn duration() -> Value {
     json!({"type": "string", "pattern": "^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"})
 }
@@ -38,7 +38,7 @@ fn definition(kind: &str, spec: &Value) -> CustomResourceDefinition {
     serde_json::from_value(definition).unwrap()
 }
 
-/// `ServiceMonitor` and `PrometheusRule`.
+/// Returns the definitions of `ServiceMonitor` and `PrometheusRule`.
 pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
     let tls = object(
         &[],

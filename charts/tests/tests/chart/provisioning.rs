@@ -1,5 +1,5 @@
-//! The provisioning check, which asks for capacity, gets it, releases it, and meets objects
-//! of another owner.
+//! The provisioning check: it requests capacity, receives it, releases it, and finds objects of
+//! another owner.
 
 use kube::Client;
 use kueue_check::{ControllerName, DynCheck};
@@ -26,7 +26,7 @@ fn request(namespace: &str, name: &str) -> Value {
         "spec": {"provisioningClassName": "check-capacity.autoscaling.x-k8s.io", "podSets": [set]}})
 }
 
-/// A PodTemplate that an earlier request has left behind, whose owner is gone.
+/// Returns a PodTemplate left over from an earlier request, whose owner is deleted.
 fn template(namespace: &str, name: &str) -> Value {
     let owner = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "name": "gone", "uid": "0b6f1d2e-93a4-4c55-8d6e-000000000001"});
     let metadata = json!({"name": name, "namespace": namespace, "labels": {"kueue.x-k8s.io/managed": "true"}, "ownerReferences": [owner]});
@@ -68,7 +68,7 @@ impl Story for Capacity {
             .wait(&check, "an active check", |check| is_active(check, "True"))
             .await;
 
-        // Capacity is asked for, comes, and is released.
+        // Capacity is requested, provisioned, and released.
         let job = workload(namespace, &format!("a-{name}"));
         stage.apply(&job).await;
         stage.status(&job, reserved(name)).await;
@@ -84,7 +84,7 @@ impl Story for Capacity {
             .wait(&asked, "the request's end", Value::is_null)
             .await;
 
-        // The names are taken: the template is used again, the request is not ours.
+        // The names are in use: the template is reused, the request is another owner's.
         let job = workload(namespace, &format!("b-{name}"));
         let theirs = request(namespace, &format!("b-{name}-{name}-1"));
         let left = template(namespace, &format!("ppt-b-{name}-{name}-1-main"));
@@ -104,7 +104,7 @@ impl Story for Capacity {
             .wait(&left, "the template's end", Value::is_null)
             .await;
 
-        // An event that is published twice is one object, which is changed.
+        // An event that is published twice is one object, which is updated.
         stage.delete(&config(name)).await;
         stage
             .wait(&check, "an inactive check", |check| {

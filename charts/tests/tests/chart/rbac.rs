@@ -1,8 +1,8 @@
-//! A check under the rights of the chart's ServiceAccount: they suffice, and each of them is
+//! A check with the permissions of the chart's ServiceAccount: they suffice, and each of them is
 //! needed.
 //!
-//! A scenario makes a check use everything that it may do. It is played once with all rights, and
-//! once without each of them: then something must be refused, and the refusal must be reported.
+//! A scenario makes a check use all its permissions. It runs once with all of them, and once
+//! without each. Then a request must be denied, and the denial must be reported.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -24,10 +24,10 @@ use tokio::time::{Instant, timeout};
 use crate::harness::{Stage, eventually, helm, stage, values};
 use crate::rbac_recorder::{Right, Spy};
 
-/// How long a story may take.
+/// The maximum duration of a scenario.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What makes a check do everything that it may.
+/// A scenario in which a check uses all its permissions.
 pub(crate) trait Story {
     /// The release, which also names the namespace.
     const RELEASE: &'static str;
@@ -36,27 +36,27 @@ pub(crate) trait Story {
     /// Further values, as for `--set`.
     const SET: &'static str = "image.tag=v1";
 
-    /// The check.
+    /// Returns the check.
     fn check(client: &Client) -> DynCheck;
 
-    /// Plays on `stage`; `name` is the AdmissionCheck's, and no other play's.
+    /// Runs on `stage`. `name` is the AdmissionCheck's name, which no other run has.
     fn play(stage: &Stage, name: &str) -> impl Future<Output = ()>;
 
-    /// Takes away what the play has left.
+    /// Deletes the objects that the run has left.
     fn clear(stage: &Stage, name: &str) -> impl Future<Output = ()>;
 }
 
-/// The chart, installed, and a client that is its ServiceAccount.
+/// The installed chart, and its ServiceAccount.
 struct Installed {
     stage: Stage,
-    /// The ServiceAccount's name, and the Lease's.
+    /// The name of the ServiceAccount and the Lease.
     name: String,
     client: Client,
     /// ClusterRole and Role.
     roles: Vec<Value>,
 }
 
-/// Plays the story with all rights, and without each.
+/// Runs the scenario with all permissions, and without each.
 pub(crate) async fn each_right_is_needed<S: Story>() {
     let Some(installed) = install::<S>().await else {
         return;
@@ -103,12 +103,12 @@ pub(crate) async fn each_right_is_needed<S: Story>() {
     }
 }
 
-/// What came of a play.
+/// The outcome of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Played {
-    /// What was refused.
+    /// The denied requests.
     denied: BTreeSet<Right>,
-    /// Where that can be seen.
+    /// Where the denial is visible.
     told: Option<String>,
 }
 
@@ -136,7 +136,7 @@ async fn install<S: Story>() -> Option<Installed> {
     })
 }
 
-/// A client with a token of the ServiceAccount.
+/// Returns a client with a token of the ServiceAccount.
 pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
     let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), &stage.namespace);
     let request: TokenRequest =
@@ -164,11 +164,11 @@ pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
 }
 
 impl Installed {
-    /// Plays once. Ends when something is refused and that can be seen, or when all `rights` were
+    /// Runs once. Ends when a request is denied and that is visible, or when all `rights` were
     /// used.
     async fn play<S: Story>(&self, number: &str, rights: &BTreeSet<Right>) -> Played {
         let (stage, name) = (&self.stage, format!("{}-{number}", S::RELEASE));
-        // Each play makes its own Lease.
+        // Each run creates its own Lease.
         stage.delete(&json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name, "namespace": stage.namespace}})).await;
         let spy = Spy::default();
         let client = spy.around(&self.client);
@@ -216,7 +216,7 @@ impl Installed {
             );
         }
         let _ = stop.send(());
-        // What stops may hang on what is forbidden.
+        // The shutdown may hang on a denied request.
         if timeout(Duration::from_secs(5), &mut running).await.is_err() {
             running.abort();
         }
@@ -231,7 +231,7 @@ impl Installed {
         }
     }
 
-    /// Waits until the API server allows the account, or denies it, what `right` says.
+    /// Waits until the API server allows `right` to the account, or denies it.
     async fn wait_allowed(&self, role: &Value, right: &Right, wanted: bool) {
         let (resource, subresource) = right
             .resource
@@ -261,8 +261,8 @@ impl Installed {
     }
 }
 
-/// Where it can be seen that something was refused: what alerts, readiness, conditions and messages
-/// are made of.
+/// Returns where a denied request is visible: in the inputs of alerts, readiness, conditions and
+/// messages.
 async fn told_by(handle: &RuntimeHandle, stage: &Stage, name: &str) -> Option<String> {
     let metrics = handle.metrics().await;
     let counted = metrics.lines().find(|line| {
@@ -301,7 +301,7 @@ async fn told_by(handle: &RuntimeHandle, stage: &Stage, name: &str) -> Option<St
     None
 }
 
-/// What a role allows.
+/// Returns the permissions of a role.
 fn rights(role: &Value) -> Vec<Right> {
     single_rules(role)
         .into_iter()
@@ -309,7 +309,7 @@ fn rights(role: &Value) -> Vec<Right> {
         .collect()
 }
 
-/// The role's rules, taken apart into one for each right.
+/// Returns the role's rules, split into one for each permission.
 fn single_rules(role: &Value) -> Vec<(Right, Value)> {
     let texts = |rule: &Value, key: &str| -> Vec<String> {
         let all = rule[key].as_array().unwrap().iter();
@@ -338,7 +338,7 @@ fn single_rules(role: &Value) -> Vec<(Right, Value)> {
     single
 }
 
-/// `role` without one right.
+/// Returns `role` without one permission.
 fn without(role: &Value, right: &Right) -> Value {
     let rules = single_rules(role).into_iter();
     let rules: Vec<Value> = rules

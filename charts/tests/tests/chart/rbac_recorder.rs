@@ -1,5 +1,5 @@
-//! Between a check and the API server: who the check is, what it asks for in the terms of RBAC, and
-//! what it is refused.
+//! A recorder between a check and the API server: the check's identity, its requests in terms of
+//! RBAC, and the denied ones.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use kube::Client;
 use kube::client::Body;
 use tokio::sync::Notify;
 
-/// What RBAC decides about: group, resource (with its subresource) and verb.
+/// The unit of RBAC's decisions: group, resource (with its subresource) and verb.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Right {
     pub(crate) group: String,
@@ -28,7 +28,7 @@ impl std::fmt::Display for Right {
     }
 }
 
-/// What was asked for. Clones are one.
+/// The recorded requests. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Spy {
     seen: Arc<Mutex<Seen>>,
@@ -42,7 +42,7 @@ struct Seen {
 }
 
 impl Spy {
-    /// `client`, watched.
+    /// Returns `client` with recorded requests.
     pub(crate) fn around(&self, client: &Client) -> Client {
         let (inner, spy) = (client.clone(), self.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -75,13 +75,13 @@ impl Spy {
         self.seen.lock().unwrap().denied.clone()
     }
 
-    /// What of `rights` was not asked for, or not granted.
+    /// Returns those of `rights` that were not requested, or not granted.
     pub(crate) fn unused(&self, rights: &BTreeSet<Right>) -> Vec<Right> {
         let seen = self.seen.lock().unwrap();
         rights.difference(&seen.used).cloned().collect()
     }
 
-    /// Waits until `holds`, which is evaluated after each request.
+    /// Waits until `holds` returns true. It is evaluated after each request.
     pub(crate) async fn until(&self, holds: impl Fn(&Self) -> bool) {
         loop {
             let news = self.news.notified();
@@ -95,7 +95,7 @@ impl Spy {
     }
 }
 
-/// What RBAC decides about `request`; `None` for what is no object, such as discovery.
+/// Returns the permission that `request` needs; `None` if it is for no object, such as discovery.
 fn right(request: &Request<Body>) -> Option<Right> {
     let path = request.uri().path().trim_matches('/');
     let mut parts = path.split('/').collect::<Vec<_>>().into_iter();

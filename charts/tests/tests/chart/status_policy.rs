@@ -1,5 +1,5 @@
-//! The admission policies for the status of Workloads, on a real API server: what the check's
-//! account may change, and who may change what is the check's.
+//! The admission policies for the status of Workloads, on a real API server. They limit the changes
+//! of the check's account, and the accounts that may change the check's state.
 
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
@@ -16,7 +16,7 @@ const OTHER: &str = "system:serviceaccount:guarded:other";
 const NEIGHBOUR: &str = "system:serviceaccount:guarded:neighbour";
 const CONTROLLER: &str = "example.com/guarded";
 
-/// The chart's policies for the controller `CONTROLLER`, and users who may patch
+/// Installs the chart's policies for the controller `CONTROLLER`, and users who may patch
 /// `workloads/status`.
 async fn guarded() -> Option<Stage> {
     let helm = helm()?;
@@ -56,7 +56,7 @@ fn state(name: &str, state: &str) -> Value {
     json!({"name": name, "state": state, "message": "", "lastTransitionTime": now()})
 }
 
-/// The status is patched by `user`; the refusal.
+/// Patches the status as `user`. Returns the rejection.
 async fn patch(stage: &Stage, user: &str, name: &str, patch: &Value) -> Option<String> {
     let client: Client = client_of(stage, user).await;
     let api: Api<_> = workloads(&client, &stage.namespace);
@@ -67,7 +67,7 @@ async fn patch(stage: &Stage, user: &str, name: &str, patch: &Value) -> Option<S
     )
 }
 
-/// As the runtime writes: server-side apply of one entry.
+/// Writes as the runtime does: server-side apply of one entry.
 async fn answer(stage: &Stage, user: &str, name: &str, check: &str) -> Option<String> {
     let client: Client = client_of(stage, user).await;
     let api: Api<_> = workloads(&client, &stage.namespace);
@@ -94,7 +94,7 @@ async fn only_a_check_and_kueue_change_the_checks_state_and_a_check_changes_noth
         let kueues = patch(&stage, KUEUE, name, &entries("Pending", "Pending")).await;
         assert_eq!(kueues, None, "Kueue resets both");
     };
-    // A policy acts a moment after it was written.
+    // A policy takes effect a moment after it was written.
     fresh("first").await;
     let tries = std::sync::atomic::AtomicU32::new(0);
     eventually("the policies act", async || {
@@ -131,7 +131,7 @@ async fn only_a_check_and_kueue_change_the_checks_state_and_a_check_changes_noth
     let none = "may add and remove no element";
     let admission = json!({"status": {"admission": {"clusterQueue": "x", "podSetAssignments": [{"name": "main"}]}}});
     let removed = json!({"status": {"admissionChecks": [state("guarded", "Pending")]}});
-    // The server says what one of the policies says, and which one differs.
+    // The server returns the message of one of the policies; which one differs.
     for (user, change, expected) in [
         (OURS, entries("Pending", "Ready"), &[belongs][..]),
         (OURS, entries("Ready", "Ready"), &[belongs]),
@@ -151,7 +151,7 @@ async fn only_a_check_and_kueue_change_the_checks_state_and_a_check_changes_noth
     ] {
         fresh("b").await;
         let said = match user {
-            // The administrator, who needs no role.
+            // The administrator needs no role.
             "admin" => {
                 let api = workloads(&stage.client, "guarded");
                 refusal(

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::harness::{Stage, eventually, helm, stage};
 use crate::values::arguments;
 
-/// Whether `user` may do `verb` to all of `resource` in `namespace`; of the whole cluster if it is
-/// empty.
+/// Returns true if `user` may do `verb` to all of `resource` in `namespace`; in the whole cluster
+/// if it is empty.
 async fn may(stage: &Stage, user: &str, verb: &str, resource: &str, namespace: &str) -> bool {
     let attributes = json!({"group": "budget.kueue-check.dev", "resource": resource, "verb": verb, "namespace": namespace});
     let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});

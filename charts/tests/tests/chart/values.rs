@@ -1,4 +1,4 @@
-//! What the chart accepts and refuses.
+//! The values that the chart accepts and rejects.
 
 use kueue_check::DynCheck;
 use kueue_check_budget::controller::{BudgetCheck, Feature};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{helm, values};
 
-/// The values files, each with those that it goes on top of.
+/// The values files, each with those that it is combined with.
 pub(crate) const FILES: [&[&str]; 4] = [
     &["values-provisioning.yaml"],
     &[
@@ -18,10 +18,10 @@ pub(crate) const FILES: [&[&str]; 4] = [
     &["values-rule.yaml"],
 ];
 
-/// The arguments that switch on everything that is off by default.
+/// Returns the arguments that enable everything that is off by default.
 pub(crate) fn everything(files: &[&str]) -> Vec<&'static str> {
     let mut arguments = EVERYTHING.to_vec();
-    // Its checks have one controller name.
+    // The checks of this file have one controller name.
     if files.contains(&"values-rule.yaml") {
         arguments.extend(["--set", "admissionChecks[0].parameters.kind=CELCheck"]);
     }
@@ -33,7 +33,7 @@ const EVERYTHING: [&str; 2] = [
     "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,admissionChecks[0].name=sample,admissionChecks[0].parameters.name=sample,serviceAccount.annotations.a=b,priorityClassName=system-cluster-critical,podLabels.a=b,podAnnotations.a=b,nodeSelector.a=b,tolerations[0].operator=Exists,envFrom[0].secretRef.name=s,run.args[0]=--log-format=json,sources[0].url=https://prometheus.monitoring:9090,sources[0].credentials=prometheus,image.pullSecrets[0].name=s,admin.certificateSecret=tls,admin.metricsReaders[0].namespace=monitoring,admin.metricsReaders[0].name=prometheus,features.some.enabled=true,features.some.args[0]=--some,features.some.clusterRules[0].apiGroups[0]=example.com,features.some.clusterRules[0].resources[0]=things,features.some.clusterRules[0].verbs[0]=get",
 ];
 
-/// The arguments that name `files` and an image.
+/// Returns the arguments that name `files` and an image.
 pub(crate) fn arguments(files: &[&str]) -> Vec<String> {
     let files = files
         .iter()
@@ -385,7 +385,7 @@ fn names_follow_the_release() {
     }
 }
 
-/// Rights that few installations need are granted with what needs them only.
+/// Permissions that few installations need are granted only with the feature that needs them.
 #[test]
 fn rights_of_a_feature_come_with_it_and_are_those_of_the_program() {
     let Some(helm) = helm() else { return };

@@ -1,4 +1,4 @@
-//! `balance`: balances, and who holds what.
+//! `balance`: balances of accounts, and the Workloads that hold them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use crate::controller::{CONTROLLER, VERSIONS, resource};
 use crate::ledger::{RunState, RunningPods, run_of};
 use crate::resource::{AccountStatus, Budget, NamespaceBudget};
 
-/// What is printed.
+/// Returns the text to print.
 ///
 /// # Errors
 /// If the cluster can't be reached, or there is no such Budget.
@@ -46,7 +46,7 @@ pub async fn balance(arguments: &BalanceArguments) -> Result<String, CommandErro
     )
 }
 
-/// All objects of a kind of Kueue's, in the newest version that the cluster serves.
+/// Lists all objects of a Kueue kind, in the newest version that the cluster serves.
 async fn list(
     client: &Client,
     kind: &str,
@@ -65,7 +65,7 @@ async fn list(
     Err(CommandError::new(&format!("the {plural}"), why))
 }
 
-/// The AdmissionChecks that refer to the Budget.
+/// Returns the AdmissionChecks that refer to the Budget.
 async fn checks_of(client: &Client, budget: &str) -> Result<Vec<String>, CommandError> {
     let checks = list(client, "AdmissionCheck", "admissionchecks").await?;
     let ours = checks.iter().filter(|check| {
@@ -113,7 +113,7 @@ fn written(
         named.push(account.name.as_str());
         let _ = writeln!(text, "{}", line(account));
     }
-    // What is quiet stands in its NamespaceBudget only.
+    // Accounts that the Budget's status omits are only in the status of their NamespaceBudget.
     let own = own
         .iter()
         .filter(|object| object.spec.budget_ref == budget.name_any());

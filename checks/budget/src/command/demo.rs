@@ -20,14 +20,14 @@ use crate::money::Amount;
 use crate::resource::NamespaceBudget;
 use crate::source::{Source, SourceError, SpendQuery, SpendReport};
 
-/// What each job costs in an hour, and how long it runs.
+/// The duration of each job, in hours.
 const HOURS: u32 = 4;
 
-/// The bill, as a monitoring system reports it: once an hour.
+/// A source with the bill as a monitoring system reports it: once an hour.
 #[derive(Clone, Default)]
 struct Meter(Arc<Mutex<Bill>>);
 
-/// Up to when, and what each namespace has spent.
+/// The time of the last bill, and the spend of each namespace.
 type Bill = (Timestamp, BTreeMap<Arc<str>, Amount>);
 
 impl Meter {
@@ -72,7 +72,7 @@ fn budget() -> Value {
     }})
 }
 
-/// The week, shown; then what was spent, day by day.
+/// Runs the week, and prints the spend of each day.
 ///
 /// # Errors
 /// If a file can't be written, or the port is taken.

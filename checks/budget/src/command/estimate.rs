@@ -1,4 +1,4 @@
-//! `estimate`: what a job would cost, from files alone.
+//! `estimate`: the estimated cost of a job, from files alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::ledger::{BudgetLedger, Observation, run_of};
 use crate::messages::MessageFormatter;
 use crate::resource::Budget;
 
-/// What is printed.
+/// Returns the text to print.
 ///
 /// # Errors
 /// If a file can't be read or is invalid.
@@ -94,7 +94,7 @@ fn read(path: &Path) -> Result<Value, CommandError> {
     serde_saphyr::from_str(&text).map_err(|error| CommandError::new(&what, error))
 }
 
-/// The Workload that Kueue would make of `job`, with quota of `flavor` for all that it requests.
+/// Returns the Workload that Kueue would create for `job`, with `flavor` reserved for all requests.
 fn reserved(job: Value, flavor: &str) -> Value {
     let mut spec = if job["kind"] == "Workload" {
         job["spec"].clone()

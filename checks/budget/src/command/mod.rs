@@ -1,4 +1,4 @@
-//! Commands besides those of every check: `balance` and `estimate`.
+//! Commands of `budget-check` itself: `balance`, `estimate` and `demo`.
 
 mod balance;
 #[cfg(feature = "demo")]
@@ -14,19 +14,19 @@ pub use balance::balance;
 pub use demo::demo;
 pub use estimate::estimate;
 
-/// The commands that this program has besides those of every check: to be flattened into them.
+/// The commands of `budget-check` itself, to be flattened into those of every check.
 #[derive(Debug, Subcommand)]
 pub enum BudgetCommand {
-    /// Prints the balance of a namespace, and who holds what of it.
+    /// Prints the balance of a namespace and the Workloads that hold it.
     Balance(BalanceArguments),
     /// Shows a week of two teams in a simulated cluster.
     #[cfg(feature = "demo")]
     Demo(kueue_check_sim_cli::demo::Demo),
-    /// Says what a job would cost, and what it would be told now.
+    /// Prints the estimated cost of a job, and the verdict that it would get now.
     Estimate(EstimateArguments),
 }
 
-/// Whose statement.
+/// The arguments of `balance`.
 #[derive(Debug, Args)]
 pub struct BalanceArguments {
     /// The Budget.
@@ -36,29 +36,29 @@ pub struct BalanceArguments {
     pub namespace: Option<String>,
 }
 
-/// Which job, in which Budget.
+/// The arguments of `estimate`.
 #[derive(Debug, Args)]
 pub struct EstimateArguments {
     /// A file with the Budget.
     #[arg(long, short)]
     pub budget: PathBuf,
-    /// A file with the job: a batch/v1 Job, or a Workload of Kueue's.
+    /// A file with the job: a batch/v1 Job, or a Kueue Workload.
     #[arg(long, short = 'f')]
     pub job: PathBuf,
-    /// The ResourceFlavor that it would get.
+    /// The ResourceFlavor to assign.
     #[arg(long, default_value = "default")]
     pub flavor: String,
-    /// What its namespace has spent in this period.
+    /// The spend of its namespace in this period.
     #[arg(long, default_value = "0")]
     pub spent: crate::money::Amount,
 }
 
-/// Why a command failed, in a sentence.
+/// The error of a command, as a sentence.
 #[derive(thiserror::Error)]
 #[error("{0}")]
 pub struct CommandError(String);
 
-/// `main` returns it, and Rust prints its `Debug` form: that is for people too.
+/// `main` returns the error, and Rust prints its `Debug` form: it is the sentence too.
 impl std::fmt::Debug for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)

@@ -1,5 +1,4 @@
-//! The work beside the answers: to hear of Budgets, to ask sources, to give what becomes free to
-//! those who wait, to show balances.
+//! Background work: watches, polling of sources, allocation of free money to held runs, and status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +12,13 @@ use super::shared::SharedState;
 use super::{Feature, polling, queues, status, warning_events, watches};
 use crate::resource::Running;
 
-/// How often the books are walked if nothing happens: time alone frees money, at the end of a
+/// The interval of allocation passes without a change: time alone frees money, at the end of a
 /// period.
 const ALLOCATION_INTERVAL: Duration = Duration::from_secs(30);
-/// How soon a walk may follow the last: what happens together is walked once.
+/// The pause between allocation passes: one pass handles changes that occur together.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Does all of it, for as long as the session lasts.
+/// Runs all background work, for as long as the session lasts.
 pub(super) async fn run(shared: &Arc<SharedState>, context: BackgroundContext) {
     shared.set_clock(context.clock());
     join!(
@@ -38,7 +37,7 @@ pub(super) async fn run(shared: &Arc<SharedState>, context: BackgroundContext) {
     );
 }
 
-/// Work that the leader does when something has changed, and now and then.
+/// The turns of work that only the leader does: after a change, and at intervals.
 struct PageTurns {
     context: BackgroundContext,
     changes: watch::Receiver<()>,
@@ -54,7 +53,7 @@ impl PageTurns {
         }
     }
 
-    /// Waits until there is something to do. Whether this replica has begun to lead.
+    /// Waits for the next turn. Returns true if this replica has begun to lead.
     async fn next(&mut self) -> bool {
         if self.leads {
             sleep(PAUSE).await;
@@ -69,7 +68,7 @@ impl PageTurns {
     }
 }
 
-/// A standby removes what the leader has long settled.
+/// Removes, on a standby, suspended Workloads that the leader has long settled.
 async fn forget(shared: &SharedState, context: &BackgroundContext) {
     loop {
         if !context.is_leader() {
@@ -79,7 +78,7 @@ async fn forget(shared: &SharedState, context: &BackgroundContext) {
     }
 }
 
-/// Gives what becomes free to those who wait. Nothing in it waits for the API server.
+/// Allocates free money to held runs, without waiting for the API server.
 async fn grants(shared: &SharedState, context: BackgroundContext) {
     let mut turns = PageTurns::new(shared, context);
     loop {
@@ -120,9 +119,9 @@ async fn show(shared: &Arc<SharedState>, context: BackgroundContext) {
     }
 }
 
-/// Records since when this replica leads. What is counted only by the leader begins anew.
+/// Records since when this replica leads. Counters that only the leader keeps are reset.
 async fn follow_leadership(shared: &Arc<SharedState>, mut context: BackgroundContext) {
-    /// A session that ends leads no more.
+    /// Ends the leadership when the session ends.
     struct Session<'a>(&'a SharedState);
     impl Drop for Session<'_> {
         fn drop(&mut self) {
@@ -149,7 +148,7 @@ fn allocate_again(shared: &SharedState) {
         let walked = book.allocate(now);
         woken.extend(walked.granted);
         woken.extend(walked.outdated_messages);
-        // What was granted earlier and is not shown yet: its wake-up may have been missed.
+        // An earlier approval that is not confirmed: its trigger may have been missed.
         woken.extend(book.overdue_approvals(now).cloned());
         if book.terms().overspent.0 == Running::Evict {
             woken.extend(book.overspenders(now));

@@ -7,7 +7,7 @@ use super::shared::SourceResult;
 use crate::ledger::{AccountIndex, Awaited, Balance, BudgetLedger, HoldReason};
 use crate::source::SourceWarning;
 
-/// For how many seconds a job must have run before it is odd that nothing is spent.
+/// The seconds that a job must have run before missing spend is reported.
 const UNMATCHED: i64 = 900;
 
 /// One condition, without its times.
@@ -18,7 +18,7 @@ struct Observation {
     message: String,
 }
 
-/// The conditions of the Budget of `book`, whose times are those of `before` where the status is
+/// Returns the conditions of the Budget of `book`, with the times of `before` where the status is
 /// the same.
 pub(super) fn conditions(
     book: &BudgetLedger,
@@ -100,7 +100,7 @@ pub(super) fn conditions(
         .collect()
 }
 
-/// Whether a namespace has several NamespaceBudgets for one Budget.
+/// Returns the condition that a namespace has several NamespaceBudgets for one Budget.
 pub(super) fn conflicting(
     overlapping: &[&str],
     generation: i64,
@@ -127,7 +127,7 @@ pub(super) fn conflicting(
     with_times(says, generation, before, now)
 }
 
-/// Whether a NamespaceBudget changes a limit of the Budget of `book`.
+/// Returns the condition that a NamespaceBudget changes a limit of the Budget of `book`.
 pub(super) fn effective(
     book: &BudgetLedger,
     generation: i64,
@@ -155,7 +155,7 @@ pub(super) fn effective(
     with_times(says, generation, before, now)
 }
 
-/// Whether limits are known. Until then jobs wait.
+/// Returns the condition that limits are known. Until then jobs wait.
 fn limits_known(book: &BudgetLedger) -> Observation {
     let (reason, problem) = match book.limits_are_known() {
         Err(HoldReason::ColdStart {
@@ -182,7 +182,7 @@ fn limits_known(book: &BudgetLedger) -> Observation {
     }
 }
 
-/// Whether it is known what is spent.
+/// Returns the condition that spend data is fresh.
 fn is_fresh(book: &BudgetLedger, asked: Option<&SourceResult>, now: Timestamp) -> Observation {
     let says = |status, reason, message: String| Observation {
         kind: "Fresh",
@@ -241,7 +241,7 @@ fn is_fresh(book: &BudgetLedger, asked: Option<&SourceResult>, now: Timestamp) -
     }
 }
 
-/// What there is to say of an answer that is of use all the same.
+/// Returns remarks about a response that is nevertheless usable.
 fn remarks(notes: &[SourceWarning]) -> Vec<String> {
     let remark = |note: &SourceWarning| {
         match note {

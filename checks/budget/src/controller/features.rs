@@ -1,24 +1,24 @@
-//! Parts of the check that need rights of their own.
+//! Features of the check that require permissions of their own.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use super::rule;
 use crate::resource::Quota;
 
-/// A part of the check that needs rights of its own. It is off unless it is
-/// [chosen](super::BudgetCheck::with), and a Budget that needs it makes its AdmissionCheck inactive
-/// then.
+/// A feature of the check that requires permissions of its own. It is off unless it is
+/// [enabled](super::BudgetCheck::with). A Budget that requires a disabled feature makes its
+/// AdmissionCheck inactive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Feature {
     /// `onExhausted.quota: CloseLocalQueues`. The check may patch every LocalQueue.
     CloseLocalQueues,
-    /// `onExhausted.quota: Yield`, and that variants of one job count as one. The check reads
+    /// `onExhausted.quota: Yield`, and counting variants of one job as one. The check reads
     /// ClusterQueues.
     ClusterQueues,
 }
 
 impl Feature {
-    /// What `quota` needs.
+    /// Returns the feature that `quota` requires.
     pub(super) fn of(quota: Quota) -> Option<Self> {
         match quota {
             Quota::Hold => None,
@@ -27,7 +27,7 @@ impl Feature {
         }
     }
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::CloseLocalQueues => "close-local-queues",
@@ -35,7 +35,7 @@ impl Feature {
         }
     }
 
-    /// Its rights.
+    /// Returns the RBAC rule.
     pub(super) fn permission(self) -> PolicyRule {
         match self {
             Self::CloseLocalQueues => rule("kueue.x-k8s.io", &["localqueues"], &["list", "patch"]),

@@ -1,8 +1,8 @@
-//! What can be counted. Account names reveal what tenants spend: let only the collector read the
-//! endpoint.
+//! Metrics of Budgets and accounts. Account names reveal what tenants spend: let only the collector
+//! read the endpoint.
 //!
-//! Only the leader shows samples. A standby asks no source, so it would show that nothing has been
-//! spent; a replica that has led shows figures of then.
+//! Only the leader shows samples. A standby queries no source, so it would show zero spend. A
+//! former leader would show old figures.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::shared::SharedState;
 use crate::config::Account;
 use crate::ledger::{Balance, BudgetLedger};
 
-/// Writes all metrics. Those of another replica's accounts have no samples.
+/// Writes all metrics. A replica that does not lead has no samples.
 pub(super) fn write(shared: &SharedState, text: &mut MetricsText) {
     let shown = shared
         .leads_since()
@@ -23,32 +23,32 @@ pub(super) fn write(shared: &SharedState, text: &mut MetricsText) {
     shown.of_budgets(text);
 }
 
-/// What one Budget's book shows.
+/// The figures of one Budget.
 struct OfBudget {
     name: String,
     /// Age of the watermark, and whether the source is up; `None` while there is no period, because
-    /// then no source is asked.
+    /// then no source is queried.
     source: Option<(i64, bool)>,
     limits_are_known: bool,
-    /// Whether the source has figures of the period's beginning; `None` while it has not answered.
+    /// Whether the source has figures of the period's beginning; `None` while it has not responded.
     is_covered: Option<bool>,
-    /// Of how many namespaces the last figures were unusable.
+    /// The number of namespaces whose last figures were unusable.
     unknown: usize,
     unapproved_starts: u64,
     invalid_names: u64,
 }
 
-/// What one account shows.
+/// The figures of one account.
 struct OfAccount {
     budget: String,
     balance: Balance,
     held: u32,
-    /// Whether anything is known of spending. Until then nothing is shown of it: zero would be a
+    /// Whether any spend is known. Until then its metrics have no sample, because zero would be a
     /// figure.
     spend_is_known: bool,
 }
 
-/// What is shown.
+/// The figures to show.
 #[derive(Default)]
 struct Shown {
     budgets: Vec<OfBudget>,
@@ -59,7 +59,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// What a replica shows that leads since `since`.
+    /// Returns the figures of a replica that leads since `since`.
     fn of(shared: &SharedState, since: Timestamp) -> Self {
         let now = shared.now();
         let invalid = shared.invalid_names();
@@ -75,7 +75,8 @@ impl Shown {
             shown.budgets.push(OfBudget {
                 name: name.to_owned(),
                 source: book.period(now).map(|_| {
-                    // While nothing is known it is at least as old as the wait for it.
+                    // While no spend is known, its age is at least the time since this replica
+                    // began to lead.
                     let age = now.as_second() - known.unwrap_or(since.as_second());
                     let is_up = shared
                         .source_result(name)

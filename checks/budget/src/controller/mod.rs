@@ -1,4 +1,4 @@
-//! The admission check: it answers from the ledger, and works beside it.
+//! The admission check: evaluations from the ledger, and background work.
 
 mod background;
 mod conditions;
@@ -34,26 +34,27 @@ use crate::resource::{Budget, GROUP, NamespaceBudget, Quota, Running};
 use crate::source::{Credentials, Http, Source};
 use shared::SharedState;
 
-/// Makes the source that a Budget describes.
+/// A factory of the sources that Budgets describe.
 pub type SourceFactory = dyn Fn(&BudgetConfig) -> Arc<dyn Source> + Send + Sync;
 
-/// `spec.controllerName` of the AdmissionChecks that it answers.
+/// The `spec.controllerName` of this controller's AdmissionChecks.
 pub const CONTROLLER: &str = "kueue-check.dev/budget";
 
-/// The check. One of them answers any number of AdmissionChecks; those that name one Budget share
-/// its ledger.
+/// The budget check. One instance handles any number of AdmissionChecks; those that name one Budget
+/// share its ledger.
 pub struct BudgetCheck {
     shared: Arc<SharedState>,
 }
 
 impl BudgetCheck {
-    /// With the sources that Budgets describe; `credentials` says which files they may name.
+    /// Creates the check with the sources that Budgets describe. `credentials` restricts the files
+    /// that they may name.
     pub fn new(credentials: Credentials) -> Self {
         let http = Http::new(credentials);
         Self::with_sources(move |terms| crate::source::source(&terms.source, &http))
     }
 
-    /// With sources of one's own: for a monitoring system that is not known here, and for tests.
+    /// Creates the check with custom sources: for an unsupported monitoring system, and for tests.
     pub fn with_sources(
         make: impl Fn(&BudgetConfig) -> Arc<dyn Source> + Send + Sync + 'static,
     ) -> Self {
@@ -62,10 +63,10 @@ impl BudgetCheck {
         }
     }
 
-    /// With these features. Default: none.
+    /// Enables these features. Default: none.
     #[must_use]
     pub fn with(mut self, features: impl IntoIterator<Item = Feature>) -> Self {
-        // Nothing else has it yet.
+        // No other reference exists yet.
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.features.extend(features);
         }
@@ -96,8 +97,8 @@ impl AdmissionCheckController for BudgetCheck {
             ));
         }
         self.shared.refer(check.name(), terms);
-        // Prometheus itself says what is wrong with a query, so it is asked before anybody waits
-        // for it.
+        // Prometheus reports what is wrong with a query, so the activation queries it before a
+        // Workload waits for it.
         match self
             .shared
             .first_report(
@@ -120,10 +121,10 @@ impl AdmissionCheckController for BudgetCheck {
         self.shared
             .register_budget(request.admission_check(), budget)?;
         let workload = request.workload();
-        // From here to the end nothing is awaited: to decide and to commit is one step.
+        // Nothing is awaited from here to the end: decision and commitment are one step.
         let mut books = self.shared.books();
-        // What was shown since this was asked counts: a job that has ended must not be counted
-        // again.
+        // The last observed state counts, not that of the request: a job that has ended must not be
+        // counted again.
         let run = books.run(&name, workload.uid());
         let book = books
             .ledger_mut(&name)
@@ -155,8 +156,8 @@ impl AdmissionCheckController for BudgetCheck {
             run: &run,
         }
         .verdict(&decision);
-        // Where a Workload has several checks of one Budget, the first of them hears nothing new
-        // while the others are asked.
+        // If a Workload has several checks of one Budget, a check that is already Ready gets no new
+        // verdict while the others are evaluated.
         let told = workload
             .check(request.admission_check())
             .is_some_and(|entry| *entry.state() == CheckState::Ready);
@@ -182,7 +183,7 @@ impl AdmissionCheckController for BudgetCheck {
         })
     }
 
-    /// The ledger is in the memory of the program that acts, where an answer is also a commitment.
+    /// The ledger is in the memory of the leader, where a verdict is also a commitment.
     async fn preview(&self, request: CheckRequest<Budget>) -> Result<Preview, CheckError> {
         let (budget, namespace) = (
             request.parameters().name_any(),
@@ -227,13 +228,13 @@ impl AdmissionCheckController for BudgetCheck {
     }
 }
 
-/// Which Workloads to evaluate again.
+/// Returns a stream of the Workloads to evaluate again.
 fn woken(triggers: broadcast::Receiver<Uid>) -> impl Stream<Item = Trigger> {
     futures::stream::unfold(triggers, async |mut woken| {
         loop {
             match woken.recv().await {
                 Ok(uid) => return Some((Trigger::Uid(uid), woken)),
-                // Some were missed; what was granted is woken again with the next walk.
+                // Some were missed. The next allocation pass triggers approved runs again.
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return None,
             }
@@ -249,7 +250,7 @@ fn permissions(features: &[Feature]) -> Vec<PolicyRule> {
             &["budgets/status", "namespacebudgets/status"],
             &["patch"],
         ),
-        // Pools and exemptions choose namespaces by their labels, and with a default limit each
+        // Pools and exemptions select namespaces by labels, and with a default limit each namespace
         // has one.
         rule("", &["namespaces"], &["list", "watch"]),
     ];

@@ -15,7 +15,7 @@ use crate::config::BudgetConfig;
 use crate::ledger::SpendUpdate;
 use crate::source::{Source, SourceError, SourceWarning, SpendQuery, SpendReport, moment};
 
-/// How one Budget's source is asked.
+/// The polling state of one Budget's source.
 struct Pace {
     terms: Arc<BudgetConfig>,
     source: Arc<dyn Source>,
@@ -26,7 +26,7 @@ struct Pace {
 
 type Outcome = (String, Arc<BudgetConfig>, Result<SpendReport, SourceError>);
 
-/// Asks, for ever.
+/// Polls the sources, forever.
 pub(super) async fn run(shared: &Arc<SharedState>, mut context: BackgroundContext) {
     let mut paces: BTreeMap<String, Pace> = BTreeMap::new();
     let mut asking: FuturesUnordered<BoxFuture<'static, Outcome>> = FuturesUnordered::new();
@@ -64,8 +64,8 @@ pub(super) async fn run(shared: &Arc<SharedState>, mut context: BackgroundContex
     }
 }
 
-/// One pace for each Budget; a changed Budget is asked about at once. A Budget that no
-/// AdmissionCheck refers to is asked about only if its source needs no credentials.
+/// Keeps one state for each Budget; the source of a changed Budget is queried at once. The source
+/// of a Budget without AdmissionChecks is queried only if it requires no credentials.
 fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
     let books = shared.books();
     let known: BTreeMap<String, Arc<BudgetConfig>> = books
@@ -98,7 +98,7 @@ fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
             );
             continue;
         };
-        // An activation waits for an answer to this generation.
+        // An activation waits for a response for this generation.
         let answered = shared
             .source_result(&name)
             .is_some_and(|asked| asked.generation == terms.generation);
@@ -147,7 +147,7 @@ struct Pause {
     failed: bool,
 }
 
-/// Writes an answer down.
+/// Records a result, and returns the pause before the next query.
 fn take(
     shared: &SharedState,
     name: &str,
@@ -187,8 +187,8 @@ fn take(
                 }
             }
             let taken = book.observe(&answer.observation, now);
-            // A cold start ends with the first answer about a time that was watched: it is asked
-            // for as soon as it can be had.
+            // A cold start ends with the first response about a time that was watched. The next
+            // query is sent as soon as that time can be queried.
             let settle = i64::try_from(terms.source.settle_delay().as_secs())
                 .unwrap_or(i64::MAX)
                 .saturating_add(step);
@@ -211,7 +211,8 @@ fn take(
             tracing::warn!(budget = name, reason = error.reason(), %error, "spending cannot be found out");
             book.failed(error.to_string());
             drop(books);
-            // Budgets of one name differ in their jitter, not in their retries.
+            // The jitter is derived from the name, so that Budgets that fail together retry at
+            // different times.
             let jitter = f64::from(
                 u8::try_from(
                     name.bytes()

@@ -1,9 +1,9 @@
-//! `onExhausted.quota: CloseLocalQueues`: the only way of Kueue's to hold one namespace's jobs
-//! without holding quota.
+//! `onExhausted.quota: CloseLocalQueues`: stops LocalQueues, Kueue's only way to hold one
+//! namespace's jobs without holding quota.
 //!
-//! A LocalQueue with `stopPolicy: Hold` lets running jobs finish and takes quota back from those
-//! that wait. It is closed while not even the smallest held job fits, and opened when that much is
-//! left again. A queue that another user has stopped is not touched.
+//! A LocalQueue with `stopPolicy: Hold` lets running jobs finish and releases the quota of those
+//! that wait. The check closes it while not even the smallest held job fits, and opens it when that
+//! much remains again. A queue that another user has stopped is not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,26 +22,27 @@ use crate::money::Amount;
 use crate::resource::Quota;
 
 const MANAGER: &str = "budget-check-queues";
-/// On a queue that is closed: by which Budget, and how much must be left before it is opened.
+/// The annotations of a closed queue: the Budget that closed it, and the amount required to open
+/// it.
 const BUDGET: &str = "budget.kueue-check.dev/closed-by";
 const NEEDS: &str = "budget.kueue-check.dev/needs";
-/// How often closed queues are looked for.
+/// The seconds between searches for closed queues.
 const INTERVAL: i64 = 60;
 
-/// What is closed.
+/// The closed LocalQueues.
 #[derive(Default)]
 pub(super) struct Queues {
-    /// How LocalQueues are served; `None` until that is known.
+    /// The API of LocalQueues; `None` until it is known.
     served: Option<ApiResource>,
     looked: Option<i64>,
-    /// By namespace and name: the Budget's uid, and what is needed.
+    /// The Budget's uid and the required amount, by namespace and name.
     closed: BTreeMap<(String, String), (String, Amount)>,
-    /// Those that could not be closed, and when: they are retried later.
+    /// The queues that could not be closed, and when: they are retried later.
     refused: BTreeMap<(String, String), i64>,
 }
 
 impl Queues {
-    /// Closes and opens what has to be.
+    /// Closes and opens queues as required.
     pub(super) async fn open_and_close(
         &mut self,
         shared: &Arc<SharedState>,
@@ -52,8 +53,7 @@ impl Queues {
             .all()
             .any(|(_, book)| book.terms().quota == Quota::CloseLocalQueues);
         let now = shared.now().as_second();
-        // One that was closed by an earlier process, or for a Budget that is gone, must be found
-        // too.
+        // This also finds queues closed by an earlier process, or for a removed Budget.
         let due = self.looked.is_none_or(|looked| now - looked >= INTERVAL);
         if due && (wanted || self.looked.is_none() || !self.closed.is_empty()) {
             if self.served.is_none() {
@@ -99,7 +99,7 @@ impl Queues {
         Some(Api::namespaced_with(client, namespace, kind))
     }
 
-    /// Reads what is closed. Whether that could be found out.
+    /// Lists the closed queues. Returns true if that succeeded.
     async fn poll(&mut self, context: &BackgroundContext) -> bool {
         let Some(kind) = &self.served else {
             return false;
@@ -143,8 +143,8 @@ impl Queues {
         ) else {
             return false;
         };
-        // Who created the queue owns the default of its policy; what has been changed since it was
-        // read is not overwritten.
+        // The creator of the queue owns the default of its policy. The `resourceVersion`
+        // precondition prevents overwriting a later change.
         let version = found.resource_version();
         let body = json!({
             "metadata": {"annotations": {BUDGET: uid, NEEDS: needs.to_string()}, "resourceVersion": version},
@@ -169,7 +169,7 @@ impl Queues {
             return false;
         };
         let Some(found) = self.find(context, namespace, queue).await else {
-            // It is gone, or cannot be read now; the next look tells.
+            // It was removed, or cannot be read now; the next pass retries.
             return false;
         };
         let mut body = json!({"metadata": {"annotations": {BUDGET: null, NEEDS: null}, "resourceVersion": found.resource_version()}});
@@ -206,7 +206,7 @@ fn with_kind(mut body: Value, kind: &ApiResource, namespace: &str, queue: &str) 
     body
 }
 
-/// Whether the queue's policy was last set by this program.
+/// Returns true if this program last set the queue's policy.
 fn is_ours(queue: &DynamicObject) -> bool {
     queue.managed_fields().iter().any(|entry| {
         let fields = entry.fields_v1.as_ref();
@@ -228,7 +228,7 @@ async fn patched(
     patched.is_ok()
 }
 
-/// Queues in which Workloads wait of which not even the smallest fits.
+/// Returns the queues in which Workloads wait of which not even the smallest fits.
 fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> {
     let now = shared.now();
     let books = shared.books();
@@ -268,8 +268,8 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
     all
 }
 
-/// Whether a queue that was closed for the Budget `uid` is opened: there is what it needs again, or
-/// no Budget wants it closed any more.
+/// Returns true if a queue that was closed for the Budget `uid` may be opened: the required amount
+/// remains again, or no Budget requires it closed.
 fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> bool {
     if shared.is_deleted(uid) {
         return true;
@@ -277,21 +277,21 @@ fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> 
     let now = shared.now();
     let books = shared.books();
     let Some((_, book)) = books.all().find(|(_, book)| book.terms().uid == uid) else {
-        // A process that has just started has no Budget.
+        // A process that has just started has no Budget yet.
         return shared.has_listed_budgets();
     };
     let account = Account::Namespace(namespace.into());
     if book.terms().quota != Quota::CloseLocalQueues {
         return true;
     }
-    // Whether a namespace has a budget is not known before limits are.
+    // Before limits are known, it is unknown whether a namespace has a budget.
     if book.limits_are_known().is_err() {
         return false;
     }
     if book.accounts(namespace, now).is_empty() {
         return true;
     }
-    // A process that has just started has no spending, and takes it for none.
+    // A process that has just started has no spend data, which would count as zero.
     let known = book.is_known(&account, now).is_ok();
     book.period(now).filter(|_| known).is_some_and(|period| {
         let balance = book.balance(&account, period, now);

@@ -16,45 +16,45 @@ use crate::ledger::{BudgetLedger, Decision, Ledgers, Listed, SpendUpdate};
 use crate::resource::{Budget, NamespaceBudgetSpec};
 use crate::source::{SourceError, SourceWarning};
 
-/// How long an activation waits for the source's first answer. One that is down says nothing about
-/// the Budget.
+/// The time that an activation waits for the source's first response. A source that is down proves
+/// nothing about the Budget.
 const FIRST_REPORT: Duration = Duration::from_secs(10);
 
 pub(super) struct SharedState {
-    /// Those that are on.
+    /// The enabled features.
     pub(super) features: Vec<Feature>,
     books: Mutex<Ledgers>,
     pub(super) make: Box<SourceFactory>,
     clock: OnceLock<Clock>,
-    /// What came of asking each Budget's source.
+    /// The last result of each Budget's source.
     answers: Mutex<BTreeMap<String, SourceResult>>,
     answered: watch::Sender<u64>,
     ask: Notify,
     changed: watch::Sender<()>,
     triggers: broadcast::Sender<Uid>,
-    /// Questions to sources, by Budget and result.
+    /// Queries to sources, by Budget and result.
     questions: Mutex<BTreeMap<(String, &'static str), u64>>,
     decisions: Mutex<BTreeMap<(String, &'static str), u64>>,
     pub(super) status_writes: AtomicU64,
-    /// How many Workloads wait for quota, by ClusterQueue.
+    /// The number of Workloads that wait for quota, by ClusterQueue.
     pending: Mutex<BTreeMap<String, u64>>,
     /// Whether the list of Budgets has been read.
     budgets_known: AtomicBool,
-    /// The uids of Budgets that were deleted: their last terms are used for what is in flight, and
-    /// for nothing more.
+    /// The uids of deleted Budgets: their last configuration is used only for evaluations in
+    /// flight.
     gone: Mutex<BTreeSet<String>>,
     own: Mutex<Listed<OwnLimits>>,
     namespaces: Mutex<Listed<Labels>>,
-    /// Since when this replica leads.
+    /// The time since which this replica leads.
     leads_since: Mutex<Option<Timestamp>>,
-    /// Names in answers of sources that no namespace can have, by Budget.
+    /// The number of names in responses of sources that no namespace can have, by Budget.
     invalid_names: Mutex<BTreeMap<String, u64>>,
 }
 
 /// NamespaceBudgets, by namespace and name.
 pub(super) type OwnLimits = BTreeMap<(String, String), LimitOverrideObject>;
 
-/// One of them.
+/// The generation and the spec of a NamespaceBudget.
 #[derive(Clone, Debug)]
 pub(super) struct LimitOverrideObject {
     pub(super) generation: i64,
@@ -64,13 +64,13 @@ pub(super) struct LimitOverrideObject {
 /// The labels of namespaces.
 type Labels = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What came of asking a source.
+/// The result of a query to a source.
 #[derive(Clone, Debug)]
 pub(super) struct SourceResult {
-    /// Of the Budget by which it was asked.
+    /// The generation of the Budget for which it was queried.
     pub(super) generation: i64,
     pub(super) result: Result<Vec<SourceWarning>, SourceError>,
-    /// What was odd about the figures.
+    /// The anomalies of the figures.
     pub(super) taken: SpendUpdate,
     pub(super) number: u64,
 }
@@ -112,7 +112,7 @@ impl SharedState {
         lock(&self.books)
     }
 
-    /// The runtime's clock, as soon as it is known.
+    /// Sets the runtime's clock, once it exists.
     pub(super) fn set_clock(&self, clock: &Clock) {
         let _ = self.clock.set(clock.clone());
     }
@@ -123,7 +123,7 @@ impl SharedState {
             .map_or_else(|| Clock::system().now(), Clock::now)
     }
 
-    /// The AdmissionCheck `check` refers to the Budget of `terms`.
+    /// Records that the AdmissionCheck `check` refers to the Budget of `terms`.
     pub(super) fn refer(&self, check: &str, terms: BudgetConfig) {
         let (now, name) = (self.now(), terms.budget.to_string());
         let mut books = self.books();
@@ -137,7 +137,7 @@ impl SharedState {
         self.changed();
     }
 
-    /// A book that is new finds what is known of namespaces.
+    /// Copies what is known of namespaces to all ledgers, because a new ledger has nothing.
     pub(super) fn populate_ledgers(&self) {
         self.apply_own_limits();
         let namespaces = lock(&self.namespaces);
@@ -160,12 +160,12 @@ impl SharedState {
         self.populate_ledgers();
     }
 
-    /// This replica leads since then, or does not lead.
+    /// Records since when this replica leads; `None` if it does not lead.
     pub(super) fn set_leads_since(&self, since: Option<Timestamp>) {
         *lock(&self.leads_since) = since;
     }
 
-    /// Since when this replica leads; `None` if it does not.
+    /// Returns the time since which this replica leads; `None` if it does not.
     pub(super) fn leads_since(&self) -> Option<Timestamp> {
         *lock(&self.leads_since)
     }
@@ -174,12 +174,13 @@ impl SharedState {
         self.budgets_known.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a Budget that is not known is none.
+    /// Returns true if the list of Budgets has been read: a Budget that is not in it does not
+    /// exist.
     pub(super) fn has_listed_budgets(&self) -> bool {
         self.budgets_known.load(Ordering::Relaxed)
     }
 
-    /// The Budget `name` was deleted.
+    /// Records that the Budget `name` was deleted.
     pub(super) fn budget_deleted(&self, name: &str) {
         let mut books = self.books();
         if let Some(book) = books.ledger(name) {
@@ -188,7 +189,7 @@ impl SharedState {
         books.remove(name);
     }
 
-    /// Whether the Budget with this uid was deleted.
+    /// Returns true if the Budget with this uid was deleted.
     pub(super) fn is_deleted(&self, uid: &str) -> bool {
         lock(&self.gone).contains(uid)
     }
@@ -209,7 +210,7 @@ impl SharedState {
         lock(&self.own).fail(problem);
     }
 
-    /// The same from a question, where it is known already almost always.
+    /// Records the Budget of an evaluation, which is almost always recorded already.
     pub(super) fn register_budget(&self, check: &str, budget: &Budget) -> Result<(), CheckError> {
         let name = budget.metadata.name.as_deref().unwrap_or_default();
         let generation = budget.metadata.generation.unwrap_or_default();
@@ -230,12 +231,12 @@ impl SharedState {
         Ok(())
     }
 
-    /// Something in the books has changed.
+    /// Signals a change in the ledgers.
     pub(super) fn changed(&self) {
         self.changed.send_replace(());
     }
 
-    /// Follows the changes in the books.
+    /// Subscribes to changes in the ledgers.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -253,12 +254,12 @@ impl SharedState {
     }
 
     pub(super) fn trigger(&self, uid: &Uid) {
-        // There is no receiver while nothing waits.
+        // There is no receiver while nothing waits for a trigger.
         let _ = self.triggers.send(uid.clone());
     }
 
-    /// What the source of `budget` said to this generation of it, for as long as an activation can
-    /// wait.
+    /// Returns the first result of the source of `budget` for this generation; `None` if it takes
+    /// longer than an activation can wait.
     pub(super) async fn first_report(
         &self,
         budget: &str,
@@ -303,7 +304,7 @@ impl SharedState {
         lock(&self.answers).get(budget).cloned()
     }
 
-    /// Notes what came of asking.
+    /// Records the result of a query.
     pub(super) fn record_source_result(
         &self,
         budget: &str,
@@ -346,7 +347,7 @@ impl SharedState {
             .or_default() += 1;
     }
 
-    /// Counts names in the answer of the source of `budget` that no namespace can have.
+    /// Counts names in the response of the source of `budget` that no namespace can have.
     pub(super) fn count_invalid_names(&self, budget: &str, names: u64) {
         *lock(&self.invalid_names)
             .entry(budget.to_owned())
@@ -376,8 +377,8 @@ impl SharedState {
         };
     }
 
-    /// Whether the held `workload` releases its quota now: another Workload waits for it, and none
-    /// has released any recently.
+    /// Returns true if the held `workload` releases its quota now: another Workload waits for it,
+    /// and none has released any recently.
     pub(super) fn may_yield(
         &self,
         book: &mut BudgetLedger,
@@ -391,7 +392,7 @@ impl SharedState {
         self.waits_for_quota(queue) && book.try_yield(workload.uid(), queue, attempt, now)
     }
 
-    /// Whether a Workload waits for quota of the ClusterQueue `queue`.
+    /// Returns true if a Workload waits for quota of the ClusterQueue `queue`.
     pub(super) fn waits_for_quota(&self, queue: &str) -> bool {
         lock(&self.pending)
             .get(queue)

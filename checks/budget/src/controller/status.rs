@@ -1,5 +1,5 @@
-//! Balances in the status of Budgets and NamespaceBudgets: written when they change, and not each
-//! time that a figure moves.
+//! The status of Budgets and NamespaceBudgets: written when balances change, but not for each
+//! changed figure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,19 +20,18 @@ use crate::resource::{
     PeriodStatus,
 };
 
-/// The field manager of what is shown.
+/// The field manager of the status.
 const MANAGER: &str = "budget-check";
-/// How many accounts a Budget shows.
+/// The maximum number of accounts in the status of a Budget.
 const ACCOUNTS: usize = 128;
-/// Of how many namespaces a Budget shows what they have spent.
+/// The maximum number of namespaces with their spend in the status of a Budget.
 const NAMESPACES: usize = 4096;
-/// How soon figures are shown again, in seconds, of which one has moved by a hundredth of its
-/// limit.
+/// The seconds between status writes if a figure has moved by a hundredth of its limit.
 const FIGURES: i64 = 30;
-/// How soon it is shown that they have moved by less, or that nothing but time has passed.
+/// The seconds between status writes if figures have moved by less, or only time has passed.
 const TIME: i64 = 600;
 
-/// What was written last.
+/// The statuses that were written last.
 #[derive(Default)]
 pub(super) struct StatusWriter {
     objects: BTreeMap<(String, String), Last>,
@@ -45,7 +44,7 @@ struct Last {
 }
 
 impl StatusWriter {
-    /// Writes what has changed.
+    /// Writes the statuses that have changed.
     pub(super) async fn write_changes(
         &mut self,
         shared: &Arc<SharedState>,
@@ -88,7 +87,7 @@ impl StatusWriter {
     }
 }
 
-/// The objects to write: namespace (empty for a Budget), name, status.
+/// Returns the objects to write: namespace (empty for a Budget), name, status.
 fn due(
     shared: &SharedState,
     now: Timestamp,
@@ -98,7 +97,7 @@ fn due(
     let books = shared.books();
     let mut all = Vec::new();
     for (name, book) in books.all() {
-        // What is known a moment after the start is not worth a write.
+        // Nothing is written right after the start, before the first lists.
         if let Err(HoldReason::ColdStart { problem: None, .. }) = book.limits_are_known() {
             continue;
         }
@@ -148,8 +147,8 @@ fn conditions_before(
         .unwrap_or_default()
 }
 
-/// Whether `status` is written. That nothing but time has passed is shown in Budgets, now and then,
-/// and not in each of hundreds of NamespaceBudgets.
+/// Returns true if `status` is to be written. If only time has passed, the status of a Budget is
+/// written at intervals, and that of each of hundreds of NamespaceBudgets is not.
 fn is_due(status: &Value, last: Option<&Last>, of_namespace: bool, now: i64) -> bool {
     let Some(last) = last else { return true };
     if *status == last.status {
@@ -177,8 +176,8 @@ fn is_due(status: &Value, last: Option<&Last>, of_namespace: bool, now: i64) -> 
     (moved || !of_namespace) && now - last.at >= TIME
 }
 
-/// What of a status a person would note: who has an account, its limit, the percentage that is used
-/// of it, and who waits.
+/// Returns the figures of a status that matter to a person: the accounts, their limits, the
+/// percentages used, and the number of held Workloads.
 fn noted(status: &Value) -> Vec<Value> {
     let of = |account: &Value| -> Value {
         let fields = ["name", "limit", "usedPercent", "held", "overspent"];
@@ -207,7 +206,7 @@ fn period_status(book: &BudgetLedger, now: Timestamp) -> Option<PeriodStatus> {
     })
 }
 
-/// An account as it is shown.
+/// Returns the status of an account.
 pub(crate) fn account_status(
     book: &BudgetLedger,
     index: &AccountIndex<'_>,
@@ -238,7 +237,7 @@ pub(crate) fn account_status(
     }
 }
 
-/// What is known to have been spent, for a process that will know nothing else.
+/// Returns the known spend, for a process that will have no other data.
 fn spent(book: &BudgetLedger, now: Timestamp) -> BTreeMap<String, crate::money::Amount> {
     let period = book.period(now).into_iter();
     let known = period.flat_map(|period| book.spend().by_namespace(period));
@@ -325,8 +324,8 @@ fn budget_status(
     }
 }
 
-/// The status of a NamespaceBudget: `about` which namespace and generation, and which others there
-/// are for both.
+/// Returns the status of a NamespaceBudget. `rivals` are the others for the same namespace and
+/// Budget.
 fn namespace_status(
     book: &BudgetLedger,
     index: &AccountIndex<'_>,

@@ -1,4 +1,4 @@
-//! Warning events of a Budget, once each.
+//! Warning events of a Budget, each published once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,12 +21,12 @@ pub(super) struct WarningEvents {
 }
 
 impl WarningEvents {
-    /// This replica has begun to lead: it counts from here.
+    /// Resets what is counted since this replica began to lead.
     pub(super) fn begin(&mut self) {
         self.unsanctioned.clear();
     }
 
-    /// Tells what is new.
+    /// Publishes new events.
     pub(super) fn publish_new(&mut self, shared: &SharedState, context: &BackgroundContext) {
         for (budget, uid, reason, note) in self.unpublished(shared) {
             let regarding = ObjectReference {
@@ -45,7 +45,7 @@ impl WarningEvents {
         let now = shared.now();
         let mut news = Vec::new();
         let books = shared.books();
-        // Of Budgets that are gone nothing is remembered.
+        // The state of removed Budgets is dropped.
         let known: BTreeSet<&str> = books.all().map(|(name, _)| name).collect();
         self.levels.retain(|(name, _), _| known.contains(&**name));
         self.outages.retain(|name, _| known.contains(&**name));

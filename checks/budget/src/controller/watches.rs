@@ -1,5 +1,5 @@
-//! What is watched besides Workloads. Standbys watch too: they must know everything when they take
-//! over.
+//! Watches of other objects than Workloads. Standbys watch too: they must have all data when they
+//! take over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::config::{BudgetConfig, LimitOverride};
 use crate::ledger::Listed;
 use crate::resource::{Budget, NamespaceBudget, Quota};
 
-/// How long to wait for something that is not there yet.
+/// The delay before a retry for something that does not exist yet.
 const LATER: Duration = Duration::from_secs(5);
 
-/// Something that changed: an object as it is now, or that it is gone.
+/// A change: an object that was applied or removed, or a complete list.
 enum Change<K> {
     Is(K),
     Gone(K),
-    /// The list is complete, and what was not in it is gone.
+    /// The list is complete, and objects missing in it are removed.
     Complete(Vec<K>),
 }
 
-/// Hands over each change of the objects of the API that `open` returns, for ever, and each error
-/// to `failed`. The watch has this name in `/readyz` and in metrics.
+/// Passes each change of the objects of the API that `open` returns to `hand`, forever, and each
+/// error to `failed`. The watch has the name `name` in `/readyz` and in metrics.
 async fn follow<K, F>(
     context: &BackgroundContext,
     name: &str,
@@ -61,7 +61,7 @@ async fn follow<K, F>(
     }
 }
 
-/// All objects of a kind that the check watches.
+/// Returns the API of all objects of a kind.
 async fn all<K>(client: Client) -> kube::Result<Api<K>>
 where
     K: Resource<DynamicType = ()>,
@@ -69,7 +69,8 @@ where
     Ok(Api::all(client))
 }
 
-/// Why `resource` cannot be listed and what to do about it, without what changes with each attempt.
+/// Returns why `resource` cannot be listed and what to do, without details that change with each
+/// attempt.
 fn advice(error: &watcher::Error, resource: &str) -> String {
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
     let code = match error {
@@ -90,12 +91,12 @@ fn advice(error: &watcher::Error, resource: &str) -> String {
     }
 }
 
-/// For lists that no decision waits for.
+/// Ignores the error of a list that no decision waits for: it is logged already.
 fn only_logged(_: &watcher::Error) {}
 
 pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundContext) {
-    // A Budget with a value of a later definition cannot be read. It keeps the terms that are known
-    // of it, and the watch of the others goes on.
+    // A Budget with a value of a later definition cannot be read. It keeps its last configuration,
+    // and the watch of the others continues.
     let adopt = |budget: &DeserializeGuard<Budget>| {
         let terms = match &budget.0 {
             Ok(budget) => BudgetConfig::of(budget).map_err(|invalid| invalid.to_string()),
@@ -110,7 +111,7 @@ pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundConte
                 }
             }
             Err(invalid) => {
-                // One line, whatever its author wrote.
+                // The message is one line, independent of what the author of the Budget wrote.
                 let invalid = Message::new(invalid);
                 tracing::warn!(budget = budget.name_any(), %invalid, "a Budget is invalid");
             }
@@ -147,7 +148,7 @@ pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundConte
 }
 
 pub(super) async fn namespace_budgets(shared: &Arc<SharedState>, context: &BackgroundContext) {
-    // By Budget, namespace and name.
+    // By namespace and name.
     let mut known = OwnLimits::new();
     let key =
         |object: &NamespaceBudget| (object.namespace().unwrap_or_default(), object.name_any());
@@ -186,7 +187,7 @@ pub(super) async fn namespace_budgets(shared: &Arc<SharedState>, context: &Backg
 }
 
 pub(super) async fn namespaces(shared: &Arc<SharedState>, context: &BackgroundContext) {
-    // Pools and exemptions select namespaces; with a default limit each name that the source
+    // Pools and exemptions select namespaces. With a default limit each name that the source
     // reports would be an account.
     let needed = |terms: &BudgetConfig| terms.needs_labels() || terms.governs_all();
     while !shared.books().all().any(|(_, book)| needed(book.terms())) {
@@ -226,7 +227,7 @@ pub(super) async fn namespaces(shared: &Arc<SharedState>, context: &BackgroundCo
 /// The versions of Kueue's kinds, newest first.
 pub(crate) const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 
-/// A kind of Kueue's in one of its [`VERSIONS`].
+/// Returns a Kueue kind in one of its [`VERSIONS`].
 pub(crate) fn resource(version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource {
         group: "kueue.x-k8s.io".to_owned(),
@@ -237,7 +238,7 @@ pub(crate) fn resource(version: &str, kind: &str, plural: &str) -> ApiResource {
     }
 }
 
-/// A kind of Kueue's, in the newest version that the cluster serves now.
+/// Returns a Kueue kind in the newest version that the cluster serves now.
 pub(super) async fn served(client: &Client, kind: &str, plural: &str) -> kube::Result<ApiResource> {
     let [newest, older] = VERSIONS;
     let newest = resource(newest, kind, plural);
@@ -253,7 +254,7 @@ async fn is_served(client: &Client, resource: &ApiResource) -> kube::Result<()> 
     api.list(&ListParams::default().limit(1)).await.map(drop)
 }
 
-/// Objects whose type only the cluster defines.
+/// Watches objects whose type only the cluster defines.
 async fn follow_dynamic(
     context: &BackgroundContext,
     kind: &'static str,
@@ -273,8 +274,8 @@ async fn all_served(
     Ok(Api::all_with(client, &resource))
 }
 
-/// Which AdmissionChecks refer to which Budget. The runtime tells the leader; a standby has to find
-/// out.
+/// Watches which AdmissionChecks refer to which Budget. The runtime reports that to the leader
+/// only.
 pub(super) async fn admission_checks(shared: &Arc<SharedState>, context: &BackgroundContext) {
     let budget_of = |check: &DynamicObject| {
         let ours = check.data["spec"]["controllerName"] == CONTROLLER;
@@ -307,15 +308,15 @@ pub(super) async fn admission_checks(shared: &Arc<SharedState>, context: &Backgr
             }
         }
         drop(books);
-        // Budgets that nothing refers to are not asked about with credentials.
+        // The source of a Budget without AdmissionChecks is not queried with credentials.
         shared.request_poll();
         shared.changed();
     })
     .await;
 }
 
-/// How many Workloads wait in each ClusterQueue, where a Budget asks held ones to give quota back;
-/// and in which of them Kueue makes variants, once there are some.
+/// Watches how many Workloads wait in each ClusterQueue, if a Budget has `quota: Yield`, and in
+/// which of them Kueue makes variants, once there are some.
 pub(super) async fn cluster_queues(shared: &Arc<SharedState>, context: &BackgroundContext) {
     if !shared.has(Feature::ClusterQueues) {
         return;
@@ -344,7 +345,7 @@ pub(super) async fn cluster_queues(shared: &Arc<SharedState>, context: &Backgrou
 }
 
 impl SharedState {
-    /// The ClusterQueue `name` is `queue`, or gone.
+    /// Records the ClusterQueue `name`; `None` if it was removed.
     fn set_queue(&self, name: &str, queue: Option<&DynamicObject>) {
         let waits = |queue: &DynamicObject| queue.data["status"]["pendingWorkloads"].as_u64();
         let policy = queue.map(|queue| &queue.data["spec"]["concurrentAdmissionPolicy"]);
@@ -367,7 +368,7 @@ impl SharedState {
         self.apply_own_limits();
     }
 
-    /// Budgets that come later find what is known.
+    /// Copies the known limit overrides to all ledgers, because a new ledger has none.
     pub(super) fn apply_own_limits(&self) {
         let known = match self.listed_own_limits() {
             Listed::Known(known) => known,

@@ -1,4 +1,4 @@
-//! An account's balance.
+//! The balance of an account.
 
 use jiff::Timestamp;
 
@@ -7,44 +7,44 @@ use crate::config::Account;
 use crate::money::Amount;
 use crate::period::Period;
 
-/// Where an account stands in a period.
+/// The balance of an account in a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balance {
-    /// Whose.
+    /// The account.
     pub account: Account,
-    /// In which period.
+    /// The period.
     pub period: Period,
-    /// The limit with the top-ups that count now.
+    /// The limit with the current top-ups.
     pub limit: Amount,
-    /// What has been spent, as far as is known.
+    /// The known spend.
     pub spent: Amount,
-    /// What may be spent on top of it.
+    /// The commitments on top of it.
     pub committed: Committed,
 }
 
 impl Balance {
-    /// What is left.
+    /// Returns the remaining amount.
     pub fn remaining(&self) -> Amount {
         self.limit.less(self.used())
     }
 
-    /// What is spent or committed.
+    /// Returns the sum of spend and commitments.
     pub fn used(&self) -> Amount {
         self.spent + self.committed.total()
     }
 
-    /// By how much more than the limit has been spent.
+    /// Returns the amount by which spend exceeds the limit.
     pub fn overspent(&self) -> Option<Amount> {
         (self.spent > self.limit).then(|| self.spent.less(self.limit))
     }
 
-    /// Percent of the limit that is spent or committed.
+    /// Returns the percentage of the limit that is spent or committed.
     pub fn used_percent(&self) -> u32 {
         self.used().percent_of(self.limit)
     }
 
-    /// When the limit will have been spent if what runs goes on, within the period. `as_of` is the
-    /// time up to which spending is known.
+    /// Returns the time in the period at which the limit will have been spent if the running jobs
+    /// continue. `as_of` is the time up to which spend is known.
     pub fn exhausted_at(&self, as_of: Timestamp) -> Option<Timestamp> {
         if self.spent > self.limit {
             return None;

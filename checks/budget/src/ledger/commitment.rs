@@ -1,4 +1,4 @@
-//! Commitments: what approved jobs may still spend. Pure.
+//! Commitments: the amounts that approved jobs may still spend, as pure functions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use kueue_check::api::Uid;
 use crate::money::{Amount, Rate, Spending};
 use crate::period::Period;
 
-/// One run's claim on money.
+/// The commitment of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commitment {
     /// The namespace that pays.
     pub namespace: Arc<str>,
-    /// What it spends in an hour.
+    /// The cost per hour.
     pub rate: Rate,
-    /// For how many seconds it is expected to.
+    /// The expected duration, in seconds.
     pub seconds: u32,
-    /// Whether Kueue ends it then.
+    /// Whether Kueue enforces the duration.
     pub bounded: bool,
-    /// For how many seconds more its pods may spend after the signal to stop.
+    /// The termination grace period of its pods, in seconds.
     pub grace: u32,
-    /// How far it is.
+    /// The state of its run.
     pub state: CommitmentState,
     /// The job, if it may have several Workloads.
     pub job: Option<Box<Job>>,
@@ -29,79 +29,78 @@ pub struct Commitment {
 
 /// A job that may have several Workloads.
 ///
-/// What its Workloads claim together is not the sum: a growth of an elastic job, and a variant that
-/// takes the place of another one, end what runs when they start.
+/// The commitment of a job is not the sum of those of its Workloads. A growth of an elastic job,
+/// and a variant that replaces another one, end the running Workload when they start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The key of its [`Family`](kueue_check::Family).
     pub key: Uid,
     /// Whether the Workload is a variant, of which only one starts.
     pub is_variant: bool,
-    /// Whether it starts as soon as it is approved here: no check of another Budget or controller
-    /// is awaited.
+    /// Whether it starts as soon as this check approves it: no check of another Budget or
+    /// controller is pending.
     pub starts_at_once: bool,
 }
 
-/// How far a claim's run is. Times are seconds since 1970.
+/// The state of a commitment's run. Times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitmentState {
-    /// It may start at any moment, and may have started at any since then without our having seen
-    /// it.
+    /// It may start at any moment, and may have started unobserved at any moment since this time.
     Approved(i64),
-    /// It runs since then.
+    /// It has been running since this time.
     Running(i64),
-    /// It ran from then on for so many seconds at most, and that is not all known to the source
+    /// It ran since this time for at most this many seconds. The source has not reported all of it
     /// yet.
     Ended(i64, u32),
 }
 
-/// Up to when spending is known, of each namespace. Seconds since 1970.
+/// Watermarks: the times up to which spend is known, by namespace, in seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Of every namespace that is not named; `None` while nothing is known.
+    /// The watermark of every namespace that is not in `behind`; `None` while nothing is known.
     pub common: Option<i64>,
-    /// Of those of which the last answers were unusable.
+    /// The watermarks of namespaces whose last figures were unusable.
     pub behind: BTreeMap<Arc<str>, i64>,
 }
 
 impl Watermarks {
-    /// That of `namespace`.
+    /// Returns the watermark of `namespace`.
     pub fn of(&self, namespace: &str) -> Option<i64> {
         self.behind.get(namespace).copied().or(self.common)
     }
 }
 
-/// What is committed, by what kind of claim.
+/// Committed amounts, by the state of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// By runs that go on.
+    /// By jobs that run.
     pub running: Amount,
-    /// By those that may start.
+    /// By jobs that may start.
     pub reserved: Amount,
-    /// By those that have ended.
+    /// By jobs that have ended.
     pub settling: Amount,
-    /// How many run or may start.
+    /// The number of jobs that run or may start.
     pub jobs: u32,
-    /// What those without a limit spend in an hour.
+    /// The hourly cost of running jobs without a maximum execution time.
     pub unbounded: Amount,
-    /// What all that run spend in an hour.
+    /// The rate of all running jobs.
     pub rate: Rate,
 }
 
 impl Committed {
-    /// All of it.
+    /// Returns the total.
     pub fn total(&self) -> Amount {
         self.running + self.reserved + self.settling
     }
 }
 
 impl Commitment {
-    /// For how many seconds it may spend, from its start.
+    /// Returns the seconds for which it may spend, from its start.
     pub fn longest(&self) -> i64 {
         i64::from(self.seconds) + i64::from(self.grace)
     }
 
-    /// When it is expected to spend, from and to, seen at `now`.
+    /// Returns the expected start and end of its spending, evaluated at `now`.
     pub fn window(&self, now: i64, overrun: i64) -> (i64, i64) {
         let (length, grace) = (i64::from(self.seconds), i64::from(self.grace));
         match self.state {
@@ -115,8 +114,8 @@ impl Commitment {
         }
     }
 
-    /// What of `seconds` that it claims it spends, if it started as soon as it was approved and ends
-    /// now.
+    /// Returns the cost of the part of `seconds` that is spent if the run started when it was
+    /// approved and ends now.
     fn begun(&self, seconds: i64, now: i64) -> Amount {
         let since = match self.state {
             CommitmentState::Approved(since) => since,
@@ -126,11 +125,11 @@ impl Commitment {
         self.rate.cost(ran.clamp(0, seconds))
     }
 
-    /// For how many seconds it claims money of `period` beyond the watermark.
+    /// Returns the seconds of `period` beyond the watermark that it commits.
     fn seconds_in(&self, period: Period, watermark: Option<i64>, now: i64, overrun: i64) -> i64 {
         let longest = self.longest();
         if matches!(self.state, CommitmentState::Approved(_)) && period.start.as_second() > now {
-            // It may start as late as that.
+            // It may start as late as in that period.
             return longest.min(period.end.as_second() - period.start.as_second());
         }
         let (start, end) = self.window(now, overrun);
@@ -144,7 +143,7 @@ impl Commitment {
     }
 }
 
-/// What `claims` may still spend in `period`, seen at `now`.
+/// Returns the amounts that `claims` may still spend in `period`, evaluated at `now`.
 pub fn committed<'a>(
     claims: impl Iterator<Item = &'a Commitment>,
     period: Period,
@@ -187,7 +186,7 @@ pub fn committed<'a>(
         let cost = claim.rate.cost(seconds);
         if runs {
             let from_now = claim.seconds_in(period, Some(now), now, overrun);
-            // The pods of a variant terminate; those that a growth adds to are its own.
+            // The pods of a variant terminate. The pods to which a growth adds become its own.
             let grace = if job.is_variant { claim.grace } else { 0 };
             let ends = (from_now - i64::from(grace)).max(0);
             of_job.running.push(claim.rate.cost(ends));
@@ -215,27 +214,30 @@ pub fn committed<'a>(
     }
 }
 
-/// What the Workloads of one job claim.
+/// The commitments of the Workloads of one job.
 #[derive(Default)]
 struct OfJob {
-    /// What of each that runs is not spent if another one starts now.
+    /// For each running Workload, the amount that is not spent if another one starts now.
     running: Vec<Amount>,
-    /// What the variants that start at once spend if they have started and end now.
+    /// The cost of the variants that start at once, if they have started and end now.
     begun: Amount,
-    /// The largest of what they may spend beyond it: a better one ends what runs.
+    /// The largest amount that one of them may spend beyond it: a better variant ends the running
+    /// one.
     variant: Amount,
-    /// All else that may start: growths, of which Kueue finishes the one that another one has
-    /// replaced, so that a job that is what it says has one; and variants for which another check
-    /// is awaited, because each may start when the others have spent their whole claim.
+    /// The amounts of all others that may start: growths, and variants for which another check is
+    /// pending. Kueue finishes a growth that another one has replaced, so a correctly annotated job
+    /// has one. Each of these variants may start when the others have spent their whole commitment.
     others: Amount,
-    /// Whether one of those does not start as soon as it is approved here.
+    /// Whether one of those does not start as soon as this check approves it.
     waits: bool,
 }
 
 impl OfJob {
-    /// What is claimed beyond what runs. That ends when another one starts; but if that may be any
-    /// time later, what runs may have spent all of its claim by then. With several that run it is
-    /// not known which ends, and none is set off.
+    /// Returns the amount committed beyond the running Workload, which ends when another one
+    /// starts.
+    ///
+    /// If that may be any time later, the running Workload may have spent its whole commitment by
+    /// then. If several Workloads run, it is unknown which one ends. In both cases none is set off.
     fn reserved(&self) -> Amount {
         let ends = match *self.running.as_slice() {
             [one] if !self.waits => one,

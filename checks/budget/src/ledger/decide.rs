@@ -1,8 +1,7 @@
 //! Decisions: whether a run may start.
 //!
-//! To decide and to write the decision down is one step: nothing happens in between. Between a look
-//! at the money and its commitment lies the overspending of every controller that asks and then
-//! acts.
+//! Decision and commitment are one step, with nothing in between. A controller that first reads the
+//! balance and then commits overspends.
 
 use jiff::Timestamp;
 
@@ -24,8 +23,8 @@ use crate::resource::{
     reason = "a reason is made once for each decision, and moved"
 )]
 impl BudgetLedger {
-    /// Decides about `run`, and commits its estimate if it may start. Evaluated again with the same
-    /// facts it returns the same.
+    /// Decides about `run`, and commits its estimate if it may start. The same facts yield the same
+    /// decision.
     pub fn decide(&mut self, run: &Run, now: Timestamp) -> Decision {
         if let RunState::Running(_) = run.state {
             return self.about_running(run, now);
@@ -38,8 +37,9 @@ impl BudgetLedger {
             self.grown.remove(&run.uid);
             return Decision::Unchanged;
         }
-        // What was given money once keeps it: the verdict may be in flight. One about a cheaper job
-        // arrives no more, because it is bound to the Workload's version.
+        // An approved run stays approved: its verdict may be in flight. A verdict about a cheaper
+        // version of the job cannot be written any more, because the write has a `resourceVersion`
+        // precondition.
         self.observe_run(run, now);
         let grown = self.grown.remove(&run.uid).is_some();
         let given = self
@@ -72,14 +72,15 @@ impl BudgetLedger {
         }
     }
 
-    /// Why our word is taken back from `run`, which is approved and not admitted: it costs more
-    /// than when it got it, and that does not fit. Spending that is unknown for some time takes
-    /// nothing back.
+    /// Returns the reason to withdraw the approval of `run`, which is not admitted: it costs more
+    /// than when it was approved, and does not fit. Spend that is unknown for some time withdraws
+    /// nothing.
     pub(super) fn taken_back(&mut self, run: &Run, now: Timestamp) -> Option<HoldReason> {
         if !self.grown.contains_key(&run.uid) {
             return None;
         }
-        // It counts until the cluster shows that it no longer may start, but not against itself.
+        // The run counts until the cluster shows that it may no longer start, but not against
+        // itself.
         let approval =
             std::mem::replace(&mut self.live.get_mut(&run.uid)?.approval, Approval::None);
         let judged = self.judge(run, now, &mut Totals::default());
@@ -118,7 +119,7 @@ impl BudgetLedger {
         Decision::Hold(reason)
     }
 
-    /// The balances with `run` in them.
+    /// Returns `why` with balances that include `run`.
     fn after(&self, why: AdmitReason, run: &Run, now: Timestamp) -> AdmitReason {
         let (AdmitReason::Fits(_), Some(period)) = (&why, self.period(now)) else {
             return why;
@@ -131,7 +132,7 @@ impl BudgetLedger {
         )
     }
 
-    /// Whether `run` may start, as a pure question.
+    /// Returns whether `run` may start, without a side effect.
     pub(super) fn judge(
         &self,
         run: &Run,
@@ -147,7 +148,7 @@ impl BudgetLedger {
             let strictly = unexempt.and_then(|()| self.strictly(run, now, tally));
             return Ok(AdmitReason::ReportOnly(strictly.err().map(Box::new)));
         }
-        // Before anything that could reject it.
+        // Precedes every reason to reject it.
         unexempt?;
         if let Some((resource, flavor)) = &run.estimate.unpriced {
             let unpriced = HoldReason::Unpriced {
@@ -158,7 +159,7 @@ impl BudgetLedger {
                 OnUnpriced::Admit if run.estimate.rate == Rate::ZERO => {
                     return Ok(AdmitReason::Unpriced);
                 }
-                // What has a price must fit.
+                // The priced resources must fit.
                 OnUnpriced::Admit => {}
                 OnUnpriced::Reject => {
                     self.no_cold_start(run, now)?;
@@ -170,7 +171,7 @@ impl BudgetLedger {
         match self.strictly(run, now, tally) {
             Ok(()) => Ok(AdmitReason::Fits(Vec::new())),
             Err(reason @ HoldReason::Stale { .. }) if self.terms.on_stale == HoldOrAdmit::Admit => {
-                // What one job may cost does not depend on what has been spent.
+                // The maximum cost of one job does not depend on spend.
                 self.not_too_large(run, &self.accounts(&run.namespace, now), now)?;
                 Ok(AdmitReason::Stale(Box::new(reason)))
             }
@@ -184,7 +185,7 @@ impl BudgetLedger {
         if accounts.is_empty() {
             return Err(HoldReason::NotGoverned);
         }
-        // A rejection is final, so limits and spending come first.
+        // A rejection is final, so limits and spend must be known first.
         self.not_too_large(run, &accounts, now)?;
         for account in &accounts {
             self.fits(run, account, period, now, tally)?;
@@ -209,7 +210,8 @@ impl BudgetLedger {
         if let Some(most) = self.terms.max_per_workload.filter(|most| estimate > *most) {
             return too_large(most, None);
         }
-        // A job that outlives its period pays from two: what counts is whether it could ever start.
+        // A job that outlives its period is paid in two. The criterion is whether it could ever
+        // start.
         let longest = self.period(now).map_or(0, |period| {
             period.end.as_second() - period.start.as_second()
         });
@@ -223,7 +225,7 @@ impl BudgetLedger {
         Ok(())
     }
 
-    /// The accounts of `run`, once their limits and their spending are known.
+    /// Returns the accounts of `run`, once their limits and their spend are known.
     fn all_is_known(&self, run: &Run, now: Timestamp) -> Result<Vec<Account>, HoldReason> {
         self.limits_of_are_known(&run.namespace)?;
         let accounts = self.accounts(&run.namespace, now);
@@ -233,7 +235,7 @@ impl BudgetLedger {
         Ok(accounts)
     }
 
-    /// Fails while limits or spending have not been known since this process began.
+    /// Returns an error while limits or spend have not been known since this process began.
     fn no_cold_start(&self, run: &Run, now: Timestamp) -> Result<(), HoldReason> {
         match self.all_is_known(run, now) {
             Err(reason @ HoldReason::ColdStart { .. }) => Err(reason),
@@ -241,7 +243,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Whether it is known which accounts pay for a namespace, and how much each may spend.
+    /// Returns an error unless the accounts of a namespace and their limits are known.
     pub(crate) fn limits_are_known(&self) -> Result<(), HoldReason> {
         let cold = |awaits, problem: Option<&str>| {
             Err(HoldReason::ColdStart {
@@ -259,8 +261,8 @@ impl BudgetLedger {
         Ok(())
     }
 
-    /// The same for `namespace`: one that is newer than what has been seen of Namespaces has labels
-    /// all the same.
+    /// Returns the same for `namespace`. A namespace newer than the last observed list of
+    /// Namespaces may have labels that pools select.
     fn limits_of_are_known(&self, namespace: &str) -> Result<(), HoldReason> {
         self.limits_are_known()?;
         let known = self.namespaces.known();
@@ -275,8 +277,8 @@ impl BudgetLedger {
         })
     }
 
-    /// Whether it is known what `account` has spent: at all, since this process watches, and not
-    /// too long ago.
+    /// Returns an error unless the spend of `account` is known, since this process watches, and
+    /// recently enough.
     pub(crate) fn is_known(&self, account: &Account, now: Timestamp) -> Result<(), HoldReason> {
         let at = |second: i64| Timestamp::from_second(second).unwrap_or_default();
         let known = self.watermark(account).filter(|known| *known > i64::MIN);
@@ -313,7 +315,7 @@ impl BudgetLedger {
         tally: &mut Totals,
     ) -> Result<(), HoldReason> {
         let of_job = self.claims_of_job(run);
-        // What the job has already is not needed twice.
+        // The job's existing commitment is not needed twice.
         let own = |period: Period| {
             let claim = ActiveRun::of(run, Approval::Unconfirmed, now.as_second()).claim;
             let (watermarks, overrun) = (self.spend.watermarks(), self.terms.overrun);
@@ -329,7 +331,7 @@ impl BudgetLedger {
         }
         let need = own(period);
         let fits = |used: Amount, need: Amount| match self.terms.enforcement {
-            // While anything is left.
+            // While any money remains.
             Enforcement::Relaxed => used < balance.limit,
             _ => used + need <= balance.limit,
         };
@@ -340,7 +342,7 @@ impl BudgetLedger {
             return Err(HoldReason::BlockedByOrder(balance));
         }
         if let Some(next) = self.terms.schedule.at(period.end) {
-            // What outlives this period must fit in the next one too.
+            // The part beyond this period must fit in the next one too.
             let need = own(next);
             if need == Amount::ZERO {
                 return Ok(());
@@ -353,7 +355,7 @@ impl BudgetLedger {
         Ok(())
     }
 
-    /// What the job of `run` claims without it.
+    /// Returns the commitments of the job of `run` without `run` itself.
     fn claims_of_job(&self, run: &Run) -> Vec<&Commitment> {
         let Some(job) = &run.job else {
             return Vec::new();
@@ -362,7 +364,7 @@ impl BudgetLedger {
             let of = live.claim.job.as_ref();
             of.is_some_and(|of| of.key == job.key)
         });
-        // Of its own what it would not be charged for: the pods that it adds to.
+        // Of its own commitments, those for the pods to which it adds: it is not charged for them.
         let claims = of_job.flat_map(|(uid, live)| {
             let own = *uid == run.uid;
             live.claims()
@@ -371,7 +373,7 @@ impl BudgetLedger {
         claims.collect()
     }
 
-    /// The first of those that wait for money of `account`.
+    /// Returns the first of the runs that wait for money of `account`.
     pub(super) fn first_waiting(&self, account: &Account) -> Option<Place> {
         let members = self.members(account);
         // A run that waits for something else than money blocks no other.

@@ -6,59 +6,59 @@ use super::{Balance, Exemption};
 use crate::config::Account;
 use crate::money::Amount;
 
-/// What is decided about a run.
+/// A decision about a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// The previous verdict still holds.
     Unchanged,
-    /// No limit applies to it, and the Budget lets such jobs start.
+    /// No limit applies to it, and the Budget admits such jobs.
     NotGoverned,
     /// It may start.
     Admit(AdmitReason),
     /// It waits.
     Hold(HoldReason),
-    /// It will never start as it is.
+    /// It can never start as it is.
     Reject(HoldReason),
-    /// It runs, and is to be stopped.
+    /// It runs and is to be evicted.
     Stop(Balance),
 }
 
-/// Why a run may start.
+/// The reason for which a run may start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AdmitReason {
-    /// Its whole estimate fits. The balances are those after it, of each account.
+    /// Its whole estimate fits. Contains the balance of each account after its commitment.
     Fits(Vec<Balance>),
     /// It is never held.
     Exempt(Exemption),
-    /// Nothing is enforced; what would have been said otherwise.
+    /// Nothing is enforced. Contains the reason for which it would have waited.
     ReportOnly(Option<Box<HoldReason>>),
-    /// It has no price, and the Budget lets such jobs start.
+    /// It has no price, and the Budget admits such jobs.
     Unpriced,
-    /// Spending is not known, and the Budget lets jobs start then.
+    /// Spend is unknown, and the Budget admits jobs in that case.
     Stale(Box<HoldReason>),
 }
 
-/// Why a run may not start.
+/// The reason for which a run may not start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HoldReason {
-    /// Its estimate is more than what is left.
+    /// Its estimate exceeds the remaining amount.
     DoesNotFit {
         /// The estimate, within the period.
         need: Amount,
-        /// The account that lacks it.
+        /// The balance of the account that lacks it.
         balance: Balance,
     },
     /// More than the limit has been spent.
     Overspent(Balance),
-    /// It passes no other run, and one before it does not fit.
+    /// The order is strict, and an earlier run does not fit.
     BlockedByOrder(Balance),
     /// It costs more than one job may.
     TooLarge {
-        /// What it costs.
+        /// Its cost.
         estimate: Amount,
-        /// What it may.
+        /// The maximum cost.
         most: Amount,
-        /// The account whose whole limit that is, if it is not the limit for one job.
+        /// The account whose whole limit is the maximum; `None` if it is the maximum of one job.
         account: Option<Account>,
     },
     /// There is no price for it.
@@ -68,26 +68,25 @@ pub enum HoldReason {
         /// Its flavor.
         flavor: String,
     },
-    /// Limits, or what has been spent up to the time since which this process watches, are not
-    /// known yet.
+    /// Limits are unknown, or spend up to the time since which this process watches.
     ColdStart {
-        /// What is not known.
+        /// The missing data.
         awaits: Awaited,
-        /// Up to when spending is known.
+        /// The time up to which spend is known.
         have: Option<Timestamp>,
-        /// Why nothing more is.
+        /// The cause.
         problem: Option<String>,
     },
-    /// It has not been known for too long what is spent.
+    /// Spend data is older than the staleness bound.
     Stale {
-        /// Whose spending.
+        /// The account.
         account: Account,
-        /// Since when.
+        /// The time up to which its spend is known.
         since: Timestamp,
-        /// Why.
+        /// The cause.
         problem: Option<String>,
     },
-    /// The source has nothing about the beginning of the period.
+    /// The source has no figures of the period's beginning.
     NotCovered,
     /// The term is over, or has not begun.
     NoPeriod,
@@ -95,7 +94,7 @@ pub enum HoldReason {
     NotGoverned,
 }
 
-/// What a decision cannot be made without.
+/// Data that a decision requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The first complete list of Workloads.
@@ -104,12 +103,12 @@ pub enum Awaited {
     NamespaceBudgets,
     /// The first complete list of Namespaces: pools select them by their labels.
     Namespaces,
-    /// Spending as of this time, since which this process has seen every Workload.
+    /// Spend up to this time, since which this process has observed every Workload.
     Spend(Timestamp),
 }
 
 impl HoldReason {
-    /// Whether both wait for lists or spending, but not for the same one, or not for the same
+    /// Returns true if both wait for lists or spend, but not for the same one, or not for the same
     /// cause.
     pub(super) fn awaits_other_than(&self, before: &Self) -> bool {
         let (
@@ -131,12 +130,12 @@ impl HoldReason {
             || (is_list && problem != earlier)
     }
 
-    /// Whether what it lacks is money.
+    /// Returns true if it lacks money.
     pub(super) fn is_about_money(&self) -> bool {
         self.balance().is_some()
     }
 
-    /// A word for metrics.
+    /// Returns the label for metrics.
     pub fn label(&self) -> &'static str {
         match self {
             Self::DoesNotFit { .. } => "does_not_fit",
@@ -152,7 +151,7 @@ impl HoldReason {
         }
     }
 
-    /// The account that stands in the way.
+    /// Returns the balance of the account that blocks it.
     pub fn balance(&self) -> Option<&Balance> {
         match self {
             Self::DoesNotFit { balance, .. }

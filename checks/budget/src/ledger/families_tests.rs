@@ -1,4 +1,4 @@
-//! Jobs with several Workloads: elastic jobs that grow, and variants.
+//! Tests of jobs with several Workloads: elastic jobs that grow, and variants.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::money::Amount;
 
 const NOW: &str = "2026-11-21T09:00:00Z";
 
-/// A ledger in which a CPU costs 1 an hour, and jobs run for four.
+/// A ledger in which a CPU costs 1 an hour, and jobs run for 4 h.
 struct Cluster {
     books: Ledgers,
     workloads: BTreeMap<String, Workload>,
@@ -49,7 +49,7 @@ impl Cluster {
         Self { books, workloads }
     }
 
-    /// The API server shows `workload`; all of its family are shown, as the runtime does.
+    /// Shows `workload` to the ledger, with all Workloads of its family, as the runtime does.
     fn show(&mut self, workload: Workload) {
         let key = workload.family_key().clone();
         self.workloads.insert(workload.name().to_owned(), workload);
@@ -63,7 +63,7 @@ impl Cluster {
         }
     }
 
-    /// The API server shows no more of the Workload `name`, and what that means to the others.
+    /// Removes the Workload `name`, and shows the others of its family again.
     fn delete(&mut self, name: &str) {
         let deleted = self.workloads.remove(name).unwrap();
         let all: Vec<&Workload> = self.workloads.values().collect();
@@ -76,7 +76,7 @@ impl Cluster {
         self.books.observe_workload(removed, now());
     }
 
-    /// What the check says of the Workload `name`.
+    /// Returns the check's verdict and message for the Workload `name`.
     fn ask(&mut self, name: &str) -> (&'static str, String) {
         let workload = &self.workloads[name];
         let run = self.books.run("b", workload.uid()).unwrap();
@@ -109,8 +109,8 @@ impl Cluster {
     }
 }
 
-/// A Workload of the job `job` with `pods` pods of one CPU. `states` are conditions, `Ready` for
-/// the check's answer, and `Waits` if another check has not answered.
+/// Returns a Workload of the job `job` with `pods` pods of one CPU. `states` are conditions,
+/// `Ready` for the check's verdict, and `Waits` if another check is pending.
 fn workload(job: &str, name: &str, pods: u32, states: &[&str], metadata: &Value) -> Workload {
     let mut conditions = vec!["QuotaReserved"];
     let is_condition = |state: &&&str| !matches!(**state, "Ready" | "Waits");
@@ -168,8 +168,8 @@ fn whole(job: &str, pods: u32, states: &[&str]) -> Workload {
 const RUNS: [&str; 2] = ["Admitted", "Ready"];
 const REPLACED: [&str; 3] = ["Admitted", "Ready", "Finished"];
 
-/// Before there were families, 11 pods worth 44 ran on a limit of 30: what a growth had replaced
-/// was taken for ended while its pods ran.
+/// Without families, 11 pods worth 44 ran on a limit of 30: a replaced Workload counted as ended
+/// while its pods ran.
 #[test]
 fn what_an_elastic_job_runs_is_counted_while_it_grows() {
     let mut cluster = Cluster::new("30");
@@ -181,7 +181,7 @@ fn what_an_elastic_job_runs_is_counted_while_it_grows() {
     cluster.show(whole("other", 3, &RUNS));
     assert_eq!(cluster.total(), Amount::units(28));
 
-    // Both orders of "replaced" and "asked" occur.
+    // Both orders of the replacement and the evaluation occur.
     cluster.show(slice("el-2", 6, Some("el-1"), &[]));
     let (said, message) = cluster.ask("el-2");
     assert_eq!(said, "Pending");
@@ -196,7 +196,7 @@ fn what_an_elastic_job_runs_is_counted_while_it_grows() {
     assert_eq!(cluster.ask("third").0, "Pending");
     assert_eq!(cluster.total(), Amount::units(28));
 
-    // It is scaled back: the growth asks for less.
+    // It is scaled down: the growth requests less.
     cluster.show(slice("el-2", 4, Some("el-1"), &[]));
     assert_eq!(cluster.ask("el-2").0, "Ready", "nothing more is needed");
 }
@@ -231,7 +231,7 @@ fn a_growth_is_charged_what_it_adds_and_then_the_whole() {
     );
 }
 
-/// What is known after a restart is what the list names.
+/// After a restart only the listed Workloads are known.
 #[test]
 fn what_was_replaced_counts_after_a_restart() {
     let mut cluster = Cluster::new("30");
@@ -243,7 +243,7 @@ fn what_was_replaced_counts_after_a_restart() {
     assert!(run.replaced, "it is not stopped by itself");
 }
 
-/// Kueue's `objectRetentionPolicies` delete what a growth has replaced while its pods run.
+/// Kueue's `objectRetentionPolicies` delete a replaced Workload while its pods run.
 #[test]
 fn pods_count_also_when_their_workload_is_deleted_while_a_growth_waits() {
     let mut cluster = Cluster::new("30");
@@ -259,14 +259,15 @@ fn pods_count_also_when_their_workload_is_deleted_while_a_growth_waits() {
         "Pending",
         "8 and 24 are more than 30"
     );
-    // All of them are counted already.
+    // All pods are counted already.
     assert_eq!(cluster.ask("el-2").0, "Ready");
     assert_eq!(cluster.total(), Amount::units(24));
     cluster.show(slice("el-2", 6, Some("el-1"), &RUNS));
     assert_eq!(cluster.total(), Amount::units(24));
 }
 
-/// Users write what makes a Workload a growth: one that adds to nothing passes no limit by it.
+/// Users write the annotation that makes a Workload a growth. A growth that adds to nothing does
+/// not exceed a limit by it.
 #[test]
 fn a_growth_of_what_nobody_knows_is_charged_in_full() {
     let mut cluster = Cluster::new("20");
@@ -279,7 +280,8 @@ fn a_growth_of_what_nobody_knows_is_charged_in_full() {
     assert_eq!(cluster.ask("other").0, "Pending");
 }
 
-/// A growth for which another check is awaited may start when what runs has spent all of its claim.
+/// A growth for which another check is pending may start when the running Workload has spent its
+/// whole commitment.
 #[test]
 fn a_growth_that_may_start_later_needs_its_whole_estimate() {
     let annotations = json!({
@@ -314,8 +316,8 @@ fn a_variant_that_takes_the_place_of_another_is_charged_the_difference() {
     assert_eq!(cluster.total(), Amount::units(20));
 }
 
-/// Users write what makes a Workload a variant. That one of them starts is sure only where the
-/// ClusterQueue has a policy for it.
+/// Users write the annotation that makes a Workload a variant. Only a policy of the ClusterQueue
+/// ensures that one of them starts.
 #[test]
 fn variants_count_as_one_only_where_kueue_starts_one() {
     let mut cluster = Cluster::new("20");

@@ -1,4 +1,4 @@
-//! The ledgers of all Budgets, and the Workloads that they have in common.
+//! The ledgers of all Budgets, and the Workloads that they share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,53 +11,54 @@ use super::run::may_spend;
 use super::{BudgetLedger, Run, run_of};
 use crate::config::BudgetConfig;
 
-/// Everything that is known, on the leader and on standbys alike.
+/// The ledgers of all Budgets, on the leader and on standbys alike.
 #[derive(Debug, Default)]
 pub struct Ledgers {
     by_name: BTreeMap<String, BudgetLedger>,
-    /// Which Budget an AdmissionCheck refers to.
+    /// The Budget to which each AdmissionCheck refers.
     checks: BTreeMap<String, String>,
     live: BTreeMap<Uid, Workload>,
-    /// The families of those whose jobs may have several Workloads.
+    /// The families of Workloads whose jobs may have several.
     families: BTreeMap<Uid, Family>,
     /// The ClusterQueues in which Kueue makes variants and starts one of them.
     concurrent: BTreeSet<String>,
-    /// Workloads that lost their quota with our word, and when that was seen.
+    /// Approved Workloads that lost their quota, and when the loss was observed.
     suspended: BTreeMap<Uid, (Workload, Timestamp)>,
     listing: Option<BTreeSet<Uid>>,
-    /// Since when all Workloads have been seen.
+    /// The time since which all Workloads have been observed.
     watched_since: Option<Timestamp>,
 }
 
-/// For how long a standby remembers what the leader has long settled, in seconds.
+/// The seconds after which a standby removes suspended Workloads, which the leader has long
+/// settled.
 const SUSPENDED_FOR: i64 = 3600;
 
 impl Ledgers {
-    /// The book of the Budget `name`.
+    /// Returns the ledger of the Budget `name`.
     pub fn ledger(&self, name: &str) -> Option<&BudgetLedger> {
         self.by_name.get(name)
     }
 
-    /// The same, to change it.
+    /// Returns the ledger of the Budget `name`, to change it.
     pub fn ledger_mut(&mut self, name: &str) -> Option<&mut BudgetLedger> {
         self.by_name.get_mut(name)
     }
 
-    /// All books, by Budget.
+    /// Returns all ledgers, by Budget.
     pub fn all(&self) -> impl Iterator<Item = (&str, &BudgetLedger)> {
         self.by_name
             .iter()
             .map(|(name, book)| (name.as_str(), book))
     }
 
-    /// All books, to change them.
+    /// Returns all ledgers, to change them.
     pub fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut BudgetLedger)> {
         self.by_name
             .iter_mut()
             .map(|(name, book)| (name.as_str(), book))
     }
 
-    /// The AdmissionChecks of the Budget `name`.
+    /// Returns the AdmissionChecks of the Budget `name`.
     pub fn checks_of(&self, name: &str) -> impl Iterator<Item = &str> {
         self.checks
             .iter()
@@ -65,23 +66,23 @@ impl Ledgers {
             .map(|(check, _)| check.as_str())
     }
 
-    /// The Budget of the AdmissionCheck `check`.
+    /// Returns the Budget of the AdmissionCheck `check`.
     pub fn budget_of(&self, check: &str) -> Option<&str> {
         self.checks.get(check).map(String::as_str)
     }
 
-    /// All AdmissionChecks that refer to a Budget.
+    /// Returns all AdmissionChecks that refer to a Budget.
     pub fn all_checks(&self) -> impl Iterator<Item = String> + use<> {
         self.checks.keys().cloned().collect::<Vec<_>>().into_iter()
     }
 
-    /// What is known of the Workload.
+    /// Returns the last observed state of the Workload.
     pub fn workload(&self, uid: &Uid) -> Option<&Workload> {
         self.live.get(uid)
     }
 
-    /// The Workload `uid` as the Budget `name` sees it, by what was shown last; `None` if that is
-    /// nothing to it, or has ended.
+    /// Returns the Workload `uid` as a run of the Budget `name`, by its last observed state.
+    /// Returns `None` if the Budget does not apply to it, or it has ended.
     pub fn run(&self, name: &str, uid: &Uid) -> Option<Run> {
         let terms = self.by_name.get(name)?.terms();
         let workload = self.live.get(uid)?;
@@ -89,7 +90,8 @@ impl Ledgers {
         run_of(workload, family, terms, self.checks_of(name))
     }
 
-    /// Takes in the terms of a Budget, unless newer ones are known. Whether anything changed.
+    /// Adopts the configuration of a Budget, unless it has a newer one. Returns true if anything
+    /// changed.
     pub fn adopt(&mut self, terms: Arc<BudgetConfig>, now: Timestamp) -> bool {
         let name = terms.budget.to_string();
         match self.by_name.get_mut(&name) {
@@ -101,7 +103,7 @@ impl Ledgers {
                 book.set_config(Arc::clone(&terms));
                 book.remember(&terms, now);
             }
-            // Another Budget of the same name begins anew.
+            // Another Budget of the same name gets an empty ledger.
             _ => {
                 let mut book = BudgetLedger::new(Arc::clone(&terms));
                 book.remember(&terms, now);
@@ -115,12 +117,12 @@ impl Ledgers {
         true
     }
 
-    /// The Budget `name` is gone.
+    /// Removes the ledger of the Budget `name`.
     pub fn remove(&mut self, name: &str) {
         self.by_name.remove(name);
     }
 
-    /// The AdmissionCheck `check` refers to the Budget `budget`, or to none any more.
+    /// Records that the AdmissionCheck `check` refers to the Budget `budget`, or to none.
     pub fn refer(&mut self, check: &str, budget: Option<&str>, now: Timestamp) {
         let before = match budget {
             Some(budget) => self.checks.insert(check.to_owned(), budget.to_owned()),
@@ -132,7 +134,7 @@ impl Ledgers {
         for name in before.iter().map(String::as_str).chain(budget) {
             self.rebuild(name, now);
         }
-        // What ran under it and ended has not been seen by this book.
+        // This ledger has not observed runs of the check that have ended.
         let watched = self.watched_since.is_some();
         if let Some(book) = budget.and_then(|budget| self.by_name.get_mut(budget))
             && watched
@@ -141,13 +143,13 @@ impl Ledgers {
         }
     }
 
-    /// Whether a variant has quota.
+    /// Returns true if a variant holds quota.
     pub fn has_variants(&self) -> bool {
         self.families.values().any(is_variant)
     }
 
-    /// Whether Kueue makes variants in the ClusterQueue `queue`, and starts one of them. Returns
-    /// true if that is new.
+    /// Records whether Kueue makes variants in the ClusterQueue `queue` and starts one of them.
+    /// Returns true if that changed.
     pub fn set_concurrent(&mut self, queue: &str, concurrent: bool, now: Timestamp) -> bool {
         let changed = if concurrent {
             self.concurrent.insert(queue.to_owned())
@@ -163,7 +165,7 @@ impl Ledgers {
         changed
     }
 
-    /// Reads all Workloads again with the eyes of one book.
+    /// Reconciles all Workloads with one ledger.
     fn rebuild(&mut self, name: &str, now: Timestamp) {
         let checks: Vec<String> = self.checks_of(name).map(str::to_owned).collect();
         let Some(book) = self.by_name.get_mut(name) else {
@@ -175,7 +177,7 @@ impl Ledgers {
         }
     }
 
-    /// Takes in what the runtime shows.
+    /// Applies an event of the runtime.
     pub fn observe_workload(&mut self, seen: WorkloadEvent<'_>, now: Timestamp) {
         match seen {
             WorkloadEvent::ListStarted => self.listing = Some(BTreeSet::new()),
@@ -248,7 +250,8 @@ impl Ledgers {
         self.live.remove(uid);
         self.families.remove(uid);
         let conditions = workload.conditions();
-        // Kueue starts it no more. The pods of one that a growth has replaced are claimed by that.
+        // Kueue does not start it any more. The pods of a replaced Workload are committed by its
+        // growth.
         let is_over = conditions.evicted().is_true() || conditions.finished().is_true();
         for book in self.by_name.values_mut() {
             if is_over {
@@ -262,8 +265,8 @@ impl Ledgers {
         }
     }
 
-    /// Held Workloads that are to be asked whether they give their quota back; `waits` says whether
-    /// anybody waits for quota of a ClusterQueue.
+    /// Returns held Workloads to evaluate again, because they may release their quota. `waits`
+    /// returns true if another Workload waits for quota of a ClusterQueue.
     pub fn due_to_yield(&mut self, now: Timestamp, waits: impl Fn(&str) -> bool) -> Vec<Uid> {
         let live = &self.live;
         let queue_of = |uid: &Uid| {
@@ -276,7 +279,7 @@ impl Ledgers {
             .collect()
     }
 
-    /// The runtime has found out that `reservation` is over, and has withdrawn what stood there.
+    /// Records that the runtime has found `reservation` over and has withdrawn its stale verdict.
     pub fn released(&mut self, reservation: &Reservation) {
         self.suspended.remove(reservation.uid());
         for book in self.by_name.values_mut() {
@@ -284,7 +287,8 @@ impl Ledgers {
         }
     }
 
-    /// What lost its quota with our word, for the runtime to find out about.
+    /// Returns the reservations of approved Workloads that lost their quota, for the runtime's
+    /// cleanup.
     pub fn suspended(&self) -> Vec<Reservation> {
         let mut all = Vec::new();
         for (workload, _) in self.suspended.values() {
@@ -306,7 +310,7 @@ impl Ledgers {
         all
     }
 
-    /// Removes what another replica has settled long ago.
+    /// Removes suspended Workloads that another replica has settled long ago.
     pub fn expire_suspended(&mut self, now: Timestamp) {
         let old =
             |(_, at): &(Workload, Timestamp)| now.as_second() - at.as_second() > SUSPENDED_FOR;
@@ -329,9 +333,11 @@ fn is_variant(family: &Family) -> bool {
     matches!(family.role(), FamilyRole::Variant { .. })
 }
 
-/// Returns `family` as far as it is trusted. Users write the annotations and owners that make
-/// variants, so that of several of them one starts is sure only where the ClusterQueue says so; of
-/// slices, Kueue finishes the one that is replaced, independent of who wrote the annotation.
+/// Returns `family` as far as it is trusted.
+///
+/// Users write the annotations and owners that make variants, so only the policy of the
+/// ClusterQueue ensures that one of several variants starts. Kueue finishes a replaced slice
+/// independent of the author of the annotation.
 fn accepted_job<'a>(
     concurrent: &BTreeSet<String>,
     workload: &Workload,
@@ -351,7 +357,7 @@ fn is_approved(workload: &Workload) -> bool {
             .any(|entry| *entry.state() == CheckState::Ready)
 }
 
-/// What `workload` means to one book.
+/// Reconciles `workload` with one ledger.
 fn read(
     book: &mut BudgetLedger,
     checks: &[impl AsRef<str>],
@@ -360,16 +366,16 @@ fn read(
     now: Timestamp,
 ) {
     let (uid, conditions) = (workload.uid(), workload.conditions());
-    // The API cuts fractions of a second off.
+    // The API truncates fractions of a second.
     let second = |at: Option<Timestamp>| at.map_or(now, |at| at.min(now)).as_second() + 1;
     if conditions.finished().is_true() && !may_spend(workload, family) {
-        // What a growth has replaced was finished then, and its pods ran on until now.
+        // A Workload that a growth replaced was finished then, but its pods ran until now.
         let at = match family {
             Some(_) => now.as_second() + 1,
             None => second(conditions.finished().last_transition_time()),
         };
-        // Kubernetes 1.31 and later finish a Job when its last pod has terminated; of other kinds
-        // that is not known.
+        // Kubernetes 1.31 and later finish a Job when its last pod has terminated; for other kinds
+        // that is unknown.
         let is_job = |owner: &Owner| owner.kind() == "Job" && owner.api_version() == "batch/v1";
         if workload.owner().is_some_and(is_job) && !book.is_stopped_with_its_growth(uid) {
             book.finished(uid, at);
@@ -379,8 +385,8 @@ fn read(
         return;
     }
     if !workload.holds_quota() {
-        // The quota goes when no pod is active, later than `Evicted`. Pods that terminate are not
-        // active (Kueue 0.19.2, `job_controller.go`).
+        // Kueue releases the quota when no pod is active, later than `Evicted`. Terminating pods
+        // are not active (Kueue 0.19.2, `job_controller.go`).
         let at = second(conditions.quota_reserved().last_transition_time());
         if is_approved(workload) {
             book.quota_lost(uid, at);

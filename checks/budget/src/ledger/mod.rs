@@ -1,10 +1,10 @@
-//! The ledger: which jobs may spend how much.
+//! The ledger of budgets: decides which jobs may spend how much.
 //!
-//! Nothing in it is a counter. What is committed is a pure function of the Workloads that may run,
-//! their prices, the watermark (the time up to which spending is known) and the clock: spending
-//! before the watermark comes from the source, spending after it from estimates. True-up, rollover,
-//! restart and outage follow from that one rule. One thing is written down: that a Workload has
-//! just become Ready and the cluster does not show it yet.
+//! The ledger accumulates no amounts. The committed amount is a pure function of the Workloads that
+//! may run, their prices, the watermark and the clock. The watermark is the time up to which spend
+//! is known. Spend before the watermark comes from the source, spend after it from estimates.
+//! True-up, rollover, restart and outage follow from that one rule. The ledger stores one fact:
+//! that a Workload has just become Ready and the cluster does not show it yet.
 
 mod balance;
 mod budget_ledger;

@@ -12,43 +12,43 @@ use crate::estimate::Estimate;
 /// A Workload that holds quota, and its price.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Which.
+    /// The uid of the Workload.
     pub uid: Uid,
-    /// When quota was reserved, in seconds since 1970: a run belongs to one reservation.
+    /// The time of the quota reservation, in seconds since 1970. A run belongs to one reservation.
     pub since: i64,
     /// Its namespace.
     pub namespace: Arc<str>,
     /// `spec.priority`.
     pub priority: i32,
-    /// What it will cost.
+    /// Its estimate.
     pub estimate: Estimate,
-    /// How far it is.
+    /// Its state.
     pub state: RunState,
     /// Its priority class, if the Budget exempts that anywhere.
     pub class: Option<Arc<PriorityClass>>,
     /// The job, if it may have several Workloads.
     pub job: Option<Job>,
-    /// What it adds to, if it is a growth of an elastic job.
+    /// The running pods to which it adds, if it is a growth of an elastic job.
     pub grows: Option<RunningPods>,
-    /// Whether a growth has replaced it, and its pods run until that starts: it is not stopped by
-    /// itself.
+    /// Whether a growth has replaced it. Its pods run until the growth starts, and it is not
+    /// evicted by itself.
     pub replaced: bool,
 }
 
 /// The pods of a job that run while a growth waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunningPods {
-    /// So many, which their own Workload claims.
+    /// This number of pods, which their own Workload commits.
     Known(u32),
-    /// Their Workload was deleted, as `objectRetentionPolicies` of Kueue do. At most as many run as
-    /// the growth has.
+    /// Their Workload was deleted, as Kueue's `objectRetentionPolicies` do. At most as many pods
+    /// run as the growth has.
     Unknown,
 }
 
-/// How far a run is.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
-    /// It waits for our word.
+    /// It waits for a decision.
     Evaluated,
     /// It is approved, since this second, and may start without another evaluation.
     Approved(i64),
@@ -56,7 +56,7 @@ pub enum RunState {
     Running(i64),
 }
 
-/// Why a Workload is never held.
+/// The reason for which a Workload is never held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exemption {
     /// By its priority class.
@@ -65,9 +65,10 @@ pub enum Exemption {
     Namespace(String),
 }
 
-/// Returns `workload` as the Budget with `terms` sees it, whose AdmissionChecks are `checks`;
-/// `None` if it has none of them, or no quota. `family` are the Workloads of its job, if it may
-/// have several.
+/// Returns `workload` as a run of the Budget with `terms`, whose AdmissionChecks are `checks`.
+///
+/// Returns `None` if it has none of these checks, or no quota. `family` contains the Workloads of
+/// its job, if it may have several.
 pub fn run_of<'a>(
     workload: &Workload,
     family: Option<&Family>,
@@ -87,7 +88,7 @@ pub fn run_of<'a>(
     let is_own = |entry: &&AdmissionCheckState| checks.contains(&entry.name());
     let mut entries = workload.checks().iter().filter(is_own).peekable();
     entries.peek()?;
-    // Kueue starts it when all of them are Ready.
+    // Kueue admits it when all of them are Ready.
     let approved = entries.try_fold(None, |earliest: Option<i64>, entry| {
         let at = entry.since().map_or(since, jiff::Timestamp::as_second);
         (*entry.state() == CheckState::Ready)
@@ -134,7 +135,7 @@ pub fn run_of<'a>(
     })
 }
 
-/// Whether `workload` holds quota, and is not finished or its pods run on all the same.
+/// Returns true if `workload` holds quota, and is not finished or its pods still run.
 pub(super) fn may_spend(workload: &Workload, family: Option<&Family>) -> bool {
     let runs_on = family.is_some_and(Family::still_runs);
     workload.holds_quota() && (runs_on || !workload.conditions().finished().is_true())

@@ -9,25 +9,25 @@ use super::Watermarks;
 use crate::money::Amount;
 use crate::period::Period;
 
-/// One usable answer of a source.
+/// An observation: one usable response of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// About which period.
+    /// The period.
     pub period: Period,
-    /// Up to when it is complete.
+    /// The time up to which it is complete.
     pub as_of: Timestamp,
-    /// What was spent since the period began, by namespace. One that is missing has spent nothing.
+    /// The spend since the period began, by namespace. A missing namespace has spent nothing.
     pub spent: BTreeMap<Arc<str>, Amount>,
     /// Namespaces whose figure was unusable.
     pub unknown: BTreeSet<Arc<str>>,
     /// Whether the source has figures of the period's beginning.
     pub covered: bool,
-    /// The namespaces of which something is measured now; `None` if the source cannot tell.
+    /// The namespaces with a current sample; `None` if the source cannot report that.
     pub current: Option<BTreeSet<Arc<str>>>,
 }
 
 impl Observation {
-    /// That nothing was spent in `period` up to `as_of`.
+    /// Creates an observation that nothing was spent in `period` up to `as_of`.
     pub fn of(period: Period, as_of: Timestamp) -> Self {
         Self {
             period,
@@ -40,42 +40,42 @@ impl Observation {
     }
 }
 
-/// What was published of spending: a process without other data does not assume less.
+/// Published spend. A process without other data assumes no less.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Floor {
-    /// In which period.
+    /// The period.
     pub period: Period,
-    /// What was known to be spent, by namespace.
+    /// The spend that was known, by namespace.
     pub spent: BTreeMap<Arc<str>, Amount>,
-    /// Up to when, in seconds since 1970.
+    /// The time up to which it was known, in seconds since 1970.
     pub as_of: Option<i64>,
 }
 
-/// What is known of spending.
+/// The known spend, and the time up to which it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spend {
     period: Option<Period>,
     spent: BTreeMap<Arc<str>, Amount>,
     watermarks: Watermarks,
-    /// Up to when the [`Floor`] was known.
+    /// The time up to which the [`Floor`] was known.
     published: Option<i64>,
     /// Whether the last observation had nothing of the period's beginning.
     uncovered: bool,
 }
 
-/// What was odd about an observation.
+/// The anomalies of an observation, and whether it was used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpendUpdate {
-    /// Namespaces of which less was reported than before: the higher figure stays.
+    /// Namespaces with less reported spend than before: the higher figure stays.
     pub decreased: Vec<Arc<str>>,
-    /// Namespaces of which nothing is measured, though jobs run there.
+    /// Namespaces without a current sample, though jobs run there.
     pub unmeasured: Vec<Arc<str>>,
-    /// Whether the observation was of use: it is not if it is about an earlier period.
+    /// Whether the observation was used: one of an earlier period is not.
     pub used: bool,
 }
 
 impl Spend {
-    /// Takes in what was published, of the current period.
+    /// Raises the spend of the current period to the published one.
     pub fn at_least(&mut self, floor: &Floor) {
         match self.period {
             Some(known) if known.start > floor.period.start => return,
@@ -92,8 +92,10 @@ impl Spend {
         }
     }
 
-    /// Takes in `observation`, seen at `now`. What is known never becomes less within a period, and
-    /// the watermark never goes back. In `working` jobs have run for long enough to be measured.
+    /// Applies `observation` at `now`.
+    ///
+    /// Known spend never decreases within a period, and the watermark never moves back. `working`
+    /// are the namespaces in which jobs have run for long enough to be measured.
     pub fn apply(
         &mut self,
         observation: &Observation,
@@ -130,8 +132,8 @@ impl Spend {
         taken
             .decreased
             .extend(missing.map(|(namespace, _)| Arc::clone(namespace)));
-        // What became less, or stands still while jobs run, is as unusable as what is no number:
-        // since the last good figure, only estimates are known.
+        // A figure that decreased, or has no current sample while jobs run, is as unusable as one
+        // that is not a number. After the last usable figure only estimates are known.
         let before = self.watermarks.common.or(self.published);
         let before = before.unwrap_or(i64::MIN);
         let unknown = observation.unknown.iter().chain(&taken.decreased);
@@ -149,7 +151,7 @@ impl Spend {
         taken
     }
 
-    /// What `namespace` has spent in `period`, as far as is known.
+    /// Returns the known spend of `namespace` in `period`.
     pub fn spent(&self, namespace: &str, period: Period) -> Amount {
         if self.period == Some(period) {
             self.spent.get(namespace).copied().unwrap_or_default()
@@ -158,12 +160,12 @@ impl Spend {
         }
     }
 
-    /// Whether the source has figures of the period's beginning.
+    /// Returns true if the source has figures of the period's beginning.
     pub fn is_covered(&self) -> bool {
         !self.uncovered
     }
 
-    /// What is known in `period`, by namespace.
+    /// Returns the known spend in `period`, by namespace.
     pub fn by_namespace(&self, period: Period) -> impl Iterator<Item = (&Arc<str>, Amount)> {
         let all = self
             .spent
@@ -172,12 +174,12 @@ impl Spend {
         all.map(|(namespace, spent)| (namespace, *spent))
     }
 
-    /// Up to when that is known.
+    /// Returns the times up to which spend is known.
     pub fn watermarks(&self) -> &Watermarks {
         &self.watermarks
     }
 
-    /// The namespaces of which something is known in `period`.
+    /// Returns the namespaces with known spend in `period`.
     pub fn namespaces(&self, period: Period) -> impl Iterator<Item = &Arc<str>> {
         self.spent
             .keys()
@@ -185,7 +187,7 @@ impl Spend {
     }
 }
 
-/// Whether `now` is less than `before` by more than the noise of a sum of floats.
+/// Returns true if `now` is less than `before` by more than the noise of a sum of floats.
 fn is_less(now: Amount, before: Amount) -> bool {
     let noise = Amount::millionths((before.in_millionths() / 1000).max(10_000));
     now + noise < before

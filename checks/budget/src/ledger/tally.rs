@@ -8,15 +8,15 @@ use super::{Balance, BudgetLedger, Run};
 use crate::config::Account;
 use crate::period::Period;
 
-/// Who comes first: by priority, then by the age of the reservation.
+/// The position of a run in the order: by priority, then by the age of the reservation.
 pub(super) type Place = (i32, i64, kueue_check::api::Uid);
 
 pub(super) fn place(run: &Run) -> Place {
     (-run.priority, run.since, run.uid.clone())
 }
 
-/// What has been added up while nothing changed: a walk over thousands of held runs adds up each
-/// account once.
+/// A cache of totals while nothing changes: an allocation pass over thousands of held runs computes
+/// each account once.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     balances: BTreeMap<(Account, Timestamp), Balance>,

@@ -1,4 +1,4 @@
-//! The ledger's rules, one by one.
+//! Tests of the ledger's rules, one by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::estimate::Estimate;
 use crate::money::{Amount, Rate};
 
 const NOW: i64 = 1_795_251_600;
-/// How many decisions are timed.
+/// The number of timed decisions.
 const DECISIONS: u32 = 200;
 
 fn time(second: i64) -> Timestamp {
@@ -38,7 +38,7 @@ fn terms(patch: &Value) -> Arc<BudgetConfig> {
     Arc::new(BudgetConfig::of_spec("b", &spec).unwrap())
 }
 
-/// A ledger with `spent` as the spending in the namespace `n`.
+/// Returns a ledger with `spent` as the spend of the namespace `n`.
 fn book(patch: &Value, spent: &str) -> BudgetLedger {
     let mut book = BudgetLedger::new(terms(patch));
     book.set_own_limits(BTreeMap::new());
@@ -55,7 +55,7 @@ fn know(book: &mut BudgetLedger, spent: &str, at: i64) -> SpendUpdate {
     book.observe(&observation, time(at))
 }
 
-/// A job of one hour that costs `rate`.
+/// Returns a job of one hour that costs `rate`.
 fn run(name: &str, rate: u32) -> Run {
     Run {
         uid: Uid::new(name),
@@ -111,7 +111,7 @@ fn word(decision: &Decision) -> &'static str {
     }
 }
 
-/// The namespaces of a cluster, with their labels; the first is that of the runs here.
+/// Returns the namespaces of a cluster, with their labels. The first is that of the runs here.
 fn namespaces(labels: &Value) -> BTreeMap<String, BTreeMap<String, String>> {
     serde_json::from_value(json!({"n": labels, "other": {}})).unwrap()
 }
@@ -180,7 +180,7 @@ fn a_priority_class_is_exempt_in_the_namespaces_of_its_entry_only() {
             bare.clone(),
             "rejected",
         ),
-        // Not yet known, so neither exempt nor rejected for good.
+        // The labels are unknown, so the run is neither exempt nor finally rejected.
         (
             sla(tier.clone()),
             class(WorkloadPriorityClass, "sla"),
@@ -246,11 +246,11 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
         ..asked.clone()
     };
     assert_eq!(word(&book.decide(&unpriced, time(NOW))), "cold_start");
-    // Once the labels are known, what waits for them starts without a question.
+    // Once the labels are known, runs that wait for them start without an evaluation.
     book.set_namespaces(namespaces(&json!({"tier": "sla"})));
     assert_eq!(book.allocate(time(NOW)).granted.len(), 1);
 
-    // Of what runs, nothing is stopped that is exempt, or may be.
+    // Running jobs that are exempt, or may be, are not evicted.
     let mut book = self::book(&patch, "1000");
     let running = Run {
         state: RunState::Running(NOW - 5),
@@ -425,7 +425,7 @@ fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
     assert_eq!(asked(&mut book), "cold_start", "it was told so");
     know(&mut book, "0", NOW - 30);
     assert_eq!(asked(&mut book), "fits");
-    // A source that lags by days would keep everybody waiting for days.
+    // With `WaitForSource`, a source that lags by days would hold all jobs for days.
     let mut trusting = BudgetLedger::new(terms(
         &json!({"takeover": "TrustWorkloads", "source": {"fixed": {}, "stalenessBound": "3d"}}),
     ));
@@ -435,7 +435,7 @@ fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
     assert_eq!(asked(&mut trusting), "fits");
 }
 
-/// The NamespaceBudget of the namespace `n`.
+/// Returns the NamespaceBudget of the namespace `n`.
 fn own(spec: &Value) -> BTreeMap<String, LimitOverride> {
     let mut spec = spec.clone();
     spec["budgetRef"] = json!("b");
@@ -489,7 +489,7 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
             "{limits}: the job is decided once limits are known"
         );
         assert_eq!(asked(&mut book), expected, "{limits} {known:?}");
-        // A list that fails later makes nothing unknown.
+        // If a list fails later, its content stays known.
         book.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
         assert!(book.limits_are_known().is_ok());
     }
@@ -620,8 +620,8 @@ fn a_budget_without_limits_of_namespaces_does_not_wait_for_namespace_budgets() {
     book.watched_since(time(NOW - 60));
     know(&mut book, "0", NOW);
     assert_eq!(word(&book.clone().decide(&run("a", 10), time(NOW))), "fits");
-    // And what comes later changes nothing: who waits for it and who does not must not be a matter
-    // of time.
+    // NamespaceBudgets that are listed later change nothing, so decisions do not depend on their
+    // time.
     book.set_own_limits(own(&json!({"limit": "5"})));
     assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
 }
@@ -839,11 +839,11 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
         assert_eq!(word(&decision), expected, "{case}: {decision:?}");
         if expected == "does_not_fit" {
             assert_eq!(walked.outdated_messages.len(), 1, "{case}: it is asked for");
-            // A write that is lost is made again, and until it lands the job may start.
+            // A lost write is repeated, and until it succeeds the job may start.
             assert_eq!(book.decide(&changed, time(at)), decision, "{case}");
             let committed = balance(&book, at).committed.reserved;
             assert_eq!(committed, changed.estimate.total(), "{case}");
-            // Once the cluster shows it, it waits like others.
+            // Once the cluster shows it, the run waits like others.
             let asking = Run {
                 state: RunState::Evaluated,
                 ..changed
@@ -854,7 +854,7 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
             assert_eq!(walked.outdated_messages.len(), 0, "{case}");
         }
     }
-    // So is what was given money and is not shown to be approved yet.
+    // The same applies to an approval that is not confirmed yet.
     let mut book = self::book(&json!({}), "80");
     assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
     assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
@@ -862,7 +862,7 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
     assert_eq!(word(&book.decide(&longer, time(NOW))), "does_not_fit");
     assert_eq!(balance(&book, NOW).committed.reserved, Amount::ZERO);
 
-    // Prices are what a job was priced from too.
+    // A changed price has the same effect.
     let mut book = self::book(&json!({}), "80");
     book.decide(&run("a", 10), time(NOW));
     let approved = Run {
@@ -908,12 +908,12 @@ fn who_is_in_no_account_waits_unless_the_budget_says_otherwise() {
                 AllocationPass::default(),
                 "{patch}"
             );
-            // It waits for an account, and starts when it has one.
+            // The run waits for an account, and starts when it has one.
             book.set_own_limits(own(&json!({"limit": "10"})));
             assert_eq!(book.allocate(time(NOW)).granted.len(), 1, "{patch}");
         }
     }
-    // A namespace that leaves its pool does not leave the budget.
+    // A namespace that leaves its pool is still subject to the Budget.
     let pools = json!({
         "namespaceLimits": {},
         "pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}],
@@ -983,7 +983,7 @@ fn a_period_begins_with_what_runs() {
         (Amount::ZERO, Amount::units(5)),
         "nothing is known, all is committed"
     );
-    // What outlives the period must fit in the next one too.
+    // The part beyond the period must fit in the next one too.
     let long = Run {
         estimate: Estimate {
             seconds: 7200,
@@ -1094,7 +1094,7 @@ fn a_held_job_is_told_again_only_when_it_matters() {
             word(&told)
         };
         assert_eq!(same, expected, "{spent} after {later} s");
-        // A message that was lost is returned again, word for word.
+        // A lost message is returned again, word for word.
         assert_eq!(book.decide(&asked, time(NOW + later)), told, "{spent}");
     }
 }
@@ -1135,13 +1135,13 @@ fn a_period_whose_beginning_the_source_does_not_know_holds_jobs() {
         book.observe(&observation, time(NOW));
         let decision = book.decide(&run("a", 10), time(NOW));
         assert_eq!(word(&decision), expected, "{patch} {covered}");
-        // History that is back lets it start.
+        // The run starts when the history is available again.
         know(&mut book, "0", NOW + 60);
         if let Decision::Hold(_) = decision {
             assert_eq!(book.allocate(time(NOW + 60)).granted.len(), 1);
         }
     }
-    // Nothing that is too large is rejected by figures that are not whole.
+    // A job that is too large is not rejected while the figures are incomplete.
     let mut book = book(&json!({}), "0");
     let observation = Observation {
         covered: false,
@@ -1154,7 +1154,8 @@ fn a_period_whose_beginning_the_source_does_not_know_holds_jobs() {
     );
 }
 
-/// The Budget with `patch`, whose status was written when it had `before`, when 90 were spent.
+/// Returns the Budget with `patch`, and with a status that was written under `before` at a spend of
+/// 90.
 fn published(before: &Value, patch: &Value) -> BudgetConfig {
     let wrote = terms(before);
     let period = wrote.schedule.at(time(NOW)).unwrap();
@@ -1188,7 +1189,7 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
         assert_eq!(spent, expected.parse().unwrap(), "{case}");
     }
 
-    // A source that has lost its history does not make jobs free.
+    // Jobs do not become free if the source has lost its history.
     let mut books = Ledgers::default();
     let known = published(&json!({}), &json!({}));
     books.adopt(Arc::new(known), time(NOW - 60));
@@ -1202,7 +1203,7 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
     let taken = know(book, "0", NOW);
     assert_eq!(taken.decreased, ["n".into()]);
     assert_eq!(word(&book.decide(&run("a", 20), time(NOW))), "cold_start");
-    // One that reports more is accepted.
+    // A higher figure is accepted.
     know(book, "91", NOW + 60);
     assert_eq!(
         word(&book.decide(&run("a", 20), time(NOW + 60))),
@@ -1344,7 +1345,7 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
             took
         })
         .collect();
-    // A machine that does other things too makes single decisions slow, and not the ledger.
+    // Other load on the machine slows single decisions, independent of the ledger.
     times.sort_unstable();
     let (best, median) = (times[times.len() / 20], times[times.len() / 2]);
     println!(
@@ -1395,7 +1396,7 @@ fn balances_of_all_accounts_are_one_pass_over_what_is_committed() {
     assert!(took * 10 < alone, "{took:?}, one by one {alone:?}");
 }
 
-/// A Workload with a reservation, and what `patch` adds to its metadata, spec and status.
+/// Returns a Workload of `owner` with `conditions`, and with quota if `reserved`.
 fn workload(owner: &Value, grace: i64, conditions: &Value, reserved: bool) -> Workload {
     let mut all = conditions.as_array().unwrap().clone();
     all.push(
@@ -1425,8 +1426,8 @@ fn a_claim_ends_when_its_pods_do_and_not_when_its_quota_does() {
     let admitted = is("Admitted", NOW - 5);
     let (finished, evicted) = (is("Finished", NOW), is("Evicted", NOW));
     let (eviction, end) = (json!([admitted, evicted]), json!([admitted, finished]));
-    // Ten units an hour for so long after the end: five seconds of the run, the second that the API
-    // cuts off, and the pods' grace.
+    // Ten units an hour, for this many seconds after the end: 5 s of the run, 1 s that the API
+    // truncates, and the pods' grace period.
     let (stays, goes) = (3600 + 6, 6);
     for (case, owner, next, gone, seconds) in [
         ("evicted", &job, Some((&eviction, false)), false, stays),
@@ -1438,7 +1439,7 @@ fn a_claim_ends_when_its_pods_do_and_not_when_its_quota_does() {
             stays - 1,
         ),
         ("deleted", &job, None, true, stays - 1),
-        // Kubernetes says so of a Job when its last pod has terminated.
+        // Kubernetes finishes a Job when its last pod has terminated.
         ("a Job has finished", &job, Some((&end, true)), false, goes),
         (
             "a JobSet has finished",

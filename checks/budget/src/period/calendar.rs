@@ -6,7 +6,7 @@ use jiff::{Span, Timestamp, ToSpan};
 
 use super::Period;
 
-/// What is counted.
+/// A unit of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Calendar {
     /// Local days.
@@ -19,7 +19,7 @@ pub enum Calendar {
     Quarter,
 }
 
-/// On which day a week or a month begins, as people write it.
+/// The first day of a week or a month, as a Budget names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartDay {
     /// A weekday.
@@ -63,13 +63,13 @@ impl Calendar {
         }
     }
 
-    /// The period in which `at` lies; `None` only at the ends of time.
+    /// Returns the period that contains `at`; `None` only at the limits of representable time.
     pub(super) fn at(self, at: Timestamp, zone: &TimeZone) -> Option<Period> {
         let local = at.to_zoned(zone.clone()).date();
         let mut first = self.first_day(local)?;
         let mut start = begin(first, zone)?;
-        // Where clocks go back over midnight a date comes twice, and where one is skipped two days
-        // begin together: the instants decide.
+        // If clocks go back over midnight, a date occurs twice. If a date is skipped, two days
+        // begin at the same instant. So instants are compared, not dates.
         while start > at {
             first = first.checked_sub(self.length()).ok()?;
             start = begin(first, zone)?;
@@ -109,7 +109,7 @@ impl Calendar {
     }
 }
 
-/// The first instant of a local day, which need not be midnight.
+/// Returns the first instant of a local day, which is not always midnight.
 fn begin(date: Date, zone: &TimeZone) -> Option<Timestamp> {
     Some(
         date.to_zoned(zone.clone())

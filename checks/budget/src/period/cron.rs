@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::{Period, ScheduleError};
 
-/// A cron expression in a time zone, which is known to match.
+/// A cron expression in a time zone that matches at least once.
 #[derive(Clone, Debug)]
 pub struct Expression {
     cron: Cron,
@@ -29,7 +29,7 @@ impl Expression {
         }
         let cron = Cron::from_str(text).map_err(|error| refuse(error.to_string()))?;
         let expression = Self { cron, zone };
-        // An impossible date, such as 30 February, is found out by looking for it.
+        // A search detects an impossible date, such as 30 February.
         if expression.at(Timestamp::UNIX_EPOCH).is_none() {
             return Err(refuse("it never matches".to_owned()));
         }

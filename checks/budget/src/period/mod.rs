@@ -1,7 +1,7 @@
-//! Periods: the stretches of time for which a limit holds.
+//! Periods: the time spans for which a limit applies.
 //!
 //! Boundaries are half-open instants. A calendar period begins at the first instant of a local day,
-//! found by date arithmetic: a week with a change to summer time has 167 hours, and a day on which
+//! found by date arithmetic. A week with a change to summer time has 167 hours. A day on which
 //! midnight is skipped begins at one o'clock.
 
 mod calendar;
@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use calendar::{Calendar, StartDay};
 
-/// One period: from `start`, which belongs to it, to `end`, which belongs to the next.
+/// A half-open period: `start` belongs to it, `end` belongs to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Period {
     /// Its first instant.
@@ -25,67 +25,67 @@ pub struct Period {
 }
 
 impl Period {
-    /// Whether `at` lies in it.
+    /// Returns true if `at` is in the period.
     pub fn contains(&self, at: Timestamp) -> bool {
         (self.start..self.end).contains(&at)
     }
 
-    /// From its start to `at`, in whole seconds; nothing before it.
+    /// Returns the whole seconds from the start to `at`; zero before the start.
     pub fn elapsed(&self, at: Timestamp) -> u64 {
         u64::try_from(at.as_second() - self.start.as_second()).unwrap_or(0)
     }
 }
 
-/// How periods follow each other.
+/// A schedule of periods.
 #[derive(Clone, Debug)]
 pub enum Schedule {
     /// By the calendar of a time zone.
     Calendar {
-        /// Which.
+        /// The unit.
         calendar: Calendar,
-        /// Whose days.
+        /// The time zone of its days.
         zone: TimeZone,
     },
     /// Each time a cron expression of five fields matches.
     #[cfg(feature = "cron")]
     Cron(Box<cron::Expression>),
-    /// Of a fixed length, whatever clocks do.
+    /// Periods of a fixed length, independent of clock changes.
     Every {
-        /// The length, at least a second.
+        /// The length, at least 1 s.
         length: Duration,
-        /// Where one begins.
+        /// The start of one period.
         anchor: Timestamp,
     },
     /// One grant with an end, which is not renewed.
     Term(Period),
 }
 
-/// A period that is invalid.
+/// The error of an invalid period.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// The zone database does not know the zone.
+    /// The time zone database has no such zone.
     #[error("`{0}` is no time zone of the IANA database that this program has")]
     Zone(String),
-    /// A cron expression that matches never, or is invalid.
+    /// A cron expression that never matches, or is invalid.
     #[error("the cron expression `{expression}` cannot be used: {why}")]
     Cron {
         /// The expression.
         expression: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// It ends before it begins.
+    /// A term that does not end after it begins.
     #[error("a term ends after it begins")]
     Term,
-    /// Shorter than a second.
+    /// A period shorter than a second.
     #[error("a period has at least one second")]
     TooShort,
 }
 
-/// The time zone `name`, or UTC without one.
+/// Returns the time zone `name`; UTC without a name.
 ///
 /// # Errors
-/// If the database does not know it.
+/// If the database has no such zone.
 pub fn zone(name: Option<&str>) -> Result<TimeZone, ScheduleError> {
     let Some(name) = name else {
         return Ok(TimeZone::UTC);
@@ -94,7 +94,7 @@ pub fn zone(name: Option<&str>) -> Result<TimeZone, ScheduleError> {
 }
 
 impl Schedule {
-    /// By a cron expression of five fields.
+    /// Creates a schedule from a cron expression of five fields.
     ///
     /// # Errors
     /// If it is invalid, or never matches.
@@ -105,7 +105,7 @@ impl Schedule {
         )?)))
     }
 
-    /// Of a fixed length.
+    /// Creates a schedule of periods of a fixed length.
     ///
     /// # Errors
     /// If it is shorter than a second.
@@ -116,10 +116,10 @@ impl Schedule {
         Ok(Self::Every { length, anchor })
     }
 
-    /// A grant from `from` to `until`.
+    /// Creates a schedule of one term, from `from` to `until`.
     ///
     /// # Errors
-    /// If it ends before it begins.
+    /// If it does not end after it begins.
     pub fn term(from: Timestamp, until: Timestamp) -> Result<Self, ScheduleError> {
         if until <= from {
             return Err(ScheduleError::Term);
@@ -130,7 +130,7 @@ impl Schedule {
         }))
     }
 
-    /// The period in which `at` lies; `None` outside a term.
+    /// Returns the period that contains `at`; `None` outside a term.
     pub fn at(&self, at: Timestamp) -> Option<Period> {
         match self {
             Self::Calendar { calendar, zone } => calendar.at(at, zone),
@@ -141,7 +141,7 @@ impl Schedule {
         }
     }
 
-    /// The zone in which its times are shown.
+    /// Returns the time zone in which times are shown.
     pub fn zone(&self) -> TimeZone {
         match self {
             Self::Calendar { zone, .. } => zone.clone(),
@@ -151,7 +151,7 @@ impl Schedule {
         }
     }
 
-    /// The period in a word: `week`, `term`.
+    /// Returns the name of the unit: `week`, `term`.
     pub fn unit_name(&self) -> &'static str {
         match self {
             Self::Calendar { calendar, .. } => calendar.word(),
@@ -167,7 +167,7 @@ fn every(length: Duration, anchor: Timestamp, at: Timestamp) -> Option<Period> {
     let start = anchor
         .checked_add(SignedDuration::from_secs(number.checked_mul(length)?))
         .ok()?;
-    // An anchor with a fraction of a second: `at` may lie before it in the same second.
+    // If the anchor has a fraction of a second, `at` may be before it in the same second.
     let start = if start > at {
         start.checked_sub(SignedDuration::from_secs(length)).ok()?
     } else {

@@ -1,5 +1,5 @@
-//! The custom resources: `Budget`, which an AdmissionCheck refers to, and `NamespaceBudget`, with
-//! which a team has a limit and a balance of its own.
+//! The custom resources: `Budget`, to which an AdmissionCheck refers, and `NamespaceBudget`, with
+//! the limit and the balance of one namespace.
 
 mod namespace_budget;
 mod period;
@@ -26,11 +26,11 @@ pub const GROUP: &str = "budget.kueue-check.dev";
 /// Their version.
 pub const VERSION: &str = "v1alpha1";
 
-/// The form of points in time. The format `date-time` takes more, such as an offset of 99 hours:
+/// The pattern of timestamps. The format `date-time` accepts more, such as an offset of 99 hours:
 /// such an object would be stored and could not be read.
 const TIME: &str = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][01][0-9]:[0-5][0-9])$";
 
-/// Where a value of the wrong form is, and what is expected.
+/// An invalid field, and what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {

@@ -1,4 +1,4 @@
-//! `NamespaceBudget`: one team's limit, top-ups and balance.
+//! The `NamespaceBudget` resource: a namespace's limit, top-ups and balance.
 
 use jiff::Timestamp;
 use kube::CustomResource;
@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{NamespaceBudgetStatus, TIME};
 use crate::money::Amount;
 
-/// The limit of one namespace in a Budget, instead of the one that the Budget gives it. At most one for each Budget and namespace; of two the lower limit holds.
-/// It counts only if the Budget has `namespaceLimits`, which may be empty.
+/// The limit of one namespace in a Budget, instead of the one in the Budget. There should be at
+/// most one for each Budget and namespace; the lowest of several applies. It has an effect only if
+/// the Budget has `namespaceLimits`, which may be empty.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "budget.kueue-check.dev",
@@ -36,7 +37,7 @@ pub struct NamespaceBudgetSpec {
     /// `namespaceLimits.max`. Default: the Budget's limit for the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Amount>,
-    /// Additions to the limit, each until a moment. They raise it to at most the Budget's
+    /// Additions to the limit, each with an expiry. They raise it to at most the Budget's
     /// `namespaceLimits.max`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -47,19 +48,19 @@ pub struct NamespaceBudgetSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopUp {
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// From when on it no longer counts.
+    /// The time at which it expires.
     #[schemars(with = "String", extend("format" = "date-time", "pattern" = TIME))]
     pub valid_until: Timestamp,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub reason: String,
 }
 
 impl NamespaceBudgetSpec {
-    /// The top-ups that count at `now`.
+    /// Returns the sum of the top-ups that apply at `now`.
     pub fn topped_up(&self, now: Timestamp) -> Amount {
         self.top_ups
             .iter()

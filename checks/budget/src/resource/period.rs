@@ -1,4 +1,4 @@
-//! `spec.period`.
+//! `spec.period`: the period of a limit.
 
 use jiff::Timestamp;
 use jiff::civil::Weekday;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{Invalid, TIME};
 use crate::period::{Calendar, Schedule, StartDay, zone};
 
-/// For how long a limit holds, and when it begins anew: exactly one of `calendar`, `cron`, `every` and `term`.
+/// The period for which a limit applies before it resets: exactly one of `calendar`, `cron`,
+/// `every` and `term`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -21,10 +22,11 @@ use crate::period::{Calendar, Schedule, StartDay, zone};
     {"rule": "!has(self.timeZone) || has(self.calendar) || has(self.cron)", "message": "timeZone goes with calendar or cron"}
 ]))]
 pub struct PeriodSpec {
-    /// By the calendar: Day, Week, Month or Quarter.
+    /// A period of the calendar: Day, Week, Month or Quarter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calendar: Option<CalendarUnit>,
-    /// The weekday on which a week begins (default Monday), or the day on which a month begins, 1 to 28 (default 1).
+    /// The weekday on which a week begins (default Monday), or the day on which a month begins, 1
+    /// to 28 (default 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         regex(
@@ -39,14 +41,14 @@ pub struct PeriodSpec {
         {"rule": "timestamp('2000-01-01T00:00:00Z').getHours(self) >= 0", "message": "not a time zone of the IANA database"}
     ]))]
     pub time_zone: Option<String>,
-    /// Whenever a cron expression of five fields matches.
+    /// A cron expression of five fields. A period begins at each match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 9, max = 128))]
     pub cron: Option<String>,
-    /// Of this length, whatever clocks do.
+    /// A fixed length, independent of clock changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<HumanDuration>,
-    /// Where a period of a fixed length begins.
+    /// The start of one period of a fixed length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time", "pattern" = TIME))]
     pub anchor: Option<Timestamp>,
@@ -55,7 +57,7 @@ pub struct PeriodSpec {
     pub term: Option<TermSpec>,
 }
 
-/// What a calendar period is.
+/// A unit of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CalendarUnit {
     /// A local day.
@@ -83,10 +85,10 @@ pub struct TermSpec {
 }
 
 impl PeriodSpec {
-    /// The schedule that it describes.
+    /// Returns the schedule that it describes.
     ///
     /// # Errors
-    /// [`Invalid`] says which field is invalid.
+    /// Returns [`Invalid`] with the invalid field.
     pub fn schedule(&self) -> Result<Schedule, Invalid> {
         let at = |field: &'static str| {
             move |error: crate::period::ScheduleError| Invalid::new(field, error.to_string())

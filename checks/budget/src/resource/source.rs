@@ -1,4 +1,4 @@
-//! `spec.source`: where spend data comes from.
+//! `spec.source`: the source of spend data.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::TIME;
 use crate::money::Amount;
 
-/// Where it is known what has been spent: exactly one of `prometheus`, `datadog` and `fixed`.
+/// The source of spend data: exactly one of `prometheus`, `datadog` and `fixed`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "[has(self.prometheus), has(self.datadog), has(self.fixed)].exists_one(x, x)", "message": "exactly one of prometheus, datadog and fixed must be set"}
 ]))]
 pub struct SourceSpec {
-    /// A Prometheus server, or one that speaks its query API.
+    /// A Prometheus server, or another server with its query API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusSource>,
     /// Datadog's metrics.
@@ -27,46 +27,48 @@ pub struct SourceSpec {
     /// Fixed amounts, for trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed: Option<FixedSource>,
-    /// The label (or tag) of the result that names the namespace. Default: `namespace`; with Datadog `kube_namespace`.
+    /// The label (or tag) of the result that names the namespace. Default: `namespace`; with
+    /// Datadog `kube_namespace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 128),
         regex(pattern = r"^[a-zA-Z_][a-zA-Z0-9_]*$")
     )]
     pub account_label: Option<String>,
-    /// Figures that are wrong, and by how much: what is known never becomes less within a period by
-    /// itself. A change begins the observation anew, and what was known before is forgotten.
+    /// Corrections of wrong figures. Without them recorded spend never decreases within a period. A
+    /// change resets the spend data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub corrections: Vec<Correction>,
-    /// How often to ask. Default: 1m; with Datadog 5m. At least 15s, with Datadog 60s.
+    /// The query interval. Default: 1m; with Datadog 5m. At least 15s, with Datadog 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<HumanDuration>,
-    /// How far behind the present to ask: at least the source's lag. Default: 3m.
+    /// The delay of the queried time behind the present: at least the source's lag. Default: 3m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle_delay: Option<HumanDuration>,
-    /// How old the newest known spending may be before `onStale` applies. Default: 30m. Longer than `settleDelay`.
+    /// The maximum age of the newest spend data; `onStale` applies beyond it. Default: 30m. Longer
+    /// than `settleDelay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staleness_bound: Option<HumanDuration>,
 }
 
-/// What the source reports of a namespace and was not spent.
+/// A correction: an amount that the source reports for a namespace but that was not spent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Correction {
     /// The namespace.
     #[schemars(length(min = 1, max = 63))]
     pub namespace: String,
-    /// The first instant of the period that it is about (`status.period.start`): it applies to no
-    /// other.
+    /// The first instant of the period to which it applies (`status.period.start`). It applies to
+    /// no other period.
     #[schemars(with = "String", extend("format" = "date-time", "pattern" = TIME))]
     pub period_start: Timestamp,
-    /// What is subtracted from the namespace's figure, which does not become less than nothing.
+    /// The amount to subtract from the namespace's figure, which does not fall below zero.
     pub overstated: Amount,
-    /// Who says so.
+    /// The author of the correction.
     #[schemars(length(min = 1, max = 128))]
     pub by: String,
-    /// Why.
+    /// The reason.
     #[schemars(length(min = 1, max = 256))]
     pub reason: String,
 }
@@ -78,56 +80,60 @@ pub struct Correction {
     {"rule": "self.shape != 'Rate' || has(self.sampleInterval)", "message": "shape Rate needs the sampleInterval of the recording rule"}
 ]))]
 pub struct PrometheusSource {
-    /// The server's address, without a path of the API: `https://prometheus.monitoring:9090`.
+    /// The server's address, without an API path: `https://prometheus.monitoring:9090`.
     #[schemars(length(min = 8, max = 512), regex(pattern = r"^https?://[^@?#\s]+$"))]
     pub url: String,
-    /// What the query's result is.
+    /// The kind of the query's result.
     #[serde(default)]
     pub shape: Shape,
-    /// For Rate and Counter a selector; for `PeriodToDate` a whole query with `{{elapsed}}`.
+    /// The query. For Rate and Counter a selector; for `PeriodToDate` a whole query with
+    /// `{{elapsed}}` or `{{periodStart}}`.
     #[schemars(length(min = 1, max = 4096))]
     pub query: String,
-    /// How often the recording rule is evaluated.
+    /// The interval at which the recording rule is evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_interval: Option<HumanDuration>,
-    /// The raw metric by whose newest sample it is known that spending is measured at all; never that of a recording rule.
+    /// A raw metric whose newest sample proves that spend is measured at all; never that of a
+    /// recording rule.
     #[schemars(length(min = 1, max = 1024))]
     pub freshness: String,
-    /// Further raw metrics from which spending is computed. Spending is known up to the newest sample
-    /// of the one that is furthest behind, so that the part of an exporter that has failed does not
-    /// count as nothing.
+    /// Further raw metrics from which spend is computed. Spend is known up to the newest sample of
+    /// the metric that is furthest behind. So a failed part of an exporter does not count as zero.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 1024)))]
     pub also_fresh: Vec<String>,
-    /// With several clusters or cost exporters: the label that tells them apart, so that one that is dead does not hide behind another.
+    /// With several clusters or cost exporters: the label that distinguishes them, so that a live
+    /// one does not mask a dead one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 128),
         regex(pattern = r"^[a-zA-Z_][a-zA-Z0-9_]*$")
     )]
     pub freshness_by: Option<String>,
-    /// How to be let in.
+    /// How to authenticate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
     /// A file with the certificates of the authorities to trust instead of the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub ca_file: Option<String>,
-    /// Warnings in an answer that contain one of these are accepted. Others make it unusable, because it may be incomplete.
+    /// Warnings in a response that contain one of these are accepted. Others make it unusable,
+    /// because it may be incomplete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(min = 3, max = 256)))]
     pub allow_warnings: Vec<String>,
 }
 
-/// What a query's result is.
+/// The kind of a query's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Shape {
-    /// A gauge of units in an hour, recorded each `sampleInterval`: each sample stands for one interval.
+    /// A gauge of units per hour, recorded each `sampleInterval`. Each sample stands for one
+    /// interval.
     #[default]
     Rate,
     /// A counter of units.
     Counter,
-    /// What has been spent since the period began.
+    /// The spend since the period began.
     PeriodToDate,
 }
 
@@ -142,10 +148,11 @@ pub struct DatadogSource {
     /// `sum:aws.cost.net.amortized.realtime.estimated{kube_cluster_name:x} by {kube_namespace}.as_count()`.
     #[schemars(length(min = 1, max = 4096))]
     pub query: String,
-    /// The same without a grouping, by whose newest value it is known that spending is measured at all.
+    /// The query without a grouping. Its newest value proves that spend is measured at all.
     #[schemars(length(min = 1, max = 4096))]
     pub freshness: String,
-    /// A file with the API key, below the operator's folder of credentials. Default: `datadog/api-key`.
+    /// A file with the API key, below the deployment's folder of credentials. Default:
+    /// `datadog/api-key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub api_key_file: Option<String>,
@@ -153,16 +160,16 @@ pub struct DatadogSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub app_key_file: Option<String>,
-    /// The address of the API, where it is not `https://api.SITE`: a proxy.
+    /// The address of the API if it is not `https://api.SITE`, such as that of a proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 8, max = 512), regex(pattern = r"^https?://[^@?#\s]+$"))]
     pub url: Option<String>,
 }
 
-/// Fixed amounts, which are always fresh: for trials, and where only estimates are to be counted.
+/// Fixed amounts, which are always fresh: for trials, and for Budgets that count only estimates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FixedSource {
-    /// What each namespace has spent in the current period. Default: nothing.
+    /// The spend of each namespace in the current period. Default: zero.
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub spent: BTreeMap<String, Amount>,

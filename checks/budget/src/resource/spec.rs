@@ -1,4 +1,4 @@
-//! `Budget`: what an AdmissionCheck refers to.
+//! The `Budget` resource, to which an AdmissionCheck refers.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{BudgetStatus, PeriodSpec, SourceSpec};
 use crate::money::Amount;
 
-/// What namespaces may spend in a period, what resources cost, and where it is known what has been spent.
+/// The limits of namespaces in a period, the prices of resources, and the source of spend data.
 #[derive(
     CustomResource, Parameters, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema,
 )]
@@ -36,75 +36,79 @@ use crate::money::Amount;
     {"rule": "has(self.namespaceLimits) || has(self.pools)", "message": "namespaceLimits or pools must be set: else nothing has a budget"}
 ]))]
 pub struct BudgetSpec {
-    /// What is spent: an ISO 4217 code or any word, such as `GPU-hours`. Never converted.
+    /// The unit that is spent: an ISO 4217 code or any word, such as `GPU-hours`. Never converted.
     #[schemars(
         length(min = 1, max = 16),
         regex(pattern = r"^[A-Za-z][A-Za-z0-9_./-]*$")
     )]
     pub unit: String,
-    /// For how long a limit holds.
+    /// The period for which a limit applies.
     pub period: PeriodSpec,
-    /// Where it is known what has been spent.
+    /// The source of spend data.
     pub source: SourceSpec,
     /// The limits of single namespaces; NamespaceBudgets change them. Without it single namespaces
-    /// have no limits, and NamespaceBudgets do not count.
+    /// have no limits, and NamespaceBudgets have no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_limits: Option<NamespaceLimits>,
     /// Limits that several namespaces share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pools: Vec<Pool>,
-    /// What resources cost: of each the first price whose `flavor` fits and which names it.
+    /// The prices of resources. For each resource the first entry applies whose `flavor` matches
+    /// and which names the resource.
     #[schemars(length(min = 1, max = 64))]
     pub prices: Vec<Price>,
     /// How a job's cost is estimated.
     #[serde(default)]
     pub estimate: EstimateSpec,
-    /// What a limit does.
+    /// How limits are enforced.
     #[serde(default)]
     pub enforcement: Enforcement,
-    /// Who gets what is left, where not all can.
+    /// The order in which remaining money is allocated.
     #[serde(default)]
     pub admit_order: AdmitOrder,
-    /// At which percentages of a limit to warn. Default: 80 and 95.
+    /// The percentages of a limit at which to warn. Default: 80 and 95.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(range(min = 1, max = 1000)))]
     pub warn_at_percent: Option<Vec<u32>>,
-    /// Who is never held.
+    /// The jobs that are never held.
     #[serde(default)]
     pub exempt: Exempt,
-    /// When it has not been known for too long what is spent. Default: Hold.
+    /// The action while spend data is older than `source.stalenessBound`. Default: Hold.
     #[serde(default)]
     pub on_stale: HoldOrAdmit,
-    /// When the source has no figures of the period's beginning, because its history is shorter or
-    /// was lost: what was spent then does not count. Default: Hold.
+    /// The action while the source has no figures of the period's beginning, because its history is
+    /// shorter or was lost. The spend of that time does not count. Default: Hold.
     #[serde(default)]
     pub on_uncovered: HoldOrAdmit,
-    /// When one job costs more than a job may, or than the whole limit. Default: Reject.
+    /// The action for a job that costs more than one job may, or more than the whole limit.
+    /// Default: Reject.
     #[serde(default)]
     pub on_too_large: OnTooLarge,
-    /// When there is no price for a resource that a job uses. A price of 0 says that a resource is
+    /// The action for a job that uses a resource without a price. A price of 0 marks a resource as
     /// free. Default: Hold.
     #[serde(default)]
     pub on_unpriced: OnUnpriced,
-    /// When a job's namespace has no limit and is in no pool: jobs there wait, or start and count
-    /// nowhere. Default: Hold, because a namespace leaves its pool with its labels.
+    /// The action for a job whose namespace has no limit and is in no pool: it waits, or it starts
+    /// and counts nowhere. Default: Hold, because a namespace that loses its labels leaves its
+    /// pool.
     #[serde(default)]
     pub on_ungoverned: HoldOrAdmit,
-    /// When nothing more fits.
+    /// The action while no further job fits.
     #[serde(default)]
     pub on_exhausted: OnExhausted,
-    /// When more has been spent than the limit.
+    /// The action when more than the limit has been spent.
     #[serde(default)]
     pub on_overspent: OnOverspent,
-    /// Whether the pods of jobs that start are annotated with the estimate: `budget.kueue-check.dev/NAME: 88.00 USD`, where NAME is that of this Budget. A job
-    /// whose own template has that annotation with another value waits, and is told why.
+    /// Whether the pods of jobs that start are annotated with the estimate:
+    /// `budget.kueue-check.dev/NAME: 88.00 USD`, where NAME is that of this Budget. A job whose own
+    /// template has that annotation with another value waits, and its message states the reason.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mark_pods: bool,
-    /// How a process that knows no history begins. Default: `WaitForSource`.
+    /// How a process without history starts. Default: `WaitForSource`.
     #[serde(default)]
     pub takeover: Takeover,
-    /// The choices that every check offers.
+    /// The policy options of every check.
     #[serde(flatten)]
     pub policy: Policy,
 }
@@ -112,12 +116,12 @@ pub struct BudgetSpec {
 /// The limits of single namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamespaceLimits {
-    /// For each namespace that is not named. Without it, namespaces that are not named have no limit
-    /// of their own, and `onUngoverned` applies where they are in no pool either.
+    /// The limit of each namespace that is not listed in `namespaces`. Without it, those namespaces
+    /// have no limit of their own, and `onUngoverned` applies to those in no pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Amount>,
-    /// The most that NamespaceBudgets may give a namespace: their `limit` and `topUps` together. It
-    /// does not lower what the Budget itself gives.
+    /// The maximum of what NamespaceBudgets grant a namespace: their `limit` and `topUps` together.
+    /// It does not lower the Budget's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Amount>,
     /// Namespaces with a limit of their own.
@@ -126,7 +130,7 @@ pub struct NamespaceLimits {
     pub namespaces: Vec<NamespaceLimit>,
 }
 
-/// One namespace's limit.
+/// The limit of one namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamespaceLimit {
     /// The namespace.
@@ -145,17 +149,18 @@ pub struct Pool {
     pub name: String,
     /// Its limit.
     pub limit: Amount,
-    /// Which namespaces.
+    /// The selector of its namespaces.
     pub namespace_selector: LabelSelector,
 }
 
-/// What the resources of a flavor cost in an hour.
+/// The prices of a flavor's resources for an hour.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Price {
     /// The ResourceFlavor, or `*` for any.
     #[schemars(length(min = 1, max = 253))]
     pub flavor: String,
-    /// For each resource the price of one for an hour; of memory, huge pages and ephemeral storage that of a GiB.
+    /// The price of one unit of each resource for an hour. The unit of memory, huge pages and
+    /// ephemeral storage is the GiB.
     #[schemars(length(min = 1, max = 32))]
     pub resources: BTreeMap<String, Amount>,
 }
@@ -164,59 +169,59 @@ pub struct Price {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EstimateSpec {
-    /// How long a job runs that has no `maximumExecutionTimeSeconds`. Default: 4h.
+    /// The assumed duration of a job without `maximumExecutionTimeSeconds`. Default: 4h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_duration: Option<HumanDuration>,
     /// How much longer such a job is expected to run once it has run that long. Default: 1h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overrun_horizon: Option<HumanDuration>,
-    /// What estimates are multiplied by, because pods can use more than they request. Default: 1.1.
+    /// The factor of estimates, because pods can use more than they request. Default: 1.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_factor: Option<Amount>,
-    /// The most that one job may cost. Default: what the limit is.
+    /// The maximum cost of one job. Default: the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_per_workload: Option<Amount>,
 }
 
-/// What a limit does.
+/// How limits are enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Enforcement {
-    /// A job starts only if its whole estimate fits: the limit holds.
+    /// A job starts only if its whole estimate fits. The limit is not exceeded.
     #[default]
     Strict,
-    /// A job starts while anything is left: the limit is passed by at most one estimate.
+    /// A job starts while any money remains. The limit is exceeded by at most one estimate.
     Relaxed,
-    /// Every job starts; what Strict would have done is said.
+    /// Every job starts. The message reports what Strict would have done.
     ReportOnly,
 }
 
-/// Who gets what is left, where not all can.
+/// The order in which remaining money is allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AdmitOrder {
-    /// By priority and age, and a smaller job may pass one that does not fit.
+    /// By priority and age. A smaller job may start before one that does not fit.
     #[default]
     Backfill,
-    /// By priority and age, and nobody passes: large jobs don't starve.
+    /// By priority and age, without exception, so that large jobs do not starve.
     Strict,
 }
 
-/// Who is never held.
+/// The jobs that are never held.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Exempt {
     /// Priority classes, each in some namespaces. Users choose the class of their jobs, so a class
-    /// is exempt only in the namespaces that its entry chooses.
+    /// is exempt only in the namespaces that its entry selects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub priority_classes: Vec<ExemptPriorityClass>,
-    /// Namespaces whose jobs are never held, whatever their class.
+    /// Namespaces whose jobs are never held, independent of their class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
 }
 
-/// A priority class whose jobs are never held in some namespaces: exactly one of `namespaces` and
-/// `namespaceSelector` says in which. Every user who may create jobs there may use the class.
+/// A priority class whose jobs are never held in the namespaces that exactly one of `namespaces`
+/// and `namespaceSelector` selects. Every user who may create jobs there may use the class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -226,14 +231,15 @@ pub struct ExemptPriorityClass {
     /// The class's name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The class's kind: classes of both kinds can have one name. Default: `WorkloadPriorityClass`.
+    /// The class's kind: classes of both kinds can have the same name. Default:
+    /// `WorkloadPriorityClass`.
     #[serde(default)]
     pub kind: PriorityClassKind,
-    /// In these namespaces.
+    /// The names of the namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
-    /// In namespaces with these labels; `{}` is every namespace. A user who may label a namespace
+    /// The labels of the namespaces; `{}` selects every namespace. A user who may label a namespace
     /// may exempt it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
@@ -259,7 +265,7 @@ impl From<PriorityClassKind> for kueue_check::api::PriorityClassKind {
     }
 }
 
-/// Wait or go.
+/// Whether jobs wait or start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HoldOrAdmit {
     /// Jobs wait.
@@ -269,92 +275,96 @@ pub enum HoldOrAdmit {
     Admit,
 }
 
-/// What becomes of a job that is too large.
+/// The action for a job that is too large.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnTooLarge {
-    /// It is rejected: waiting would hold quota for ever.
+    /// It is rejected, because it would hold quota forever while it waits.
     #[default]
     Reject,
     /// It waits.
     Hold,
 }
 
-/// What becomes of a job that has no price.
+/// The action for a job without a price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnUnpriced {
     /// It waits for a price.
     #[default]
     Hold,
-    /// It starts, and what has no price costs nothing.
+    /// It starts. Resources without a price cost nothing.
     Admit,
     /// It is rejected.
     Reject,
 }
 
-/// What becomes of quota while nothing more fits.
+/// The action for quota while no further job fits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OnExhausted {
-    /// What becomes of the quota that held jobs have.
+    /// The action for the quota of held jobs.
     #[serde(default)]
     pub quota: Quota,
-    /// With Yield: how often at most one gives its quota back. Default: 10m, doubled by each return up to `max`.
+    /// With Yield: the interval in which at most one held job releases its quota. Default: 10m,
+    /// doubled with each release up to `max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<HumanDuration>,
-    /// With Yield: the longest pause. Default: 1h.
+    /// With Yield: the longest interval. Default: 1h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<HumanDuration>,
 }
 
-/// What becomes of the quota of jobs that are held.
+/// The action for the quota of held jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Quota {
-    /// They keep it.
+    /// They keep their quota.
     #[default]
     Hold,
-    /// They give it back from time to time while others wait for it in the ClusterQueue.
+    /// They release their quota from time to time while other Workloads wait for it in the
+    /// ClusterQueue.
     Yield,
     /// The namespace's LocalQueues are stopped while not even the smallest held job fits.
     CloseLocalQueues,
 }
 
-/// What becomes of running jobs when more has been spent than the limit.
+/// The action for running jobs when more than the limit has been spent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OnOverspent {
-    /// Whether they are stopped.
+    /// Whether they are evicted.
     #[serde(default)]
     pub running: Running,
-    /// With Evict: who first.
+    /// With Evict: the order.
     #[serde(default)]
     pub order: EvictOrder,
-    /// With Evict: for how long the account must have been over its limit. Default: 10m.
+    /// With Evict: the time for which the account must have exceeded its limit. Default: 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<HumanDuration>,
 }
 
-/// What becomes of running jobs.
+/// The action for running jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Running {
-    /// They run on.
+    /// They continue to run.
     #[default]
     Leave,
-    /// They are stopped, one after another, within the fences of `afterAdmission`.
+    /// They are evicted, one after another, within the eviction limits of `afterAdmission`.
     Evict,
 }
 
-/// Which running job is stopped first.
+/// The order in which running jobs are evicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EvictOrder {
-    /// Of the lowest priority, and of those the one that has run for the shortest time.
+    /// The lowest priority first, and of equal priority the job that has run for the shortest time.
     #[default]
     LowestPriorityYoungest,
 }
 
-/// How a process that knows no history begins.
+/// How a process without history starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Takeover {
-    /// It admits nothing before the source has reported the time since which it watches: what ended before is in the figures then.
+    /// It approves no job until the source has reported the time since which it watches. Those
+    /// figures include the jobs that ended before.
     #[default]
     WaitForSource,
-    /// It trusts the Workloads that it finds: for sources that lag by days. What ended and was deleted meanwhile is missing for one lag.
+    /// It counts only the Workloads that it finds: for sources that lag by days. Jobs that ended
+    /// and were deleted before are missing for one lag.
     TrustWorkloads,
 }

@@ -1,4 +1,4 @@
-//! The status of accounts.
+//! The status of Budgets, NamespaceBudgets and their accounts.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct PeriodStatus {
     pub end: String,
 }
 
-/// What is estimated to be spent after `asOf` by what may run.
+/// The commitments: estimated spend after `asOf` of jobs that may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommittedStatus {
     /// By jobs that run.
@@ -39,26 +39,26 @@ pub struct AccountStatus {
     /// Whether it is a pool of namespaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pool: bool,
-    /// The limit of a period, with the top-ups that count now.
+    /// The limit of the period, with the current top-ups.
     pub limit: Amount,
-    /// What the source has measured in this period, up to `asOf`.
+    /// The spend that the source has measured in this period, up to `asOf`.
     pub spent: Amount,
-    /// What is estimated on top of it.
+    /// The commitments on top of it.
     pub committed: CommittedStatus,
-    /// What is left.
+    /// The remaining amount.
     pub remaining: Amount,
-    /// By how much more than the limit has been spent.
+    /// The amount by which spend exceeds the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overspent: Option<Amount>,
     /// Percent of the limit that is spent or committed.
     pub used_percent: u32,
     /// Workloads that wait for money.
     pub held: u32,
-    /// When the limit will have been spent, if what runs goes on.
+    /// The time at which the limit will have been spent if the running jobs continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub exhausted_at: Option<String>,
-    /// What jobs without a maximum execution time spend in an hour.
+    /// The hourly cost of jobs without a maximum execution time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unbounded_rate: Option<Amount>,
 }
@@ -67,29 +67,30 @@ pub struct AccountStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetStatus {
-    /// The generation that it is about.
+    /// The generation of the spec to which the status applies.
     #[serde(default)]
     pub observed_generation: i64,
     /// The current period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<PeriodStatus>,
-    /// Up to when it is known what has been spent.
+    /// The time up to which spend is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub as_of: Option<String>,
-    /// What has been spent in this period, by namespace: the most that was ever reported. A process
-    /// that begins believes no less, unless source, unit or period have changed. Of more than 4,096
-    /// namespaces those that have spent most.
+    /// The highest reported spend of this period, by namespace. A new process assumes no less,
+    /// unless source, unit or period have changed. Of more than 4,096 namespaces, those with the
+    /// highest spend.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(length(max = 4096))]
     pub spent: BTreeMap<String, Amount>,
-    /// A digest of source, unit and period, to which `spent` belongs.
+    /// A digest of the source, unit and period to which `spent` belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
-    /// The sums over all namespaces that the budget governs; for the columns.
+    /// The sums over all namespaces that the budget governs, for the columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<AccountStatus>,
-    /// The accounts with commitments, held Workloads or more than half of their limit used, fullest first; the others are in the metrics.
+    /// The accounts with commitments, held Workloads or more than half of their limit used, fullest
+    /// first. The others are in the metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     pub accounts: Vec<AccountStatus>,
@@ -103,20 +104,20 @@ pub struct BudgetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceBudgetStatus {
-    /// The generation that it is about.
+    /// The generation of the spec to which the status applies.
     #[serde(default)]
     pub observed_generation: i64,
     /// The current period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<PeriodStatus>,
-    /// Up to when it is known what has been spent.
+    /// The time up to which spend is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub as_of: Option<String>,
     /// The balance.
     #[serde(flatten)]
     pub account: Option<AccountStatus>,
-    /// Conflicting: whether the namespace has others for the same Budget. Effective: whether the
+    /// Conflicting: the namespace has other NamespaceBudgets for the same Budget. Effective: the
     /// Budget has limits of single namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -6,18 +6,18 @@ use kueue_check::HumanDuration;
 
 use super::{BudgetSpec, Invalid};
 
-/// No duration in a Budget is shorter or longer.
+/// The shortest duration in a Budget, and the longest.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(400 * 86_400);
-/// No source is asked more often.
+/// The shortest query interval of a source.
 const INTERVAL: Duration = Duration::from_secs(15);
 const DATADOG_INTERVAL: Duration = Duration::from_secs(60);
 
 impl BudgetSpec {
-    /// Whether it makes sense, in one sentence.
+    /// Validates the spec beyond its schema.
     ///
     /// # Errors
-    /// What does not, and what to do.
+    /// Returns the invalid field, and what to do.
     pub fn check(&self) -> Result<(), Invalid> {
         self.period.schedule()?;
         self.check_durations()?;
@@ -116,7 +116,7 @@ impl BudgetSpec {
 }
 
 impl super::SourceSpec {
-    /// How often it is asked.
+    /// Returns the query interval.
     pub fn interval(&self) -> Duration {
         let default = if self.datadog.is_some() {
             Duration::from_mins(5)
@@ -126,7 +126,7 @@ impl super::SourceSpec {
         self.interval.map_or(default, Duration::from)
     }
 
-    /// How far behind the present it is asked.
+    /// Returns the delay of the queried time behind the present.
     pub fn settle_delay(&self) -> Duration {
         let default = if self.fixed.is_some() {
             Duration::ZERO
@@ -136,19 +136,19 @@ impl super::SourceSpec {
         self.settle_delay.map_or(default, Duration::from)
     }
 
-    /// How old the newest known spending may be.
+    /// Returns the maximum age of the newest spend data.
     pub fn staleness_bound(&self) -> Duration {
         self.staleness_bound
             .map_or(Duration::from_mins(30), Duration::from)
     }
 
-    /// Whether it is asked with credentials.
+    /// Returns true if the source is queried with credentials.
     pub fn has_credentials(&self) -> bool {
         let auth = self.prometheus.as_ref().map(|source| &source.auth);
         self.datadog.is_some() || auth.is_some_and(Option::is_some)
     }
 
-    /// The label of the result that names the namespace.
+    /// Returns the label of the result that names the namespace.
     pub fn account_label(&self) -> &str {
         let default = if self.datadog.is_some() {
             "kube_namespace"

@@ -1,27 +1,29 @@
-//! Credentials: how the deployment says in which files they are, and to which servers they may be
-//! sent.
+//! Credentials: the files that contain them, and the servers to which they may be sent, as the
+//! deployment configures them.
 
 use std::path::PathBuf;
 
 use kueue_check_sources::{AllowedServer, ServerPolicy, Unlisted};
 
-/// The variable with the folder of credentials.
+/// The environment variable with the folder of credentials.
 const FOLDER: &str = "BUDGET_CHECK_CREDENTIALS";
-/// The variable with the servers.
+/// The environment variable with the servers.
 const SERVERS: &str = "BUDGET_CHECK_SOURCES";
 
-/// Which files a Budget may name, and which servers they may be sent to. A user who may edit a
-/// Budget chooses a URL and a file; the deployment decides whether that file may be sent there.
+/// The files that a Budget may name, and the servers to which they may be sent.
+///
+/// A user who may edit a Budget chooses a URL and a file. The deployment decides whether that file
+/// may be sent there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The folder below which credentials are. No other file is read.
     pub folder: PathBuf,
-    /// The servers that may be asked. If there are none, every server may be asked, and none with
-    /// credentials.
+    /// The servers that may be queried. If there are none, every server may be queried, but none
+    /// with credentials.
     pub servers: Vec<AllowedServer>,
 }
 
-/// A variable that is invalid.
+/// The error of an invalid environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{SERVERS}: {0}")]
 pub struct CredentialsError(String);
@@ -36,12 +38,12 @@ impl Default for Credentials {
 }
 
 impl Credentials {
-    /// As the environment says: `BUDGET_CHECK_CREDENTIALS` is the folder, `BUDGET_CHECK_SOURCES`
-    /// the servers as JSON: `[{"url": "https://prometheus.monitoring:9090", "credentials":
+    /// Reads the environment. `BUDGET_CHECK_CREDENTIALS` is the folder. `BUDGET_CHECK_SOURCES`
+    /// contains the servers as JSON: `[{"url": "https://prometheus.monitoring:9090", "credentials":
     /// "prometheus"}]`.
     ///
     /// # Errors
-    /// [`CredentialsError`] says what is invalid in it.
+    /// Returns [`CredentialsError`] if the list of servers is invalid.
     pub fn from_environment() -> Result<Self, CredentialsError> {
         let default = Self::default();
         let servers = std::env::var(SERVERS).unwrap_or_default();

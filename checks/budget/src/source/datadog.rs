@@ -1,5 +1,5 @@
-//! Datadog's metrics API, as its documentation describes it. It has not been tried on the live
-//! service.
+//! The Datadog source: the metrics API as its documentation describes it. It has not been tried on
+//! the live service.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,32 +22,32 @@ use crate::money::Amount;
 use crate::resource::DatadogSource;
 
 const GROUP_LABELS: &str = "Datadog";
-/// The buckets into which values are summed: a quarter of an hour divides every zone's offset, and
-/// a week has 672 of them (at most 1,500 are given).
+/// The size of the buckets in which values are summed, in seconds. A quarter of an hour divides
+/// every zone's offset, and a week has 672 buckets (Datadog returns at most 1,500).
 const BUCKET: i64 = 900;
-/// How many namespaces an answer may name.
+/// The maximum number of namespaces in a response.
 const NAMES: usize = 20_000;
-/// How many buckets an answer may have for each of them: Datadog gives at most 1,500.
+/// The maximum number of buckets of each series: Datadog returns at most 1,500.
 const POINTS: usize = 2_000;
-/// The tag's value of what does not have the tag.
+/// The tag's value of data without the tag.
 const NONE: &str = "N/A";
-/// How far back the probe looks for a value.
+/// The seconds for which the probe looks back for a value.
 const PROBE: i64 = 6 * 3600;
-/// The buckets of the probe: the finest that Datadog's near real time costs have.
+/// The size of the probe's buckets, in seconds: the finest of Datadog's near real time costs.
 const PROBED: i64 = 300;
 
-/// Datadog.
+/// A source that queries Datadog.
 pub struct Datadog {
     spec: DatadogSource,
     label: String,
     http: Http,
-    /// Whether the newer of the two ways to ask is missing there.
+    /// Whether the site lacks the newer of the two APIs.
     only_v1: AtomicBool,
 }
 
 impl Datadog {
-    /// The organisation that `spec`'s keys belong to; results name the namespace in the tag
-    /// `label`.
+    /// Creates the source for the organisation of `spec`'s keys. Results name the namespace in the
+    /// tag `label`.
     pub fn new(spec: DatadogSource, label: String, http: Http) -> Self {
         Self {
             spec,
@@ -109,7 +109,7 @@ impl Datadog {
             .await
     }
 
-    /// One number for each namespace, if the site has that.
+    /// Queries one number for each namespace; `None` if the site lacks that API.
     async fn scalar(
         &self,
         question: &SpendQuery,
@@ -186,11 +186,11 @@ impl Datadog {
         Ok(report(observation, amounts, slow))
     }
 
-    /// The report that two answers make, without asking. `scalar` says which of the two ways to ask
-    /// the second one answers.
+    /// Reads the report from two responses, without a request. `scalar` selects the API to which
+    /// the second response belongs.
     ///
     /// # Errors
-    /// As of [`Source::ask`].
+    /// See [`Source::ask`].
     #[doc(hidden)]
     pub fn read_answers(
         &self,
@@ -210,7 +210,7 @@ impl Datadog {
     }
 }
 
-/// What was spent, by namespace.
+/// Creates the report of the spend by namespace.
 fn report(mut observation: Observation, amounts: BTreeMap<String, f64>, slow: bool) -> SpendReport {
     let mut notes = Vec::new();
     for (namespace, value) in amounts {
@@ -229,7 +229,7 @@ fn report(mut observation: Observation, amounts: BTreeMap<String, f64>, slow: bo
     SpendReport { observation, notes }
 }
 
-/// When the newest bucket of the freshness metric begins that has a value.
+/// Returns the start of the newest bucket of the freshness metric with a value.
 fn newest_of(probe: &[Series]) -> Result<Timestamp, SourceError> {
     let newest = probe.iter().filter_map(Series::newest).max();
     newest.ok_or_else(|| {
@@ -250,7 +250,7 @@ impl Source for Datadog {
     }
 }
 
-/// With its values summed into buckets of so many seconds: without that Datadog averages them.
+/// Sums the values of `query` into buckets of `bucket` seconds; by default Datadog averages them.
 fn summed(query: &str, bucket: i64) -> String {
     if query.contains(".rollup(") {
         query.to_owned()
@@ -259,7 +259,7 @@ fn summed(query: &str, bucket: i64) -> String {
     }
 }
 
-/// Whether fewer than a tenth of the questions are left that the organisation may ask.
+/// Returns true if less than a tenth of the organisation's rate limit remains.
 fn is_running_out(headers: &HeaderMap) -> bool {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     match (number("x-ratelimit-remaining"), number("x-ratelimit-limit")) {
@@ -342,8 +342,8 @@ enum Cell {
     Number(Option<f64>),
 }
 
-/// A scalar answer: one column of namespaces and one of numbers. A value that is missing is
-/// nothing.
+/// Reads a scalar response: one column of namespaces and one of numbers. A missing value counts as
+/// zero.
 fn columns(reply: &HttpResponse, label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
     check(reply)?;
     let scalar: Scalar = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
@@ -399,10 +399,10 @@ struct Series {
     pointlist: Points,
 }
 
-/// What counts of a series' points.
+/// The aggregates of a series' points.
 struct Points {
     sum: f64,
-    /// When the last one is that has a value, in milliseconds since 1970.
+    /// The time of the last point with a value, in milliseconds since 1970.
     newest: Option<f64>,
 }
 
@@ -418,8 +418,8 @@ impl<'de> Deserialize<'de> for Points {
 }
 
 impl Series {
-    /// When the newest bucket begins that has a value: what is in it may be the first of its values
-    /// only.
+    /// Returns the start of the newest bucket with a value. The bucket may contain only the first
+    /// of its values.
     fn newest(&self) -> Option<Timestamp> {
         let at = self.pointlist.newest?;
         #[expect(
@@ -442,7 +442,8 @@ impl Series {
     }
 }
 
-/// A time series answer. Datadog says 200 to failures too; its body tells.
+/// Reads a time series response. Datadog also returns 200 for failures; the body contains the
+/// error.
 fn series(reply: &HttpResponse) -> Result<Vec<Series>, SourceError> {
     check(reply)?;
     let answer: Timeseries = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
@@ -459,8 +460,8 @@ fn series(reply: &HttpResponse) -> Result<Vec<Series>, SourceError> {
 }
 
 fn sums(all: &[Series], label: &str) -> Result<BTreeMap<String, f64>, SourceError> {
-    // What belongs to no namespace is reported beside the others; if nothing belongs to one, the
-    // query does not group by it.
+    // Data without a namespace is reported beside the rest. If no data has a namespace, the query
+    // does not group by it.
     if !all.is_empty() && all.iter().all(|series| series.tag(label).is_none()) {
         let what = "not grouped by it".to_owned();
         return Err(SourceError::WrongShape(what, label.to_owned()));

@@ -1,4 +1,4 @@
-//! Amounts that a Budget states itself.
+//! The source of fixed amounts, which the Budget contains.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
@@ -7,12 +7,12 @@ use super::{Source, SourceError, SpendQuery, SpendReport};
 use crate::ledger::Observation;
 use crate::resource::FixedSource;
 
-/// Answers what the Budget says, and is always fresh.
+/// A source that returns the amounts in the Budget and is always fresh.
 #[derive(Clone, Debug, Default)]
 pub struct Fixed(FixedSource);
 
 impl Fixed {
-    /// The source that says what `spec` does.
+    /// Creates the source of the amounts in `spec`.
     pub fn new(spec: FixedSource) -> Self {
         Self(spec)
     }

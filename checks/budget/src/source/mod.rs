@@ -1,9 +1,8 @@
 //! Sources of spend data.
 //!
-//! A source is asked about a period up to a moment that lies a little in the past, and answers with
-//! what each namespace has spent. Money is never taken from a silent zero: an answer without a
-//! namespace means that it has spent nothing only if a probe of the raw metric says that spending
-//! is measured at all.
+//! A query covers a period up to a time slightly in the past. The source returns the spend of each
+//! namespace. A namespace that is missing in the response has spent nothing only if a probe of the
+//! raw metric proves that spend is measured at all. A missing figure alone never counts as zero.
 
 mod credentials;
 mod datadog;
@@ -28,59 +27,59 @@ pub use fixed::Fixed;
 pub use kueue_check_sources::{AllowedServer, Http, Origin, SourceError};
 pub use prometheus::Prometheus;
 
-/// One question to a source.
+/// A query to a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpendQuery {
-    /// About what has been spent since the start of this period,
+    /// The period whose spend is queried, from its start
     pub period: Period,
-    /// up to this moment.
+    /// up to this time.
     pub at: Timestamp,
     /// The governed namespaces, if the source should query no others; empty for all.
     pub namespaces: Vec<String>,
 }
 
-/// A usable answer.
+/// A usable response of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpendReport {
-    /// What was spent.
+    /// The reported spend.
     pub observation: Observation,
-    /// What was odd about it.
+    /// The warnings about the response.
     pub notes: Vec<SourceWarning>,
 }
 
-/// What was odd about an answer that is of use.
+/// A warning about a response that is usable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceWarning {
-    /// A namespace was named several times, with different other labels. Its amounts were added.
+    /// A namespace occurs several times, with different other labels. Its amounts were added.
     Duplicate(String),
-    /// A namespace's figure is no money.
+    /// A namespace's figure is not an amount.
     NotANumber(String),
-    /// The source's clock is ahead of ours by this many seconds.
+    /// The source's clock is ahead of the local clock by this many seconds.
     ClockSkew(i64),
-    /// The source measures, and has no figure for any namespace.
+    /// Spend is measured, but the source has no figure for any namespace.
     NoSpendMatched,
     /// Names that no namespace can have, which were left out.
     InvalidNames {
-        /// How many.
+        /// The number of names.
         count: u64,
         /// One of them, escaped and cut.
         example: String,
     },
-    /// The Budget says that so much of a namespace's figure was not spent.
+    /// A correction of the Budget was subtracted from a namespace's figure.
     Corrected {
-        /// Which.
+        /// The namespace.
         namespace: String,
-        /// How much.
+        /// The overstated amount.
         overstated: Amount,
-        /// Who says so.
+        /// The author of the correction.
         by: String,
     },
-    /// The source asks for fewer questions.
+    /// The source's rate limit is nearly exhausted.
     SlowDown,
 }
 
 impl SpendReport {
-    /// Subtracts what was not spent.
+    /// Subtracts the corrections of the report's period.
     #[must_use]
     pub fn corrected(mut self, corrections: &[Correction]) -> Self {
         let period = self.observation.period;
@@ -101,7 +100,7 @@ impl SpendReport {
         self
     }
 
-    /// Leaves out names that no namespace can have: they are some tenant's text, and would become
+    /// Removes names that no namespace can have. Tenants can write them, and they would become
     /// accounts, events and labels of metrics.
     #[must_use]
     pub fn without_invalid_names(mut self) -> Self {
@@ -135,7 +134,7 @@ impl SpendReport {
     }
 }
 
-/// Whether a namespace can have this name: a label of RFC 1123.
+/// Returns true if a namespace can have this name: a label of RFC 1123.
 fn is_namespace_name(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&name.len())
@@ -144,18 +143,18 @@ fn is_namespace_name(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// A source of spending.
+/// A source of spend data.
 pub trait Source: Send + Sync {
-    /// Asks it.
+    /// Queries the source.
     fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>>;
 
-    /// The seconds to which the moment of a question is rounded down.
+    /// Returns the seconds to which the queried time is rounded down.
     fn step(&self) -> i64 {
         1
     }
 }
 
-/// The source that `spec` describes, reached with `http`.
+/// Creates the source that `spec` describes, which sends its requests with `http`.
 pub fn source(spec: &SourceSpec, http: &Http) -> Arc<dyn Source> {
     let label = spec.account_label().to_owned();
     match spec {
@@ -171,7 +170,7 @@ pub fn source(spec: &SourceSpec, http: &Http) -> Arc<dyn Source> {
     }
 }
 
-/// What a schema can't say: the field, and what is wrong with it.
+/// Validates what the schema cannot: returns the invalid field and the problem.
 pub(crate) fn validate(spec: &SourceSpec) -> Result<(), (String, String)> {
     if let Some(prometheus) = &spec.prometheus {
         prometheus::validate(prometheus)
@@ -184,7 +183,7 @@ pub(crate) fn validate(spec: &SourceSpec) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// The moment to ask about at `now`: `settle` ago, rounded down to `step` seconds.
+/// Returns the time to query at `now`: `settle` ago, rounded down to `step` seconds.
 pub fn moment(now: Timestamp, settle: Duration, step: i64) -> Timestamp {
     let settle = i64::try_from(settle.as_secs()).unwrap_or(i64::MAX);
     let second = now.as_second().saturating_sub(settle);

@@ -1,4 +1,4 @@
-//! Prometheus, and what speaks its query API.
+//! The Prometheus source, for any server with its query API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::ledger::Observation;
 use crate::money::Amount;
 use crate::resource::{PrometheusSource, Shape};
 
-/// The mark on the parts of the probe's answer that are not about the freshness metric.
+/// The label on the parts of the probe's response that do not describe the freshness metric.
 const MARK: &str = "budget_check_probe";
 /// A sample with the namespace and the mark.
 type Spend = Sample<2>;
-/// How far a sample may lie ahead of our clock.
+/// The seconds that a sample may be ahead of the queried time without a warning.
 const SKEW: i64 = 60;
-/// How many namespaces a query may name.
+/// The maximum number of namespaces that a query names.
 const NAMED: usize = 200;
-/// For how long Prometheus looks back for a sample.
+/// The seconds for which Prometheus looks back for a sample.
 const LOOK_BACK: u64 = 300;
-/// Its value on what is about the period's beginning,
+/// The value of `MARK` on the sample at the period's beginning.
 const START: &str = "start";
-/// and on what is about the namespaces that have a sample now.
+/// The value of `MARK` on the namespaces that have a sample now.
 const CURRENT: &str = "current";
 
-/// A Prometheus server.
+/// A source that queries a Prometheus server.
 pub struct Prometheus {
     spec: PrometheusSource,
     label: String,
@@ -37,7 +37,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// The server of `spec`, whose results name the namespace in `label`.
+    /// Creates the source of `spec`, whose results name the namespace in `label`.
     pub fn new(spec: PrometheusSource, label: String, http: Http) -> Self {
         let server = PrometheusServer {
             url: spec.url.clone(),
@@ -67,7 +67,7 @@ impl Prometheus {
         let step = self.sample_seconds();
         let elapsed = question.period.elapsed(question.at);
         if elapsed < step {
-            // `[0s]` is no range; nothing can have been spent yet.
+            // `[0s]` is not a range. Nothing can have been spent yet.
             return Ok(SpendReport {
                 observation: Observation::of(
                     question.period,
@@ -88,10 +88,10 @@ impl Prometheus {
         read(&spent, freshness, &self.label, &question)
     }
 
-    /// The report that two answers make, without asking.
+    /// Reads the report from two responses, without a request.
     ///
     /// # Errors
-    /// As of [`Source::ask`].
+    /// See [`Source::ask`].
     #[doc(hidden)]
     pub fn read_answers(
         &self,
@@ -117,7 +117,7 @@ impl Source for Prometheus {
     }
 }
 
-/// The query for what was spent in the `elapsed` seconds since the period began.
+/// Returns the query for the spend in the `elapsed` seconds since the period began.
 fn spend(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u64) -> String {
     let query = filled(&spec.query, question, elapsed);
     match spec.shape {
@@ -125,8 +125,8 @@ fn spend(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u
             let interval = spec
                 .sample_interval
                 .map_or(60, |interval| Duration::from(interval).as_secs().max(1));
-            // Each sample stands for one interval; an average times hours would stretch a job of an
-            // hour over the whole period.
+            // Each sample stands for one interval. An average multiplied by hours would stretch a
+            // job of an hour over the whole period.
             format!("sum by ({label}) (sum_over_time({query}[{elapsed}s])) * {interval} / 3600")
         }
         Shape::Counter => format!("sum by ({label}) (increase({query}[{elapsed}s]))"),
@@ -134,8 +134,10 @@ fn spend(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u
     }
 }
 
-/// The probe: the newest sample of each raw metric, whether there was one when the period began,
-/// and of which namespaces the query has a sample now.
+/// Returns the probe query.
+///
+/// Its result has the newest sample of each raw metric, and whether one existed when the period
+/// began. It also has the namespaces of which the query has a sample now.
 fn probe(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u64) -> String {
     let metric = &spec.freshness;
     let newest = |metric: &str| match &spec.freshness_by {
@@ -145,7 +147,7 @@ fn probe(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u
     let marked = |query: &str, mark: &str| {
         format!(" or label_replace({query}, \"{MARK}\", \"{mark}\", \"\", \"\")")
     };
-    // An offset of nothing is refused, and Prometheus looks back that far by itself.
+    // Prometheus rejects an offset of zero, and looks back that far by itself.
     let back = match elapsed.saturating_sub(LOOK_BACK) {
         0 => String::new(),
         back => format!(" offset {back}s"),
@@ -156,7 +158,7 @@ fn probe(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u
         probe += &marked(&newest(metric), &number.to_string());
     }
     if spec.shape != Shape::PeriodToDate {
-        // A recording rule that is dead has no sample now, and its past ones still have a sum.
+        // A dead recording rule has no sample now, but its past samples still have a sum.
         let query = filled(&spec.query, question, elapsed);
         probe += &marked(&format!("max by ({label}) (timestamp({query}))"), CURRENT);
     }
@@ -173,8 +175,8 @@ fn filled(query: &str, question: &SpendQuery, elapsed: u64) -> String {
         .replace("{{accounts}}", &accounts(&question.namespaces))
 }
 
-/// A regular expression of the namespaces. Names of namespaces need no escape, and get one all the
-/// same.
+/// Returns a regular expression of the namespaces. Names of namespaces need no escape, but are
+/// escaped all the same.
 fn accounts(namespaces: &[String]) -> String {
     if namespaces.is_empty() || namespaces.len() > NAMED {
         return ".*".to_owned();
@@ -193,7 +195,7 @@ fn accounts(namespaces: &[String]) -> String {
     namespaces.iter().map(escape).collect::<Vec<_>>().join("|")
 }
 
-/// What the probe says.
+/// The result of the probe.
 #[derive(Clone, Debug, PartialEq)]
 struct Freshness {
     as_of: Timestamp,
@@ -203,7 +205,7 @@ struct Freshness {
 }
 
 impl Freshness {
-    /// `at` is the moment that was asked about.
+    /// Reads the result of the probe. `at` is the queried time.
     fn read(probe: &[Spend], spec: &PrometheusSource, at: Timestamp) -> Result<Self, SourceError> {
         let mut newest = newest_of(&spec.freshness, probe, None)?;
         for (number, metric) in spec.also_fresh.iter().enumerate() {
@@ -222,18 +224,18 @@ impl Freshness {
     }
 }
 
-/// The namespace that the sample is about.
+/// Returns the namespace of the sample.
 fn namespace(sample: &Spend) -> Option<&Arc<str>> {
     sample.labels[0].as_ref()
 }
 
-/// The samples that have this mark, or none.
+/// Returns the samples with this mark; those without a mark for `None`.
 fn marked<'a>(probe: &'a [Spend], mark: Option<&'a str>) -> impl Iterator<Item = &'a Spend> {
     let is = move |sample: &&Spend| sample.labels[1].as_deref() == mark;
     probe.iter().filter(is)
 }
 
-/// The time of the newest sample of `metric`.
+/// Returns the time of the newest sample of `metric`.
 fn newest_of(metric: &str, probe: &[Spend], mark: Option<&str>) -> Result<Timestamp, SourceError> {
     let problem = |what: &str| SourceError::NotMeasured(format!("{} {what}", brief(metric)));
     let newest = marked(probe, mark).next().map(|sample| sample.value);
@@ -246,7 +248,7 @@ fn newest_of(metric: &str, probe: &[Spend], mark: Option<&str>) -> Result<Timest
     Timestamp::from_second(newest as i64).map_err(|_| problem("has no possible time"))
 }
 
-/// What the vector says was spent.
+/// Reads the report from the samples of the spend query.
 fn read(
     spent: &[Spend],
     freshness: Freshness,
@@ -262,8 +264,8 @@ fn read(
     let mut unlabelled = false;
     for sample in spent {
         let Some(namespace) = namespace(sample).cloned() else {
-            // Pods outside of any namespace belong to no account; a lone value comes from `or
-            // vector(0)` or a forgotten grouping.
+            // Pods outside of any namespace belong to no account. A single value comes from `or
+            // vector(0)` or a missing grouping.
             unlabelled = true;
             continue;
         };

@@ -1,4 +1,4 @@
-//! The Helm chart has what this program says of itself.
+//! The Helm chart agrees with the output of this program.
 
 use super::program::output;
 

@@ -1,4 +1,4 @@
-//! The definitions on a real API server: what is invalid is refused when it is applied.
+//! The definitions on a real API server: invalid objects are rejected when they are applied.
 
 use serde_json::{Value, json};
 
@@ -185,7 +185,8 @@ async fn a_namespace_budget_is_checked_too_and_the_columns_show_balances() {
             json!({"budgetRef": "b", "topUps": [{"amount": "1", "validUntil": "soon"}]}),
             "validUntil",
         ),
-        // The API server's format takes it, and one object that cannot be read ends the list of all.
+        // The API server's format accepts it, and one object that cannot be read fails the list of
+        // all.
         (
             json!({"budgetRef": "b", "topUps": [{"amount": "1", "validUntil": "2026-11-30T00:00:00+99:99"}]}),
             "validUntil",

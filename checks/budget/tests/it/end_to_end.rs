@@ -1,4 +1,4 @@
-//! The binary on a real API server, with the rights of its manifests; Prometheus is a strict
+//! The binary on a real API server, with the permissions of its manifests. Prometheus is a strict
 //! stand-in.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::program::{Program, install, output_to};
 use super::server::{Reply, Server};
 use super::temp_dir::Folder;
 
-/// A budget of `limit` a week, in which a CPU costs 1 for an hour.
+/// Returns the spec of a Budget of `limit` a month, in which a CPU costs 1 for an hour.
 fn spec(server: &Server, limit: &str) -> Value {
     json!({
         "unit": "USD", "period": {"calendar": "Month"},
@@ -82,7 +82,7 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
         name,
         ..
     } = &play;
-    // The first job shows that the cold start is over.
+    // The start of the first job shows that the cold start is over.
     stage.job("first", name, 1).await;
     stage
         .wait("first", "Ready", "estimate 1.00 USD committed")
@@ -113,7 +113,7 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
             && held.contains("20.00 committed to 20 running or starting jobs"),
         "{held}"
     );
-    // The two questions of each interval and no more: T is the same for both.
+    // The two queries of each interval and no more: the queried time is the same for both.
     let asked = server.asked()[before..].to_vec();
     let mut by_moment: BTreeMap<i64, usize> = BTreeMap::new();
     for (_, time, _) in &asked {
@@ -141,7 +141,7 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
     );
     assert_eq!(count(&stage.entries().await, "Ready"), 20);
 
-    // One that ends makes room for one.
+    // The end of one job frees money for another.
     stage.set_condition("first", "Finished").await;
     eventually("one more", async || {
         let entries = stage.entries().await;
@@ -149,7 +149,7 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
     })
     .await;
 
-    // The money that is spent is no longer committed; a top-up lets two more start.
+    // Reported spend is no longer committed; with a top-up two more start.
     server.spent(&stage.namespace, 3.0);
     let own = json!({"apiVersion": "budget.kueue-check.dev/v1alpha1", "kind": "NamespaceBudget", "metadata": {"name": "own", "namespace": stage.namespace},
         "spec": {"budgetRef": name, "topUps": [{"amount": "5", "validUntil": "2999-01-01T00:00:00Z"}]}});
@@ -173,7 +173,7 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
         (&json!("Conflicting"), &json!("False"), &json!(1))
     );
 
-    // A second one for the same namespace: both say so, and the lower limit holds.
+    // A second one for the same namespace: both report it, and the lower limit applies.
     let mut second = own.clone();
     second["metadata"]["name"] = json!("second");
     second["spec"] = json!({"budgetRef": name, "limit": "4"});
@@ -199,7 +199,7 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
     statement(stage, name);
 }
 
-/// What `balance` prints of the Budget and the namespace.
+/// Checks the output of `balance` for the Budget and the namespace.
 fn statement(stage: &Stage, name: &str) {
     let kubeconfig = stage.access.kubeconfig().unwrap();
     let (code, text, error) = output_to(&kubeconfig, &["balance", name, "-n", &stage.namespace]);
@@ -273,8 +273,8 @@ async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
     }
 }
 
-/// All that the program has logged, shown, and written about the Budget `name` and its jobs; the
-/// events apart, too.
+/// Returns all that the program has logged, shown, and written about the Budget `name` and its
+/// jobs, and the events alone.
 pub(super) async fn everything_said(
     program: &Program,
     stage: &Stage,
@@ -315,7 +315,7 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
     stage
         .wait_condition(name, "Fresh", "False", "Unavailable")
         .await;
-    // Within the bound spending is modelled, and jobs go on to start.
+    // Within the bound spend is estimated, and jobs still start.
     stage.job("during", name, 1).await;
     stage.wait("during", "Ready", "committed").await;
     tokio::time::sleep(Duration::from_secs(22)).await;

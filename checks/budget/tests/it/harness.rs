@@ -1,4 +1,5 @@
-//! A real API server with Kueue's and our definitions, and a corner of it for each test.
+//! The harness: a real API server with the definitions of Kueue and this check, and a namespace for
+//! each test.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,12 +17,12 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
-/// How long anything may take that happens in another process.
+/// The longest time for anything that happens in another process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
 
-/// One test's corner.
+/// One test's part of an API server: a namespace of its own.
 pub(crate) struct Stage {
     pub(crate) access: Access,
     pub(crate) client: Client,
@@ -30,20 +31,20 @@ pub(crate) struct Stage {
     _own_server: Option<Cluster>,
 }
 
-/// A name that no other test has.
+/// Returns a name that no other test has.
 pub(crate) fn unique(prefix: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     format!("{prefix}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A corner; `None`, with a word why, where there can be no API server.
+/// Returns a stage; `None`, with a printed reason, where there can be no API server.
 pub(crate) async fn stage() -> Option<Stage> {
     let cluster = CLUSTER.get_or_init(start).await.as_ref()?;
     Some(Stage::on(cluster).await)
 }
 
-/// A server for one test alone, which runs the program: each has a lease of its own, so on one
-/// server a second would be a second leader.
+/// Returns a stage on a server for one test alone, which runs the program. Each program has a lease
+/// of its own, so on one server a second would be a second leader.
 pub(crate) async fn stage_alone() -> Option<Stage> {
     let cluster = start().await?;
     let stage = Stage::on(&cluster).await;
@@ -150,7 +151,7 @@ impl Stage {
         serde_json::to_value(self.api(document).get(name).await.unwrap()).unwrap()
     }
 
-    /// A Budget with `spec`, and an AdmissionCheck of the same name that refers to it.
+    /// Applies a Budget with `spec`, and an AdmissionCheck of the same name that refers to it.
     pub(crate) async fn budget(&self, name: &str, spec: &Value) {
         self.apply(&budget(name, spec)).await;
         self.apply(&json!({
@@ -160,8 +161,8 @@ impl Stage {
         .await;
     }
 
-    /// The Workload `name` as Kueue makes it and reserves quota for it: `cpus` CPUs of the flavor
-    /// `default`, for at most an hour.
+    /// Creates the Workload `name` with a quota reservation, as Kueue does: `cpus` CPUs of the
+    /// flavor `default`, for at most an hour.
     pub(crate) async fn job(&self, name: &str, check: &str, cpus: u32) {
         let template = json!({"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpus.to_string()}}}]}});
         let spec = json!({"queueName": "lq", "maximumExecutionTimeSeconds": 3600, "podSets": [{"name": "main", "count": 1, "template": template}]});
@@ -191,7 +192,7 @@ impl Stage {
             .unwrap();
     }
 
-    /// Sets a condition and leaves the others.
+    /// Sets a condition and keeps the others.
     pub(crate) async fn set_condition(&self, name: &str, kind: &str) {
         let object = self.get(&self.workload(name)).await;
         let mut conditions = object["status"]["conditions"]
@@ -207,7 +208,8 @@ impl Stage {
             .unwrap();
     }
 
-    /// State and message of the one check of each Workload in the corner.
+    /// Returns the name of each Workload in the namespace, and the state and message of its one
+    /// check.
     pub(crate) async fn entries(&self) -> Vec<(String, String, String)> {
         let api = self.api(&self.workload("any"));
         let list = api.list(&ListParams::default()).await.unwrap();
@@ -223,7 +225,8 @@ impl Stage {
         list.items.iter().map(entry).collect()
     }
 
-    /// Waits until the check of `name` is in `state` and says `text`; its message.
+    /// Waits until the check of `name` is in `state` with `text` in the message; returns the
+    /// message.
     pub(crate) async fn wait(&self, name: &str, state: &str, text: &str) -> String {
         let (.., message) = eventually(
             &format!("{name} to be {state}, saying {text:?}"),
@@ -241,7 +244,7 @@ impl Stage {
         message
     }
 
-    /// Waits until a condition of the Budget has that status and reason; its message.
+    /// Waits until a condition of the Budget has that status and reason; returns its message.
     pub(crate) async fn wait_condition(
         &self,
         budget_name: &str,
@@ -267,7 +270,8 @@ impl Stage {
         seen["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the AdmissionCheck's condition Active has that status and reason; its message.
+    /// Waits until the AdmissionCheck's condition Active has that status and reason; returns its
+    /// message.
     pub(crate) async fn wait_active(&self, name: &str, status: &str, reason: &str) -> String {
         let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": name}});
         let seen = eventually(
@@ -316,7 +320,8 @@ pub(crate) fn now() -> String {
     timestamp().round(jiff::Unit::Second).unwrap().to_string()
 }
 
-/// Asks until the answer is yes; then what came with it. Says what was last seen if it never is.
+/// Polls until the result is true, and returns what came with it. Panics with the last result if it
+/// never is.
 pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
     what: &str,
     mut look: impl FnMut() -> F,

@@ -1,5 +1,4 @@
-//! The budget check against real servers and strict stand-ins: one binary, because linking is what
-//! takes time.
+//! The budget check against real servers and strict stand-ins: one binary, because linking is slow.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

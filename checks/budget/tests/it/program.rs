@@ -1,4 +1,4 @@
-//! The binary as a process, with the rights that its manifests give it.
+//! The binary as a process, with the permissions of its manifests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use super::harness::{Stage, eventually};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_budget-check");
 
-/// What the binary prints without a cluster.
+/// Returns what the binary prints without a cluster.
 pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     output_of(
         Command::new(BINARY)
@@ -23,7 +23,7 @@ pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-/// What it prints to whom `kubeconfig` belongs to.
+/// Returns what the binary prints with `kubeconfig`.
 pub(crate) fn output_to(kubeconfig: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     output_of(
         Command::new(BINARY)
@@ -42,8 +42,8 @@ fn output_of(command: &mut Command) -> (Option<i32>, String, String) {
     )
 }
 
-/// Installs what `manifests` prints into a namespace of its own; a kubeconfig with exactly the
-/// rights of its ServiceAccount.
+/// Installs the output of `manifests` into a namespace of its own. Returns a kubeconfig with
+/// exactly the permissions of its ServiceAccount.
 pub(crate) async fn install(stage: &Stage, name: &str) -> PathBuf {
     stage.namespace(name).await;
     let (code, text, error) = output(&[
@@ -89,7 +89,7 @@ pub(crate) async fn install(stage: &Stage, name: &str) -> PathBuf {
         .unwrap()
 }
 
-/// A process that ends with the test. What it logs is kept.
+/// A process that ends with the test, and its log.
 pub(crate) struct Program {
     child: Child,
     admin: u16,
@@ -97,8 +97,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The files of `credentials` may be sent to the server of the URL beside them, over plain HTTP
-    /// too.
+    /// Starts the process. The files of `credentials` may be sent to the server of the URL beside
+    /// them, over plain HTTP too.
     pub(crate) fn start(name: &str, kubeconfig: &Path, credentials: Option<(&Path, &str)>) -> Self {
         let (folder, sources) =
             credentials.map_or((Path::new("/nowhere"), json!([])), |(folder, url)| {
@@ -141,7 +141,7 @@ impl Program {
         Self { child, admin, log }
     }
 
-    /// The body of a path of the admin endpoint.
+    /// Returns the body of a path of the admin endpoint.
     pub(crate) async fn get(&self, path: &str) -> String {
         use http_body_util::BodyExt;
         use hyper_util::client::legacy::Client;
@@ -157,7 +157,7 @@ impl Program {
         }
     }
 
-    /// The value of the metric whose line begins with `name`; 0 if there is none.
+    /// Returns the value of the metric whose line begins with `name`; 0 if there is none.
     pub(crate) async fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").await;
         let line = text.lines().find(|line| line.starts_with(name));
@@ -169,7 +169,7 @@ impl Program {
         self.log.lock().unwrap().clone()
     }
 
-    /// Ends it without warning.
+    /// Kills the process, without a warning.
     pub(crate) fn kill(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -18,12 +18,12 @@ use serde_json::json;
 use super::harness::{eventually, stage_alone, timestamp, unique};
 use super::temp_dir::Folder;
 
-/// The programs; `None`, with a word why, where they can't be had.
+/// Returns the programs; `None`, with a printed reason, where they cannot be had.
 fn programs() -> Option<Programs> {
     or_skipped("the suite on a real Prometheus", prometheus)
 }
 
-/// What the exporter says: units in an hour, by namespace; `None` while it is dead.
+/// The exporter's figures: units per hour, by namespace; `None` while it is dead.
 type Rates = Arc<Mutex<Option<BTreeMap<String, f64>>>>;
 
 struct Prometheus {
@@ -33,7 +33,7 @@ struct Prometheus {
     folder: Folder,
 }
 
-/// What the shipped rules do, each second.
+/// The shipped rules, evaluated each second.
 const RULES: &str = "groups:\n- name: cost\n  interval: 1s\n  rules:\n  - record: namespace:cost_per_hour:sum\n    expr: sum by (namespace) (pod_cost_per_hour)\n";
 
 impl Drop for Prometheus {
@@ -241,7 +241,7 @@ async fn what_is_measured_live_is_what_was_spent() {
     .await
     .unwrap();
 
-    // The exporter dies: its series end at once, and nothing is taken for zero.
+    // The exporter dies: its series end at once, and nothing counts as zero.
     let rates = prometheus.exporter_dies().unwrap();
     let error = eventually("nothing to be measured", async || {
         let answer = prometheus.ask(json!({}), 1, 3600).await;
@@ -250,7 +250,7 @@ async fn what_is_measured_live_is_what_was_spent() {
     .await
     .unwrap_err();
     assert_eq!(error.reason(), "NotMeasured");
-    // It comes back, with nonsense for one namespace.
+    // It starts again, with nonsense for one namespace.
     prometheus.exporter_says(
         rates
             .into_iter()
@@ -274,7 +274,7 @@ async fn what_is_measured_live_is_what_was_spent() {
         "{back:?}"
     );
 
-    // What Prometheus itself says of a query that is invalid, and of one that fails.
+    // The errors that Prometheus itself reports, for an invalid query and for one that fails.
     let bad = prometheus
         .ask(
             json!({"shape": "PeriodToDate", "query": "sum by (namespace) (x[{{elapsed}}s]"}),
@@ -341,7 +341,7 @@ async fn a_week_of_history_is_summed_to_one_sample() {
     );
     assert_eq!(answer.notes, []);
     assert!(answer.observation.covered, "the beginning of the week");
-    // Asked about a time after the last sample, the watermark stays behind.
+    // For a query after the last sample, the watermark stays behind.
     let later = prometheus.ask(week, back - 240, 7 * 86_400).await.unwrap();
     assert!(
         (later.observation.as_of.as_second() - end).abs() <= 60,
@@ -354,7 +354,7 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
     let Some(stage) = stage_alone().await else {
         return;
     };
-    // The namespace spends a unit in a second.
+    // The namespace spends one unit per second.
     let Some(prometheus) = Prometheus::start(&[(&stage.namespace, 3600.0)], "").await else {
         return;
     };
@@ -380,7 +380,7 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
         .wait("a", "Ready", "estimate 1.00 USD committed")
         .await;
     stage.set_condition("a", "Admitted").await;
-    // After half a minute the limit is spent.
+    // After 30 s the limit is spent.
     stage
         .wait_condition(&name, "Overspent", "True", "OverLimit")
         .await;
@@ -390,12 +390,12 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
         message.contains("of 30.00 USD this period") && message.contains("for a top-up"),
         "{message}"
     );
-    // More money, and it starts without being asked about by anybody.
+    // With more money it starts, without another trigger.
     let mut more = first.clone();
     more["namespaceLimits"]["default"] = json!("3000");
     stage.budget(&name, &more).await;
     stage.wait("b", "Ready", "committed").await;
-    // The exporter dies. What is known grows old; then jobs wait.
+    // The exporter dies. Spend data becomes stale, and then jobs wait.
     let rates = prometheus.exporter_dies().unwrap();
     stage
         .wait_condition(&name, "Fresh", "False", "NotMeasured")

@@ -1,4 +1,4 @@
-//! What earlier definitions of Budget and NamespaceBudget promised is kept.
+//! Compatibility with earlier definitions of Budget and NamespaceBudget.
 
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
 use kueue_check_promise::{Kind, Promise, Server};

@@ -1,4 +1,4 @@
-//! What each of several replicas shows in `/metrics`.
+//! The samples of each of several replicas in `/metrics`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Replica {
         }
     }
 
-    /// What it shows, by series and account.
+    /// Returns its samples, by series and account.
     fn shows(&self) -> BTreeMap<(String, String), f64> {
         let text = self.called.metrics() + "# EOF\n";
         let samples = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -68,7 +68,7 @@ impl Replica {
     }
 }
 
-/// A server with the Budget `budget`, of which so much has been spent, and the time.
+/// Returns a server with the Budget `budget`, of which `spent` has been spent, and the clock.
 pub(crate) fn server(spent: &Value) -> (ApiServer, Clock) {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
     let server = ApiServer::new(clock.clone());
@@ -136,7 +136,7 @@ async fn only_the_leader_shows_figures() {
     assert_eq!(second.shows(), BTreeMap::new(), "one without a session");
 }
 
-/// A source that does not answer.
+/// A source that does not respond.
 struct Down;
 
 impl Source for Down {
@@ -155,7 +155,7 @@ async fn while_nothing_is_known_the_age_grows_and_no_figure_is_shown() {
     let (server, clock) = server(&json!({}));
     let check = BudgetCheck::with_sources(|_| Arc::new(Down));
     let replica = Replica::new(check, &server, &clock, false);
-    // The age is that of the leader's ignorance, not of the standby's.
+    // The age counts from the time at which the replica leads, not from the start of the standby.
     sleep(Duration::from_secs(86_400)).await;
     replica.leads.send_replace(true);
     sleep(Duration::from_secs(1800)).await;
@@ -180,7 +180,7 @@ async fn names_of_the_source_are_no_accounts_unless_a_namespace_can_have_them() 
     let long = "a".repeat(64);
     let (server, clock) = server(&json!({
         "default": "4", "a\"b\nc": "1", exploit: "1", "Team": "1", "-a": "1", "a-": "1", "a.b": "1", "größer": "1", long: "1", "a_b": "1",
-        // Valid, and no namespace of the cluster.
+        // A valid name, but no namespace of the cluster has it.
         "ghost": "1",
     }));
     let replica = replica(&server, &clock, true);
@@ -209,7 +209,7 @@ async fn names_of_the_source_are_no_accounts_unless_a_namespace_can_have_them() 
     );
 }
 
-/// A source that says that so much has been spent in `default`.
+/// Returns a check whose source reports that `spent` has been spent in `default`.
 fn says(spent: &str) -> BudgetCheck {
     let spent = serde_json::from_value(json!({"spent": {"default": spent}})).unwrap();
     let source: Arc<dyn Source> = Arc::new(Fixed::new(spent));
@@ -228,7 +228,7 @@ async fn what_was_spent_is_not_forgotten_with_the_source_and_the_process() {
     let second = Replica::new(says("0"), &server, &clock, true);
     sleep(Duration::from_secs(60)).await;
     assert!((spent(&second) - 9.0).abs() < 1e-9, "{}", spent(&second));
-    // A replica that has stood by for long has no older figure.
+    // A replica that has stood by for long has no outdated figure.
     let standby = Replica::new(says("0"), &server, &clock, false);
     second.session.abort();
     let third = Replica::new(says("9.5"), &server, &clock, true);
@@ -237,7 +237,7 @@ async fn what_was_spent_is_not_forgotten_with_the_source_and_the_process() {
     standby.leads.send_replace(true);
     sleep(Duration::from_secs(60)).await;
     assert!((spent(&standby) - 9.5).abs() < 1e-9, "{}", spent(&standby));
-    // Next month begins with nothing.
+    // The next month begins with zero spend.
     sleep(Duration::from_secs(11 * 86_400)).await;
     assert!(spent(&standby).abs() < 1e-9, "{}", spent(&standby));
 }
@@ -277,14 +277,14 @@ async fn a_wrong_figure_is_corrected_in_the_budget() {
         .find(|condition| condition["type"] == "Fresh");
     let message = fresh.unwrap()["message"].as_str().unwrap();
     assert_eq!(message, "corrected by alice: default has spent 6 less");
-    // And what was wrong does not come back with a new process.
+    // A new process does not restore the wrong figure.
     replica.session.abort();
     let next = Replica::new(says("9"), &server, &clock, true);
     sleep(Duration::from_secs(60)).await;
     assert!((spent(&next) - 3.0).abs() < 1e-9, "{}", spent(&next));
 }
 
-/// No NamespaceBudget may be listed.
+/// A fault: NamespaceBudgets may not be listed.
 struct Forbidden;
 
 impl Faults for Forbidden {
@@ -298,7 +298,7 @@ impl Faults for Forbidden {
     }
 }
 
-/// The program goes on: a Budget that needs no NamespaceBudgets is decided by as before.
+/// The program continues: a Budget that requires no NamespaceBudgets is decided by as before.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_fails_is_named_by_readiness_and_the_leader_leads_on() {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());

@@ -1,5 +1,5 @@
-//! A strict stand-in for Prometheus: it answers what a test tells it, and refuses what a Prometheus
-//! would not understand.
+//! A strict stand-in for Prometheus: it returns the responses that a test sets, and rejects what a
+//! Prometheus would reject.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use axum::response::Response;
 use axum::routing::post;
 use serde_json::{Value, json};
 
-/// One answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -42,15 +42,15 @@ impl Reply {
 #[derive(Default)]
 struct Told {
     spent: BTreeMap<String, f64>,
-    /// Instead of what was spent.
+    /// The response instead of the spend.
     instead: Option<Reply>,
-    /// The next answers, in this order.
+    /// The next responses, in this order.
     queue: std::collections::VecDeque<Reply>,
     asked: Vec<(String, i64, Option<String>)>,
     token: Option<String>,
 }
 
-/// The stand-in. Clones are one.
+/// The stand-in. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Server {
     told: Arc<Mutex<Told>>,
@@ -79,12 +79,12 @@ impl Server {
             .insert(namespace.to_owned(), amount);
     }
 
-    /// Answers every query with this, until it is taken back.
+    /// Sets the response to every query, until it is reset.
     pub(crate) fn instead(&self, reply: Option<Reply>) {
         self.told.lock().unwrap().instead = reply;
     }
 
-    /// The next answers, in this order.
+    /// Queues the next responses, in this order.
     pub(crate) fn queue(&self, replies: Vec<Reply>) {
         self.told.lock().unwrap().queue.extend(replies);
     }
@@ -94,7 +94,7 @@ impl Server {
         self.told.lock().unwrap().token = Some(token.to_owned());
     }
 
-    /// Query, time and authorization of each question so far.
+    /// Returns query, time and authorization of each request so far.
     pub(crate) fn asked(&self) -> Vec<(String, i64, Option<String>)> {
         self.told.lock().unwrap().asked.clone()
     }

@@ -1,4 +1,4 @@
-//! Every bad answer of a source, and what becomes of it: verdict, message, condition and metric.
+//! Every bad response of a source, and its effects: verdict, message, condition and metric.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,8 +67,8 @@ fn error(kind: &str, text: &str) -> String {
     json!({"status": "error", "errorType": kind, "error": text}).to_string()
 }
 
-/// The message of a Workload when the source reports nothing else: a job held by a stale account
-/// says why.
+/// Returns the message of a Workload when the source reports nothing else: that of a job held by a
+/// stale account states the reason.
 fn told(problem: &SourceError) -> String {
     let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
@@ -156,7 +156,7 @@ async fn each_unusable_answer_has_its_reason_pause_and_message() {
     );
 }
 
-/// A server whose probe is fresh, and which answers the other query with `result`.
+/// Queries a server whose probe is fresh, and which responds to the other query with `samples`.
 async fn spending(samples: &[(&str, &str)]) -> Result<SpendReport, SourceError> {
     let server = Server::start().await;
     let newest = json!({"metric": {}, "value": [AT, (AT - 7).to_string()]});
@@ -223,7 +223,7 @@ async fn what_is_missing_odd_or_doubled_has_its_meaning() {
         (answer.observation.spent.len(), answer.notes),
         (0, vec![SourceWarning::NoSpendMatched])
     );
-    // `or vector(0)` turns no data into a zero without a name.
+    // `or vector(0)` turns missing data into a zero without a name.
     assert_eq!(
         spending(&[("", "0")]).await.unwrap_err().reason(),
         "WrongShape"
@@ -241,7 +241,7 @@ async fn what_is_missing_odd_or_doubled_has_its_meaning() {
     assert_eq!(text.reason(), "BadResponse");
 }
 
-/// A book of which a job of `vision` has run for so many seconds and costs `cpus` an hour.
+/// Returns a ledger in which a job of `vision` has run for `seconds` and costs `cpus` an hour.
 fn running(seconds: i64, cpus: &str) -> BudgetLedger {
     let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "100"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
@@ -269,7 +269,7 @@ async fn a_job_that_runs_and_is_in_no_figure_is_not_free() {
     let raw = json!({"metric": {}, "value": [AT, AT.to_string()]});
     let start = json!({"metric": {"budget_check_probe": "start"}, "value": [AT, "1"]});
     let current = |namespace: &str| json!({"metric": {"budget_check_probe": "current", "namespace": namespace}, "value": [AT, AT.to_string()]});
-    // A recording rule that is no longer evaluated has no current sample, and its past ones still
+    // A recording rule that is no longer evaluated has no current sample, but its past ones still
     // have a sum.
     let spent = json!({"metric": {"namespace": "vision"}, "value": [AT, "5"]});
     for (case, seconds, cpus, also, is_known) in [
@@ -398,7 +398,8 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_c
     );
 }
 
-/// The files of `folder`, which may be sent to the server at `url`, over plain HTTP too.
+/// Returns credentials from `folder`, which may be sent to the server at `url`, over plain HTTP
+/// too.
 pub(crate) fn credentials_for(folder: &Folder, url: &str) -> Credentials {
     Credentials {
         folder: folder.path().to_owned(),
@@ -439,7 +440,7 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
         assert_eq!(error.reason(), "CredentialsUnusable", "{file}: {error}");
         assert!(!error.to_string().contains("canary"), "{error}");
     }
-    // A redirect is an answer like any other bad one; it is not followed with the token.
+    // A redirect is a bad response like any other; it is not followed with the token.
     let thief = Server::start().await;
     server.instead(Some(
         Reply::status(307, "").header("location", format!("{}/api/v1/query", thief.url)),
@@ -597,8 +598,8 @@ async fn datadogs_keys_are_sent_nowhere_unless_the_deployment_says_where() {
 
 #[tokio::test]
 async fn a_server_is_trusted_by_the_authority_that_is_named() {
-    // The API server is the one real server with a certificate of its own here; it has no queries,
-    // and says so.
+    // The API server is the one real server with a certificate of its own here. It has no queries,
+    // and responds accordingly.
     let Some(stage) = super::harness::stage().await else {
         return;
     };

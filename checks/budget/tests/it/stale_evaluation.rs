@@ -1,4 +1,4 @@
-//! A question is heard after something newer has been shown.
+//! An evaluation that starts after newer state was observed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::replicas::{Replica, server};
 
-/// A Workload that runs since ten.
+/// Returns a Workload that has been running since 10:00.
 fn workload(finished: bool) -> Workload {
     let condition = |kind: &str, at: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at, "reason": "Tested", "message": ""});
     let mut conditions = vec![
@@ -38,8 +38,8 @@ fn parameters(server: &ApiServer) -> Budget {
     serde_json::from_value(server.get(&budgets, "", "budget").unwrap()).unwrap()
 }
 
-/// Found by closing a watch while a job ended: a question from before its end made it count as
-/// running for ever.
+/// Found by closing a watch while a job ended: an evaluation with the state before its end made it
+/// count as running forever.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_has_ended_is_not_counted_again() {
     let (server, clock) = server(&json!({"default": "1"}));

@@ -1,5 +1,5 @@
-//! What is known of requests and templates, kept up to date by watches and by the answers to our
-//! own writes.
+//! An index of requests and PodTemplates, updated by watches and by the replies to this check's own
+//! writes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,7 +49,7 @@ struct State {
     listing_templates: Option<Templates>,
 }
 
-/// A PodTemplate as it was seen, and the Workload that owns it, if one does.
+/// A PodTemplate as last observed, with the Workload that owns it, if any.
 #[derive(Clone, Debug)]
 pub(super) struct CachedTemplate {
     pub(super) workload: Option<Uid>,
@@ -70,16 +70,15 @@ impl Index {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until everything has been listed once. Before, what is not known may be there all the
-    /// same.
+    /// Waits until both lists are complete. Before that, an object missing in the index may exist.
     pub async fn ready(&self) {
         let mut listed = self.listed.subscribe();
         // The sender lives as long as this index.
         let _ = listed.wait_for(|listed| *listed == (true, true)).await;
     }
 
-    /// The requests in `namespace` for `workload`. Requests in another namespace are those of
-    /// other users: who may create requests there may have no right here.
+    /// Returns the requests in `namespace` for `workload`. Requests in other namespaces do not
+    /// count: a user who may create them there may have no permissions here.
     pub fn requests(&self, namespace: &str, workload: &Uid) -> Vec<Arc<CapacityRequest>> {
         let state = self.state();
         let all = state.requests.get(workload).into_iter().flatten();
@@ -88,7 +87,7 @@ impl Index {
             .collect()
     }
 
-    /// The requests in `namespace` for Workloads of the job whose family has the key `key`.
+    /// Returns the requests in `namespace` for Workloads of the job whose family has the key `key`.
     pub fn of_family(&self, namespace: &str, key: &Uid) -> Vec<Arc<CapacityRequest>> {
         let state = self.state();
         let workloads = state.families.get(key).into_iter().flatten();
@@ -101,19 +100,19 @@ impl Index {
             .collect()
     }
 
-    /// All requests.
+    /// Returns all requests.
     pub fn all(&self) -> Vec<Arc<CapacityRequest>> {
         self.state().requests.values().flatten().cloned().collect()
     }
 
-    /// Whether an autoscaler has ever accepted a request of `class`.
+    /// Returns true if an autoscaler has ever accepted a request of `class`.
     pub fn is_class_handled(&self, class: &str) -> bool {
         let state = self.state();
         let mut all = state.requests.values().flatten();
         all.any(|request| &*request.class == class && request.phase != Phase::New)
     }
 
-    /// The PodTemplates that `workload` owns.
+    /// Returns the PodTemplates that `workload` owns.
     pub fn templates(&self, workload: &Uid) -> Vec<OwnTemplate> {
         let state = self.state();
         state
@@ -142,7 +141,7 @@ impl Index {
         }
     }
 
-    /// Takes in `request` as it is, unless something newer is known. Whether anything is new.
+    /// Stores `request` unless the index has a newer version. Returns true if anything changed.
     pub fn put(&self, request: CapacityRequest) -> bool {
         let mut state = self.state();
         if let Some(family) = request.family() {
@@ -171,8 +170,8 @@ impl Index {
         }
     }
 
-    /// Notes that we asked for the deletion of `request`: it does not count any more, although it
-    /// may exist for some time.
+    /// Marks `request` as being deleted after its deletion was requested. It no longer counts,
+    /// although it may exist for some time.
     pub(crate) fn going(&self, request: &CapacityRequest) {
         let mut state = self.state();
         let known = state
@@ -188,7 +187,7 @@ impl Index {
         }
     }
 
-    /// Takes in what happened to requests. `None` is an object that is no request of a Workload.
+    /// Handles a watch event for a request. `None` is an object that is no request of a Workload.
     pub(super) fn take(&self, event: Event<Option<CapacityRequest>>) -> Trigger {
         match event {
             Event::Init => {
@@ -270,8 +269,8 @@ impl Index {
         state.requests.values().map(Vec::len).sum::<usize>() < before
     }
 
-    /// Takes in what happened to PodTemplates. They trigger no evaluation: with the template that
-    /// owns it a request goes too, and that does.
+    /// Handles a watch event for a PodTemplate. It triggers no evaluation: the deletion of a
+    /// template also deletes the request that it owns, and that triggers one.
     pub(super) fn take_template(&self, event: Event<CachedTemplate>) -> Trigger {
         match event {
             Event::Init => self.state().listing_templates = Some(BTreeMap::new()),

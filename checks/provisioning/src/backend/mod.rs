@@ -1,4 +1,4 @@
-//! What stands for a request for capacity on the cluster. The decision depends on none of it:
+//! The kind of object that requests capacity on the cluster. The decision does not depend on it:
 //! CapacityBuffers come next.
 
 mod index;
@@ -20,14 +20,14 @@ pub(crate) use templates::Templates;
 use crate::config::ProvisioningRequestConfig;
 use crate::request::{CapacityRequest, RequestAnnotations};
 
-/// A kind of object that asks for capacity.
+/// A kind of object that requests capacity.
 pub trait Backend: Send + Sync + 'static {
-    /// The kind, as people know it.
+    /// The kind, as shown to people.
     const KIND: &'static str;
-    /// The reason of the event that one was created.
+    /// The reason of the event for a created request.
     const CREATED: &'static str;
 
-    /// What is done with the API besides watching.
+    /// Returns the RBAC rules that the backend needs besides those of its watches.
     fn permissions(&self) -> Vec<PolicyRule>;
 
     /// Adds the watches that keep `index` up to date.
@@ -36,55 +36,55 @@ pub trait Backend: Send + Sync + 'static {
         index: &Arc<Index>,
     ) -> Check<ProvisioningRequestConfig>;
 
-    /// Whether requests of `class` can be made on this cluster.
+    /// Returns an error unless requests of `class` can be made on this cluster.
     ///
     /// # Errors
-    /// Says what is missing.
+    /// The error names what is missing.
     fn available(&self, class: &str) -> impl Future<Output = Result<(), Inactive>> + Send;
 
-    /// Creates a request whose templates are there; `owner` is the owner reference of one of them.
+    /// Creates a request whose templates exist. `owner` is the owner reference of one of them.
     ///
     /// # Errors
-    /// The API server's; [`CreateError::OwnedByAnother`] if another object has the name.
+    /// The API server's error, or [`CreateError::OwnedByAnother`] if another object has the name.
     fn create(
         &self,
         plan: &Plan,
         owner: &Value,
     ) -> impl Future<Output = Result<CreateOutcome, CreateError>> + Send;
 
-    /// Deletes `request`. One that is gone already is deleted.
+    /// Deletes `request`. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// The API server's.
+    /// The API server's error.
     fn delete(
         &self,
         request: &CapacityRequest,
     ) -> impl Future<Output = Result<(), kube::Error>> + Send;
 
-    /// The annotations with which pods consume the capacity of `request`.
+    /// Returns the annotations with which pods consume the capacity of `request`.
     fn consume(&self, request: &CapacityRequest) -> Vec<(&'static str, String)>;
 }
 
-/// A request that is to be created.
+/// A request to create.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// For whom.
+    /// The Workload that the request is for.
     pub workload: Owner,
-    /// What is written on it.
+    /// The annotations of the request.
     pub mark: RequestAnnotations,
-    /// Who is to provision.
+    /// The provisioning class.
     pub class: String,
-    /// The class's parameters.
+    /// The parameters of the class.
     pub parameters: BTreeMap<String, String>,
-    /// For what.
+    /// The pods that need capacity.
     pub pods: Vec<Pods>,
 }
 
-/// The Workload.
+/// The Workload that owns created objects.
 #[derive(Clone, Debug)]
 pub struct Owner {
     /// Group and version.
@@ -96,36 +96,37 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner reference of what belongs to the Workload.
+    /// Returns the owner reference to the Workload.
     pub fn reference(&self) -> Value {
         owner_reference(&self.api_version, "Workload", &self.name, &self.uid)
     }
 }
 
-/// Some pods alike.
+/// A number of pods with one template.
 #[derive(Clone, Debug)]
 pub struct Pods {
     /// The PodTemplate's name.
     pub template_name: String,
     /// The pods' template.
     pub template: Value,
-    /// How many.
+    /// The number of pods.
     pub count: u64,
 }
 
-/// What became of a create.
+/// The outcome of a create.
 #[derive(Clone, Debug)]
 pub enum CreateOutcome {
-    /// It was created.
+    /// The request was created.
     New(CapacityRequest),
-    /// It was there: an earlier answer was lost, or was not seen yet.
+    /// The request existed: an earlier reply was lost, or the watch has not delivered the request
+    /// yet.
     AlreadyExists(CapacityRequest),
 }
 
 /// Why a request or a template was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The API server's answer.
+    /// The API server's error.
     #[error("{}", brief(.0))]
     Api(#[from] kube::Error),
     /// Another object has the name.
@@ -136,7 +137,7 @@ pub enum CreateError {
         /// The name.
         name: String,
     },
-    /// An earlier object of the name is still being deleted.
+    /// An earlier object of this name is still being deleted.
     #[error("{kind} \"{name}\" is being deleted")]
     Going {
         /// The kind.
@@ -146,7 +147,7 @@ pub enum CreateError {
     },
 }
 
-/// What the API server said, without what kube adds.
+/// Returns the API server's message without what kube adds.
 fn brief(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -167,7 +168,7 @@ fn owner_reference(api_version: &str, kind: &str, name: &str, uid: &Uid) -> Valu
     })
 }
 
-/// UID and name of the Workload that controls an object.
+/// Returns the UID and name of the Workload that controls an object.
 fn owner(metadata: &kube::core::ObjectMeta) -> Option<(Uid, &str)> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| {
@@ -178,15 +179,15 @@ fn owner(metadata: &kube::core::ObjectMeta) -> Option<(Uid, &str)> {
     Some((Uid::new(&owner.uid), &owner.name))
 }
 
-/// The label that Kueue, and this check, put on what they create.
+/// The label that Kueue and this check set on the objects that they create.
 const MANAGED: (&str, &str) = ("kueue.x-k8s.io/managed", "true");
 
-/// The annotations that say for which AdmissionCheck a request or a template was made, and its
-/// number.
+/// The annotations with the AdmissionCheck and the attempt number of a request or template.
 const CHECK: &str = "provisioning.kueue-check.dev/admission-check";
 const ATTEMPT: &str = "provisioning.kueue-check.dev/attempt";
 
-/// A resource of which only what is decided on is decoded, whatever shape the rest has.
+/// Defines a watched resource of which only the fields that decisions use are decoded, so that
+/// other fields may have any shape.
 macro_rules! watched_resource {
     ($object:ty, $group:literal, $version:literal, $kind:literal, $plural:literal) => {
         impl kube::Resource for $object {

@@ -1,5 +1,5 @@
-//! PodTemplates: what the pods will be, for the provisioner. They exist before the request,
-//! and are deleted before it; the Workload owns them.
+//! PodTemplates: the planned pods, for the provisioner. They are created before the request and
+//! deleted before it; the Workload owns them.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) struct Templates {
     index: Arc<Index>,
 }
 
-/// A PodTemplate of which only the metadata are read.
+/// A PodTemplate of which only the metadata is decoded.
 #[derive(Clone, Debug, Deserialize)]
 struct TemplateMeta {
     metadata: ObjectMeta,
@@ -43,7 +43,7 @@ impl Templates {
     }
 
     pub(crate) fn permissions() -> PolicyRule {
-        // To list and watch them comes with the watch.
+        // `list` and `watch` are among the rules of the watch.
         let verbs = ["get", "create", "update", "delete"];
         PolicyRule {
             api_groups: Some(vec![String::new()]),
@@ -53,7 +53,7 @@ impl Templates {
         }
     }
 
-    /// Adds a watch that sees which templates there are.
+    /// Adds a watch that stores the existing templates in the index.
     pub(crate) fn watch(
         check: Check<ProvisioningRequestConfig>,
         index: &Arc<Index>,
@@ -76,8 +76,8 @@ impl Templates {
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
-    /// Creates the template of `pods`, a part of `plan`, owned by the Workload; the owner reference
-    /// of what ends with it. One of an earlier attempt of ours is used again.
+    /// Creates the template of `pods`, a part of `plan`, owned by the Workload. Returns the owner
+    /// reference for objects that are deleted with it. A template of an earlier attempt is reused.
     pub(crate) async fn create(&self, plan: &Plan, pods: &Pods) -> Result<Value, CreateError> {
         let api = self.api(&plan.namespace);
         let created = api
@@ -98,8 +98,8 @@ impl Templates {
         Ok(owner_reference("v1", KIND, &pods.template_name, &uid))
     }
 
-    /// Uses the template that has the name, with what is wanted now: it may be of an earlier
-    /// request, or of a Workload of that name that is gone.
+    /// Replaces the content of the template that already has the name. It may belong to an earlier
+    /// request, or to a deleted Workload of the same name.
     async fn take_over(
         &self,
         api: &Api<DynamicObject>,
@@ -121,7 +121,7 @@ impl Templates {
         Ok(api.replace(&name, &PostParams::default(), &wanted).await?)
     }
 
-    /// The pods' template of the PodTemplate `name`; `None` if there is none.
+    /// Returns the pods' template of the PodTemplate `name`, or `None` if it does not exist.
     pub(crate) async fn read(
         &self,
         namespace: &str,
@@ -133,7 +133,7 @@ impl Templates {
             .map(|template| template.data["template"].take()))
     }
 
-    /// Deletes the templates `names` of `workload`, in this order, as far as it owns them.
+    /// Deletes the templates `names` that `workload` owns, in this order.
     pub(crate) async fn delete(
         &self,
         workload: &Uid,

@@ -1,4 +1,4 @@
-//! The check's parameters: Kueue's own ProvisioningRequestConfig, as it is stored.
+//! The check's parameters: Kueue's own ProvisioningRequestConfig, as stored.
 
 mod options;
 mod retry;
@@ -19,9 +19,9 @@ pub const PARAMETER_ANNOTATIONS: &str = "provreq.kueue.x-k8s.io/";
 /// only in their validation).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProvisioningRequestConfig {
-    /// What Kueue defines.
+    /// The fields that Kueue defines.
     pub spec: Spec,
-    /// What this check adds, in annotations.
+    /// The options that this check adds, in annotations.
     pub options: Options,
 }
 
@@ -29,21 +29,21 @@ pub struct ProvisioningRequestConfig {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
-    /// Who provisions: free text that some autoscaler answers to.
+    /// The provisioning class: free text that an autoscaler handles.
     pub provisioning_class_name: String,
     /// Parameters of the class.
     #[serde(default, deserialize_with = "null_is_default")]
     pub parameters: BTreeMap<String, String>,
-    /// The resources for which capacity is asked. None: all.
+    /// The resources for which capacity is requested. None: all.
     #[serde(default, deserialize_with = "null_is_default")]
     pub managed_resources: Vec<String>,
-    /// What follows a failure.
+    /// The retries after a failure.
     #[serde(default, deserialize_with = "null_is_default")]
     pub retry_strategy: RetryStrategy,
-    /// What the pods get besides the annotations that consume the capacity.
+    /// The pod set updates besides the annotations that consume the capacity.
     #[serde(default, deserialize_with = "null_is_default")]
     pub pod_set_updates: PodSetUpdateRules,
-    /// Which pod sets are asked for as one. None: each by itself.
+    /// The pod sets that are requested as one. None: each by itself.
     #[serde(default)]
     pub pod_set_merge_policy: Option<MergePolicy>,
 }
@@ -52,7 +52,7 @@ pub struct Spec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSetUpdateRules {
-    /// Node selectors whose values the autoscaler tells.
+    /// Node selectors whose values the autoscaler reports.
     #[serde(default, deserialize_with = "null_is_default")]
     pub node_selector: Vec<NodeSelectorRule>,
 }
@@ -63,11 +63,11 @@ pub struct PodSetUpdateRules {
 pub struct NodeSelectorRule {
     /// The node label.
     pub key: String,
-    /// The key in `status.provisioningClassDetails`. Where it is missing, the selector is left out.
+    /// The key in `status.provisioningClassDetails`. If it is missing, the selector is left out.
     pub value_from_provisioning_class_detail: String,
 }
 
-/// Which pod sets count as alike.
+/// Which pod sets count as equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum MergePolicy {
     /// Those whose whole templates are equal.
@@ -78,7 +78,8 @@ pub enum MergePolicy {
 }
 
 impl ProvisioningRequestConfig {
-    /// The parameters of a request: those of the config, overridden by the Workload's annotations.
+    /// Returns the parameters of a request: those of the config, overridden by the Workload's
+    /// annotations.
     pub fn effective_parameters<'a>(
         &self,
         annotations: impl Iterator<Item = (&'a str, &'a str)>,
@@ -127,13 +128,13 @@ impl Parameters for ProvisioningRequestConfig {
         self.spec.retry_strategy.validate()
     }
 
-    /// That of Kueue 0.19.2, without descriptions (`cargo xtask crds`).
+    /// Returns the definition of Kueue 0.19.2, without descriptions (`cargo xtask crds`).
     fn defined_elsewhere() -> Option<CustomResourceDefinition> {
         serde_json::from_str(include_str!("definition.json")).ok()
     }
 }
 
-/// Go writes `null` for what is empty.
+/// Decodes `null` as the default. Go writes `null` for an empty list or map.
 pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

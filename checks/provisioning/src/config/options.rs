@@ -1,4 +1,4 @@
-//! What this check offers beyond Kueue's config: annotations on the ProvisioningRequestConfig. All
+//! Options of this check beyond Kueue's config: annotations on the ProvisioningRequestConfig. All
 //! are off by default.
 
 use std::collections::BTreeMap;
@@ -21,58 +21,58 @@ pub const PREFIX: &str = "provisioning.kueue-check.dev/";
 /// | `failed-after-admission` | `Ignore`, `Retry` | `Ignore` |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What happens to the quota between two attempts.
+    /// What happens to the quota reservation between two attempts.
     pub after_failure: AfterFailure,
-    /// How many attempts may follow the first, instead of `backoffLimitCount`.
+    /// The number of attempts that may follow the first, instead of `backoffLimitCount`.
     pub backoff_limit: Option<Limit>,
-    /// How many attempts may follow those that failed because there is no capacity *now*; they then
-    /// don't count towards the other limit.
+    /// The number of attempts that may follow those that failed because there is no capacity *now*.
+    /// These then don't count towards the other limit.
     pub no_capacity_limit: Option<Limit>,
-    /// From when the backoff is counted, where this check waits for it.
+    /// The start of the backoff, if this check waits for it.
     pub backoff_from: BackoffFrom,
-    /// A request that is not provisioned so long after its creation counts as failed, whatever the
-    /// autoscaler says.
+    /// A request that is not provisioned within this time after its creation counts as failed,
+    /// whatever the autoscaler reports.
     pub pending_timeout: Option<Duration>,
-    /// What a request that fails after the job was admitted does to it.
+    /// What happens to an admitted job when its request fails.
     pub failed_after_admission: OnFailedAfterAdmission,
 }
 
-/// What happens to the quota between two attempts.
+/// What happens to the quota reservation between two attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterFailure {
-    /// As Kueue: Retry with the delay. Kueue ≥ 0.15 evicts when the delay is over, and holds the
+    /// As Kueue: Retry with the delay. Kueue ≥ 0.15 evicts when the delay has passed, and holds the
     /// quota until then.
     #[default]
     Requeue,
-    /// Retry without delay: Kueue evicts at once and others get the quota; the next request is
-    /// created when the backoff is over.
+    /// Retry without delay: Kueue evicts at once, and other Workloads can reserve the quota. The
+    /// next request is created when the backoff has passed.
     ReleaseQuota,
-    /// No Retry: the check stays Pending, and the next request is created when the backoff is over
-    /// (Kueue's former gate `KeepQuotaForProvReqRetry`).
+    /// No Retry: the check stays Pending, and the next request is created when the backoff has
+    /// passed (Kueue's former gate `KeepQuotaForProvReqRetry`).
     KeepQuota,
 }
 
-/// From when the backoff is counted.
+/// The start of the backoff.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackoffFrom {
-    /// From the eviction; where there was none, from the failure.
+    /// The eviction, or the failure if there was no eviction.
     #[default]
     Eviction,
-    /// From the Workload's creation.
+    /// The Workload's creation.
     Creation,
 }
 
-/// How many attempts may follow.
+/// A limit on the number of further attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many.
+    /// At most this number.
     AtMost(u32),
     /// Any number.
     Unlimited,
 }
 
 impl Limit {
-    /// Whether one more attempt may follow failure number `failure`.
+    /// Returns true if one more attempt may follow failure number `failure`.
     pub fn allows(self, failure: u32) -> bool {
         match self {
             Self::AtMost(limit) => failure <= limit,
@@ -81,10 +81,10 @@ impl Limit {
     }
 }
 
-/// What a request that fails after the job was admitted does to it.
+/// What happens to an admitted job when its request fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailedAfterAdmission {
-    /// Nothing: the pods have what they need, or wait for it.
+    /// Nothing: the pods have their capacity, or wait for it.
     #[default]
     Ignore,
     /// The job is evicted, as Kueue's own check does.
@@ -92,11 +92,11 @@ pub enum OnFailedAfterAdmission {
 }
 
 impl Options {
-    /// The options among `annotations`.
+    /// Returns the options among `annotations`.
     ///
     /// # Errors
-    /// Says which annotation is invalid, and what it may be. Unknown ones with the prefix are
-    /// refused, because the administrator expects them to have an effect.
+    /// The error names the invalid annotation and its valid values. Unknown annotations with the
+    /// prefix are rejected, because the administrator expects them to have an effect.
     pub fn read(annotations: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut options = Self::default();
         for (key, value) in annotations {

@@ -1,4 +1,4 @@
-//! What follows a failure, as Kueue defines it.
+//! The retries after a failure, as Kueue defines them.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use serde::Deserialize;
 
 use super::null_is_default;
 
-/// `spec.retryStrategy`. Absent fields have Kueue's defaults, which the API server fills in for
-/// those who ask it; Kueue's own check relies on that.
+/// `spec.retryStrategy`. Absent fields have Kueue's defaults. The API server fills them in for its
+/// clients; Kueue's own check relies on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RetryStrategy {
-    /// How many attempts follow the first (3). 0: none.
+    /// The number of attempts after the first (3). 0: none.
     #[serde(deserialize_with = "limit")]
     pub backoff_limit_count: i32,
-    /// The delay after the first failure (60 s); it doubles with each further one.
+    /// The delay after the first failure (60 s). It doubles with each further failure.
     #[serde(deserialize_with = "base")]
     pub backoff_base_seconds: i32,
-    /// The longest delay (1800 s). 0: none.
+    /// The maximum delay (1800 s). 0: no maximum.
     #[serde(deserialize_with = "max")]
     pub backoff_max_seconds: i32,
 }
@@ -45,11 +45,11 @@ impl Default for RetryStrategy {
 }
 
 impl RetryStrategy {
-    /// The delay after failure number `failure`, counted from 1.
+    /// Returns the delay after failure number `failure`, counted from 1.
     ///
-    /// As Kueue 0.19.2 computes it, without its jitter of at most a ten-thousandth: `base ·
-    /// 2^(failure − 1)`, at most the maximum. The first delay is the base even where the maximum is
-    /// less, and a maximum of 0 is none.
+    /// It is computed as in Kueue 0.19.2, without Kueue's jitter of at most a ten-thousandth: `base
+    /// · 2^(failure − 1)`, at most the maximum. The first delay is the base even if the maximum is
+    /// less, and a maximum of 0 means no maximum.
     pub fn delay(&self, failure: u32) -> Duration {
         let base = u64::try_from(self.backoff_base_seconds).unwrap_or_default();
         let max = u64::try_from(self.backoff_max_seconds).unwrap_or_default();

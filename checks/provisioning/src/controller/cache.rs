@@ -12,38 +12,38 @@ use crate::backend::Backend;
 use crate::config::ProvisioningRequestConfig;
 use crate::pods;
 
-/// What is remembered in this process. Nothing depends on it but the number of requests to the API
-/// server.
+/// The state that this process keeps between evaluations. Only the number of requests to the API
+/// server depends on it.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     /// Whether capacity is needed, by Workload and AdmissionCheck.
     pub(super) needed: BTreeMap<(Uid, Box<str>), CapacityNeed>,
-    /// The requests that ask for enough, as they were created or compared, by Workload and
-    /// AdmissionCheck. What they ask for never changes.
+    /// The requests that were created or compared and are large enough, by Workload and
+    /// AdmissionCheck. Their content never changes.
     pub(super) sufficient: BTreeMap<(Uid, Box<str>), BTreeSet<Uid>>,
-    /// Creates that failed in a row.
+    /// The number of consecutive failed creates.
     pub(super) failures: BTreeMap<(Uid, Box<str>), u32>,
-    /// Those whose quota was lost while their request was kept.
+    /// The reservations whose quota was lost while their request was kept.
     pub(super) orphans: BTreeSet<Reservation>,
-    /// The reservations that growths have replaced, by the key of their family and AdmissionCheck:
-    /// their pods run on.
+    /// The reservations that growths have replaced, by the key of their family and AdmissionCheck.
+    /// Their pods continue to run.
     pub(super) replaced: BTreeMap<(Uid, Box<str>), BTreeSet<Reservation>>,
-    /// Whether everything has been asked for once.
+    /// Whether all reservations were listed once.
     pub(super) listed_once: bool,
 }
 
-/// Whether capacity is needed, as it was found out for one reservation and one config.
+/// Whether capacity is needed, evaluated for one reservation and one config.
 #[derive(Debug)]
 pub(super) struct CapacityNeed {
     reserved: i64,
-    /// Not its generation: another config may have the same one.
+    /// The config itself, not its generation: another config may have the same generation.
     config: Arc<ProvisioningRequestConfig>,
     yes: bool,
 }
 
 impl Cache {
-    /// Whether capacity is needed, if that was found out for the reservation of `reserved` and for
-    /// these resources.
+    /// Returns whether capacity is needed, if that was evaluated for the reservation of `reserved`
+    /// and for these resources.
     fn known(&self, key: &(Uid, Box<str>), reserved: i64, managed: &[String]) -> Option<bool> {
         let known = self.needed.get(key)?;
         let same = known.reserved == reserved && known.config.spec.managed_resources == managed;
@@ -56,8 +56,9 @@ impl<B: Backend> CapacityCheck<B> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether capacity is needed for the Workload in question, which is not Ready. One request,
-    /// unless it is known or all resources are managed; what was read for it is put into `whole`.
+    /// Returns true if the Workload of `request`, which is not Ready, needs capacity. Sends one
+    /// request, unless the result is cached or all resources are managed. The Workload that was
+    /// read is stored in `whole`.
     pub(super) async fn needed(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,
@@ -67,7 +68,7 @@ impl<B: Backend> CapacityCheck<B> {
         let managed = &request.parameters().spec.managed_resources;
         if managed.is_empty() {
             let mut sets = workload.pod_sets().iter();
-            // By what is assigned, as for Kueue's own check: pods that have ended do not end a
+            // By the assigned count, as in Kueue's own check: pods that have ended do not end a
             // request.
             let assigned = |set: &PodSet| set.assigned_count().unwrap_or(set.spec_count());
             let family = request.family();

@@ -1,8 +1,8 @@
-//! Requests that ask for less than their Workload needs.
+//! Requests that are too small for their Workload.
 //!
-//! What is written on a request proves nothing: who may create requests in the namespace of a
+//! The annotations of a request prove nothing. A user who may create requests in the namespace of a
 //! Workload can mark a small one as its next attempt. So a request that this process has not
-//! created is compared with what the Workload needs before anything that it says counts.
+//! created is compared with the needs of the Workload before its status counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::request::CapacityRequest;
 type Question = CheckRequest<ProvisioningRequestConfig>;
 
 impl<B: Backend> CapacityCheck<B> {
-    /// Those of `candidates`, the requests for the check in question, that ask for less than the
-    /// Workload needs: their names, and what is missing. What was read for it is put into `whole`.
+    /// Returns the names of the requests among `candidates` that are too small for the Workload,
+    /// and what is missing. The Workload that was read is stored in `whole`.
     pub(super) async fn insufficient(
         &self,
         question: &Question,
@@ -31,7 +31,7 @@ impl<B: Backend> CapacityCheck<B> {
         whole: &mut Option<Value>,
     ) -> Result<BTreeMap<Box<str>, String>, CheckError> {
         let mut insufficient = BTreeMap::new();
-        // A Ready was given after a comparison: the one request is that one.
+        // Ready follows a comparison, and the only request is the compared one.
         if *state != CheckState::Pending && candidates.len() < 2 {
             return Ok(insufficient);
         }
@@ -67,7 +67,7 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(insufficient)
     }
 
-    /// What of `needed` `request` does not ask for.
+    /// Returns the part of `needed` that `request` does not cover.
     async fn missing(
         &self,
         request: &CapacityRequest,
@@ -84,7 +84,7 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(shortfall(needed, &asked))
     }
 
-    /// Reports that requests were deleted because they ask for too little.
+    /// Reports that requests were deleted because they were too small.
     pub(super) fn report_insufficient(
         question: &Question,
         insufficient: &BTreeMap<Box<str>, String>,

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::CONTROLLER_NAME;
 use super::kueue::served;
 
-/// Says so if Kueue's own check has answered the AdmissionCheck `name`: two controllers of one name
-/// undo each other's work.
+/// Logs a warning if another controller has written the status of the AdmissionCheck `name`: two
+/// controllers of one name undo each other's work.
 pub(super) async fn warn_if_kueue_writes(client: &Client, name: &str) {
     let found = served(client, "AdmissionCheck", |api| async move {
         api.get(name).await
@@ -27,8 +27,8 @@ pub(super) async fn warn_if_kueue_writes(client: &Client, name: &str) {
     }
 }
 
-/// Who, other than this SDK, has written the condition `Active`, and when: this SDK applies, Kueue
-/// updates.
+/// Returns the managers other than this SDK that have written the condition `Active`, and when.
+/// This SDK applies, Kueue updates.
 fn other_answerers(metadata: &Value) -> Vec<(String, String)> {
     let managers = metadata["managedFields"].as_array().into_iter().flatten();
     let wrote = managers.filter(|entry| {

@@ -15,7 +15,7 @@ use crate::config::ProvisioningRequestConfig;
 use crate::decide::{Facts, NewRequest};
 use crate::request::CapacityRequest;
 
-/// The first and the longest pause after a create that failed.
+/// The first and the maximum delay after a failed create.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
 impl<B: Backend> CapacityCheck<B> {
@@ -39,7 +39,7 @@ impl<B: Backend> CapacityCheck<B> {
     }
 
     pub(super) async fn delete(&self, request: &CapacityRequest) -> Result<(), kube::Error> {
-        // What another request of the Workload names is that one's.
+        // A template that another request of the Workload names belongs to that request.
         let others = self.index.requests(&request.namespace, &request.workload);
         let is_of_another = |name: &str| {
             let mut others = others
@@ -47,8 +47,8 @@ impl<B: Backend> CapacityCheck<B> {
                 .filter(|other| other.uid != request.uid && !other.deleting);
             others.any(|other| other.pods.iter().any(|pods| *pods.template == *name))
         };
-        // The first template owns the request, so it goes last of them: whatever goes wrong in
-        // between, none is left without its request.
+        // The first template owns the request, so it is deleted last. If a deletion in between
+        // fails, no template is left without its request.
         let templates = request.pods.iter().rev().map(|pods| &*pods.template);
         let templates = templates.filter(|name| !is_of_another(name));
         self.templates.delete(&request.workload, templates).await?;
@@ -63,8 +63,8 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(())
     }
 
-    /// Creates a request, its templates first; `whole` is the Workload, if it was read just now.
-    /// A refused request is reported in the check's message, and retried.
+    /// Creates a request after its templates. `whole` is the Workload, if it was just read. If the
+    /// API server rejects the request, the check's message reports it, and the create is retried.
     pub(super) async fn create(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,

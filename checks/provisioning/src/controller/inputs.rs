@@ -16,15 +16,15 @@ use crate::request::CapacityRequest;
 
 type Question = CheckRequest<ProvisioningRequestConfig>;
 
-/// What is known before the decision, besides what the question says.
+/// The inputs of a decision besides those in the check request.
 pub(super) struct DecisionInputs<'a> {
     entry: &'a AdmissionCheckState,
     checks: Vec<&'a str>,
     parameters: BTreeMap<String, String>,
     requests: Vec<Arc<CapacityRequest>>,
-    /// Those by which the pods run that the job had before it grew to this Workload.
+    /// The requests of the pods that the job ran before it grew to this Workload.
     earlier: Vec<Arc<CapacityRequest>>,
-    /// The requests that ask for less than is needed, by name, and what is missing.
+    /// The requests that are too small, by name, and what is missing.
     pub(super) insufficient: BTreeMap<Box<str>, String>,
     needed: bool,
 }
@@ -55,8 +55,8 @@ impl<'a> DecisionInputs<'a> {
 }
 
 impl<B: Backend> CapacityCheck<B> {
-    /// Reads what the decision needs, and the whole Workload if that was read for it; `None` if the
-    /// Workload does not need this check.
+    /// Reads the inputs of the decision, and returns the whole Workload too if it was read. Returns
+    /// `None` if the Workload does not need this check.
     pub(super) async fn gather<'a>(
         &self,
         request: &'a Question,
@@ -101,8 +101,8 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(Some((gathered, whole)))
     }
 
-    /// The requests of the Workloads that this one has replaced. They were made before it was
-    /// admitted; those of a growth that waits were made later.
+    /// Returns the requests of the Workloads that this one has replaced. They were created before
+    /// it was admitted; those of a pending growth were created later.
     fn earlier(&self, request: &Question) -> Vec<Arc<CapacityRequest>> {
         let (workload, check) = (request.workload(), request.admission_check());
         let admitted = workload.conditions().admitted().last_transition_time();
@@ -118,7 +118,7 @@ impl<B: Backend> CapacityCheck<B> {
         of_job
     }
 
-    /// What would be said, or created.
+    /// Returns the verdict that would be returned, or the request that would be created.
     pub(super) async fn forecast(&self, request: &Question) -> Result<Preview, CheckError> {
         let Some((gathered, whole)) = self.gather(request).await? else {
             return Ok(Preview::of(Verdict::unchanged()));

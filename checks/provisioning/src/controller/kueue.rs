@@ -1,10 +1,10 @@
-//! Objects of Kueue that the SDK does not hand to a check.
+//! Kueue objects that the SDK does not pass to a check.
 
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 
-/// Calls Kueue's API of the objects of `kind`: the newest version, and the older one if that is not
-/// served (Kueue 0.14).
+/// Calls Kueue's API for the objects of `kind`: the newest version, or the older one if the API
+/// server does not serve it (Kueue 0.14).
 pub(super) async fn served<T, F: Future<Output = kube::Result<T>>>(
     client: &Client,
     kind: &str,

@@ -1,4 +1,4 @@
-//! The controller: between the SDK, the decision and the backend.
+//! The controller: connects the SDK, the decision and the backend.
 
 mod cache;
 mod comparison;
@@ -31,22 +31,22 @@ use crate::backend::{Backend, Index, ProvisioningRequests, Templates};
 use crate::config::{PARAMETER_ANNOTATIONS, ProvisioningRequestConfig};
 use crate::decide::{Step, decide};
 
-/// The `spec.controllerName` of the AdmissionChecks that are answered, unless another is chosen.
+/// The default `spec.controllerName` of this check's AdmissionChecks.
 pub const CONTROLLER_NAME: &str = "kueue-check.dev/provisioning-request";
-/// The name of Kueue's own check. Under it, Kueue delays topology assignment until the capacity is
-/// there, and keeps the check apart from `MultiKueue`.
+/// The name of Kueue's own check. For this name, Kueue delays topology assignment until the
+/// capacity exists, and keeps the check apart from `MultiKueue`.
 pub const KUEUES_CONTROLLER_NAME: &str = "kueue.x-k8s.io/provisioning-request";
 
-/// How often leftover requests are scanned for, if there may be any.
+/// The interval between scans for leftover requests, if there may be any.
 const SWEEP: Duration = Duration::from_mins(15);
 
-/// How long an activation may be held up by what its message says besides.
+/// The maximum delay of an activation by the read of queues and flavors for its message.
 const AT_ACTIVATION: Duration = Duration::from_secs(5);
 
-/// The check with ProvisioningRequests.
+/// The check that uses ProvisioningRequests.
 pub type ProvisioningCheck = CapacityCheck<ProvisioningRequests>;
 
-/// A check that asks for capacity with the requests of a backend.
+/// A check that requests capacity through a backend.
 pub struct CapacityCheck<B> {
     name: ControllerName,
     client: Client,
@@ -58,7 +58,8 @@ pub struct CapacityCheck<B> {
 }
 
 impl ProvisioningCheck {
-    /// The check on the cluster of `client`, for AdmissionChecks with the controller name `name`.
+    /// Creates the check on the cluster of `client`, for AdmissionChecks with the controller name
+    /// `name`.
     pub fn new(client: Client, name: ControllerName) -> Self {
         let index = Arc::new(Index::default());
         let backend = ProvisioningRequests::new(client.clone(), Arc::clone(&index));
@@ -67,7 +68,7 @@ impl ProvisioningCheck {
 }
 
 impl<B: Backend> CapacityCheck<B> {
-    /// The check with the requests of `backend`, which `index` stores.
+    /// Creates the check with a backend, whose requests `index` stores.
     pub fn with_backend(
         client: Client,
         name: ControllerName,
@@ -162,7 +163,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         let cache = Arc::clone(&self.cache);
         check
             .watches_stream("left over", move || sweep(Arc::clone(&cache)))
-            // What is revoked stops the job at once: its nodes are gone.
+            // Revoked capacity evicts the job at once: its nodes are gone.
             .policy(Policy {
                 after_admission: Some(AfterAdmission {
                     on_failure: Some(OnFailure::Evict),
@@ -172,13 +173,13 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
                 ..Policy::default()
             })
             .annotations([PARAMETER_ANNOTATIONS])
-            // The request is kept, and used again.
+            // The request is kept and used again.
             .outlives_reservation()
             // A request is deleted when its job is evicted, as Kueue's own check does.
             .release_at_eviction()
             .on_parameters_unavailable(|problem| {
-                // What only this check finds wrong, such as a missing definition, does not take
-                // away what is asked for already.
+                // A problem that only this check finds, such as a missing definition, does not
+                // delete existing requests.
                 (problem.reason() == "ParametersNotFound")
                     .then(|| "the check is not active".to_owned())
             })
@@ -188,7 +189,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
 }
 
 impl<B: Backend> CapacityCheck<B> {
-    /// Under another name than Kueue's, says of which flavors the check is not asked.
+    /// Reports the flavors that Kueue does not delay for this check, unless it has Kueue's name.
     fn name_topologies(
         &self,
         check: Check<ProvisioningRequestConfig>,
@@ -219,7 +220,7 @@ impl<B: Backend> CapacityCheck<B> {
     }
 }
 
-/// Looks from time to time for what is left over, if there is any.
+/// Triggers a scan for leftover requests at each interval, if there may be any.
 fn sweep(cache: Arc<Mutex<Cache>>) -> impl Stream<Item = Trigger> {
     futures::stream::unfold(cache, |cache| async move {
         loop {

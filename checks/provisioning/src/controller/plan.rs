@@ -1,4 +1,4 @@
-//! The plan: what a Workload needs to have created. Pure.
+//! The plan: the objects to create for a Workload. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::names::{request_name, template_name};
 use crate::pods::{MissingAssignment, TemplateError, merge, pod_template, wanted};
 use crate::request::RequestAnnotations;
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PlanError {
     /// Nothing can be planned for this Workload.
@@ -24,7 +24,7 @@ pub(super) enum PlanError {
     Template { name: String, source: TemplateError },
 }
 
-/// What to create for `reservation` of the Workload `whole`, which is of `family`.
+/// Returns the request to create for `reservation` of the Workload `whole`, which is of `family`.
 pub(super) fn plan(
     (whole, family): (&Value, &Family),
     reservation: &Reservation,

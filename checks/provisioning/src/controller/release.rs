@@ -10,10 +10,10 @@ use crate::backend::{Backend, OwnTemplate};
 use crate::names::is_template_of;
 use crate::request::{CapacityRequest, Phase};
 
-/// Whether `request` outlives a reservation that is over because of `why`.
+/// Returns true if `request` outlives a reservation that ended because of `why`.
 ///
-/// Quota that is lost without an eviction comes back, and the request is used again. A failed
-/// request of which a record is wanted stays until the next attempt.
+/// Quota that is lost without an eviction is reserved again, and the request is used again. A
+/// failed request that is kept as a record stays until the next attempt.
 pub(super) fn outlives(request: &CapacityRequest, why: &ReleaseReason) -> bool {
     let is_record = request.mark.as_ref().is_some_and(|mark| mark.keep_failed)
         && matches!(request.phase, Phase::Failed { .. });
@@ -33,7 +33,7 @@ impl<B: Backend> CapacityCheck<B> {
         self.index.ready().await;
         if let ReleaseReason::Replaced { .. } = why {
             self.discard_unused(reservation).await?;
-            // Its pods are those of the growth now, and were started by its request.
+            // Its pods are now those of the growth; its request started them.
             let mut memory = self.cache();
             let replaced = memory.replaced.entry(of_family(reservation)).or_default();
             replaced.insert(reservation.clone());
@@ -55,8 +55,8 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(ReleaseOutcome::Done)
     }
 
-    /// The reservations of earlier slices of the job of `reservation`, of which requests are left.
-    /// That they were replaced may not be known to a process that began since.
+    /// Returns the reservations of earlier slices of the job of `reservation` that still have
+    /// requests. A restarted process may have no record of their replacement.
     fn earlier_slices(&self, reservation: &Reservation) -> Vec<Reservation> {
         let (namespace, key) = (reservation.namespace(), reservation.family_key());
         let of_job = self.index.of_family(namespace, key);
@@ -71,7 +71,7 @@ impl<B: Backend> CapacityCheck<B> {
             .collect()
     }
 
-    /// Deletes the requests of `reservation`, which another slice has replaced, that have started
+    /// Deletes those requests of `reservation`, which another slice has replaced, that have started
     /// no pods: their growth was replaced while it waited.
     async fn discard_unused(&self, reservation: &Reservation) -> Result<(), CheckError> {
         let (workload, check) = (reservation.name(), reservation.admission_check());
@@ -99,7 +99,7 @@ impl<B: Backend> CapacityCheck<B> {
         let namespace = reservation.namespace();
         let all = self.index.requests(namespace, uid);
         if !lost {
-            // While a request is there, a process that starts anew finds what is left.
+            // As long as a request exists, a restarted process finds the leftover templates.
             self.delete_templates(reservation, &all).await?;
         }
         for request in all {
@@ -126,8 +126,8 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(())
     }
 
-    /// Deletes the PodTemplates of this check's requests that were never created, or have been
-    /// deleted; `kept` are all requests that the Workload has.
+    /// Deletes the PodTemplates of this check's requests that were never created or are deleted.
+    /// `kept` are all requests of the Workload.
     async fn delete_templates(
         &self,
         reservation: &Reservation,
@@ -140,7 +140,7 @@ impl<B: Backend> CapacityCheck<B> {
         };
         let is_ours = |template: &OwnTemplate| match &template.check {
             Some(made_for) => **made_for == *check,
-            // Kueue's own check writes none on it.
+            // Kueue's own check does not annotate its templates.
             None => is_template_of(&template.name, workload, check),
         };
         let all = self.index.templates(reservation.uid());
@@ -151,8 +151,8 @@ impl<B: Backend> CapacityCheck<B> {
         self.templates.delete(reservation.uid(), unwanted).await
     }
 
-    /// The reservations of requests whose Workloads may be gone: all of them once, then those whose
-    /// quota was lost while they were kept.
+    /// Returns the reservations of requests whose Workloads may be gone. The first call returns all
+    /// of them, later calls those whose quota was lost while the request was kept.
     pub(super) fn orphaned(&self) -> Vec<Reservation> {
         let mut memory = self.cache();
         if std::mem::replace(&mut memory.listed_once, true) {
@@ -166,14 +166,14 @@ impl<B: Backend> CapacityCheck<B> {
     }
 }
 
-/// What the reservations of one job for one AdmissionCheck have in common.
+/// Returns the key that the reservations of one job for one AdmissionCheck share.
 fn of_family(reservation: &Reservation) -> (Uid, Box<str>) {
     let check = reservation.admission_check();
     (reservation.family_key().clone(), check.into())
 }
 
-/// Whether the check of the controller name `name` made `request`. What has no mark was made by
-/// Kueue's own check, whose place one of that name takes.
+/// Returns true if the check of the controller name `name` made `request`. A request without
+/// annotations was made by Kueue's own check, which a check of that name replaces.
 fn is_made_by(request: &CapacityRequest, name: &str) -> bool {
     match &request.mark {
         Some(mark) => &*mark.controller == name,
@@ -181,7 +181,7 @@ fn is_made_by(request: &CapacityRequest, name: &str) -> bool {
     }
 }
 
-/// The reservation for which `request` was created, as far as it tells.
+/// Returns the reservation for which `request` was created, if the request records it.
 fn reservation(request: &CapacityRequest) -> Option<Reservation> {
     let since = request.mark.as_ref().map_or(0, |mark| mark.reserved);
     let reservation = Reservation::new(

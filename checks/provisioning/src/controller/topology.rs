@@ -1,5 +1,5 @@
-//! What the condition `Active` says of flavors with a topology, which this check is not asked about
-//! under another name than Kueue's.
+//! The message of the condition `Active` about flavors with a topology. Kueue does not delay their
+//! assignment for a check with another name than Kueue's.
 //!
 //! Kueue delays the assignment of a topology until the check is Ready only for its own controller
 //! name (`pkg/cache/scheduler/clusterqueue.go` of 0.19.2, `flavorsWithProvReqAdmissionCheck`).
@@ -17,15 +17,15 @@ use serde_json::Value;
 
 use super::kueue::served;
 
-/// How often queues and flavors are read. They are not watched, because Kueue writes the status of
-/// a ClusterQueue with each job.
+/// The interval between reads of queues and flavors. They are not watched, because Kueue writes the
+/// status of a ClusterQueue with each job.
 const EVERY: Duration = Duration::from_mins(5);
-/// How long a read may take.
+/// The maximum duration of a read.
 const AT_MOST: Duration = Duration::from_secs(30);
-/// How many flavors a message names.
+/// The maximum number of flavors in a message.
 const NAMED: usize = 3;
 
-/// What is said of each AdmissionCheck, by its name.
+/// The message of each AdmissionCheck, by its name.
 type Messages = BTreeMap<String, String>;
 
 #[derive(Clone, Default)]
@@ -33,11 +33,12 @@ pub(super) struct Topologies(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// What is true, as far as it was read.
+    /// The messages of the last successful read.
     now: Messages,
-    /// What it may not read, which stays so until an administrator changes it.
+    /// The message for a read that RBAC forbids. It stays until an administrator changes the
+    /// permissions.
     forbidden: Option<String>,
-    /// What was reported to the runtime of each AdmissionCheck.
+    /// The message last reported to the runtime, by AdmissionCheck.
     said: BTreeMap<String, Option<String>>,
 }
 
@@ -53,7 +54,7 @@ impl State {
         forbidden.or_else(|| self.now.get(check)).cloned()
     }
 
-    /// The AdmissionChecks of which something else was said.
+    /// Returns the AdmissionChecks whose reported message is outdated.
     fn outdated(&self) -> Vec<String> {
         let outdated = self
             .said
@@ -64,7 +65,7 @@ impl State {
 }
 
 impl Topologies {
-    /// What the condition `Active` of the AdmissionCheck `check` says.
+    /// Returns the message for the condition `Active` of the AdmissionCheck `check`.
     pub(super) fn message(&self, check: &str) -> Option<String> {
         self.state().message(check)
     }
@@ -86,7 +87,8 @@ impl Topologies {
         }
     }
 
-    /// Reads queues and flavors, within `limit`. What can't be read stays as it was.
+    /// Reads queues and flavors, within `limit`. After a failed read the messages stay as they
+    /// were.
     pub(super) async fn read(&self, client: &Client, limit: Duration) {
         let problem = match tokio::time::timeout(limit, read(client)).await {
             Ok(Ok(messages)) => {
@@ -111,7 +113,7 @@ impl Topologies {
         );
     }
 
-    /// Reads from time to time, and names the AdmissionChecks of which something else was said.
+    /// Reads at each interval, and triggers the AdmissionChecks whose reported message is outdated.
     pub(super) fn follow(&self, client: Client) -> impl Stream<Item = Trigger> + use<> {
         let topologies = self.clone();
         let reads = stream::unfold(topologies, move |topologies| {
@@ -128,7 +130,7 @@ impl Topologies {
 }
 
 async fn read(client: &Client) -> kube::Result<Messages> {
-    // What the API server has in its cache is new enough.
+    // The API server may answer from its cache.
     let list = async |kind| {
         let objects = served(client, kind, |api| async move {
             api.list(&ListParams::default().match_any()).await
@@ -141,7 +143,7 @@ async fn read(client: &Client) -> kube::Result<Messages> {
     Ok(messages(&queues, &flavors))
 }
 
-/// What is to be said of each AdmissionCheck that is meant for a flavor with a topology.
+/// Returns the message of each AdmissionCheck that applies to a flavor with a topology.
 fn messages(queues: &[(String, Value)], flavors: &[(String, Value)]) -> Messages {
     let with_topology: BTreeSet<&str> = flavors
         .iter()
@@ -171,7 +173,8 @@ fn messages(queues: &[(String, Value)], flavors: &[(String, Value)]) -> Messages
         .collect()
 }
 
-/// The checks of a ClusterQueue, with the flavors that each is for; none for all.
+/// Returns the checks of a ClusterQueue with the flavors that each applies to; an empty list is
+/// all.
 fn checks(spec: &Value) -> impl Iterator<Item = (&str, Vec<&str>)> {
     // Only v1beta1 has the first list.
     let all = items(&spec["admissionChecks"]).filter_map(Value::as_str);
@@ -184,7 +187,7 @@ fn checks(spec: &Value) -> impl Iterator<Item = (&str, Vec<&str>)> {
     all.chain(rules)
 }
 
-/// The items of a list that may be missing.
+/// Returns the items of a list that may be missing.
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
@@ -333,7 +336,7 @@ mod tests {
         for (now, outdated) in table {
             state.now = messages(now);
             assert_eq!(state.outdated(), outdated, "{now:?}");
-            // The runtime asks about the first alone.
+            // The runtime requests the message of the first one only.
             if let Some(first) = outdated.first() {
                 let message = state.message(first);
                 assert_eq!(message.as_ref(), state.now.get(*first));

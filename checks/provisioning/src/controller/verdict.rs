@@ -9,7 +9,7 @@ use crate::decide::CheckResult;
 use crate::names::template_name;
 use crate::request::CapacityRequest;
 
-/// The verdict for `answer`, which is about `request`.
+/// Returns the verdict for `answer`, which is about `request`.
 pub(super) fn verdict<B: Backend>(
     backend: &B,
     answer: CheckResult,
@@ -40,8 +40,8 @@ pub(super) fn verdict<B: Backend>(
     })
 }
 
-/// What the pods need to consume the capacity of `request`: one update for each pod set that it is
-/// for, merged ones included.
+/// Returns the updates with which pods consume the capacity of `request`: one for each of its pod
+/// sets, merged ones included.
 fn updates<B: Backend>(
     backend: &B,
     request: &CapacityRequest,
@@ -73,7 +73,7 @@ fn updates<B: Backend>(
     Ok(updates.build()?)
 }
 
-/// Whether `request` asks for the pods of `pod_set`, by itself or merged into another one.
+/// Returns true if `request` is for the pods of `pod_set`, alone or merged into another one.
 fn is_for(request: &CapacityRequest, pod_set: &str) -> bool {
     let own = template_name(&request.name, pod_set);
     let merged = request
@@ -84,7 +84,7 @@ fn is_for(request: &CapacityRequest, pod_set: &str) -> bool {
         || merged.into_iter().any(|member| &**member == pod_set)
 }
 
-/// The event of a state, in the words of Kueue's own check.
+/// Returns the event of a state change, with the same text as Kueue's own check.
 pub(super) fn state_event(change: &StateChange<'_>) -> CheckEvent {
     let StateChange {
         admission_check,

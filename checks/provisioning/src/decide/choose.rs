@@ -1,13 +1,13 @@
-//! Which of a Workload's requests counts.
+//! The choice of the request that counts among those of a Workload.
 
 use super::Facts;
 use crate::request::CapacityRequest;
 
-/// The request that counts, and those that don't.
+/// The request that counts, and those that do not.
 pub(super) struct Chosen<'a> {
-    /// The highest attempt of this check that asks for what is wanted.
+    /// The highest attempt of this check that requests what the Workload needs.
     pub(super) kept: Option<(&'a CapacityRequest, u32)>,
-    /// Unneeded requests: each asks for something else, is of an earlier attempt, or of a check
+    /// Unneeded requests: each requests something else, is of an earlier attempt, or of a check
     /// that the Workload does not need.
     pub(super) discard: Vec<Box<str>>,
 }
@@ -37,7 +37,7 @@ pub(super) fn choose<'a>(facts: &Facts<'a>) -> Chosen<'a> {
     Chosen { kept, discard }
 }
 
-/// Another of the Workload's checks looks after it.
+/// Returns true if the request belongs to another check of the Workload.
 fn is_of_other_check(facts: &Facts<'_>, request: &CapacityRequest) -> bool {
     let mut others = facts.checks.iter().filter(|check| **check != facts.check);
     others.any(|check| request.attempt_of(facts.workload, check).is_some())

@@ -1,4 +1,4 @@
-//! What follows a failed request.
+//! The decision after a failed request.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::{CheckResult, Facts, NewRequest, Step, after, answer, remaining};
 use crate::config::{AfterFailure, BackoffFrom, Limit};
 use crate::request::{CapacityRequest, FailureCounts, FailureKind, Phase};
 
-/// What is to be done about a growth whose attempts have all failed; the request's name follows.
+/// The advice for a growth whose attempts have all failed; the request's name follows.
 const EITHER_OR: &str = "scale the job back, or begin again by deleting the request";
 
-/// A failure.
+/// A failed request: the kind and time of the failure, and its messages.
 pub(super) struct Failure {
     kind: FailureKind,
     at: Timestamp,
@@ -22,7 +22,7 @@ pub(super) struct Failure {
     message: String,
 }
 
-/// Whether `request` counts as failed, whatever is done about it.
+/// Returns the failure of `request` if it counts as failed, whatever the decision is.
 pub(super) fn of(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure> {
     match &request.phase {
         Phase::Failed { kind, at, message } => Some(Failure {
@@ -37,7 +37,7 @@ pub(super) fn of(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure
             what: "booking expired",
             message: message.to_string(),
         }),
-        // The job runs on without the growth, so nothing has to be stopped.
+        // The job runs on without the growth, so it is not evicted.
         Phase::Revoked { at, message } if facts.growth && !facts.admitted => Some(Failure {
             kind: FailureKind::Error,
             at: *at,
@@ -51,7 +51,7 @@ pub(super) fn of(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure
     }
 }
 
-/// The provider has been given enough time.
+/// Returns a failure if the pending timeout of `request` has passed.
 fn overdue(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure> {
     let timeout = facts.config.options.pending_timeout?;
     if remaining(request.created, timeout, facts.now).is_some() {
@@ -71,7 +71,7 @@ fn overdue(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure> {
     })
 }
 
-/// What follows `failure` of `request`, which is the attempt number `attempt`.
+/// Returns the step after `failure` of `request`, which is attempt number `attempt`.
 pub(super) fn follow(
     facts: &Facts<'_>,
     request: &CapacityRequest,
@@ -117,28 +117,28 @@ pub(super) fn follow(
     })
 }
 
-/// Whether the check waits between two attempts itself, and Kueue hears of no failure.
+/// Returns true if the check itself waits between two attempts, without a Retry for Kueue.
 fn waits_itself(facts: &Facts<'_>) -> bool {
     let keeps = facts.config.options.after_failure == AfterFailure::KeepQuota;
     (keeps || facts.growth) && !facts.admitted
 }
 
-/// Whether Kueue has evicted because of this failure already, so that the next attempt is due, not
-/// another Retry.
+/// Returns true if Kueue has already evicted because of this failure. Then the next attempt is due,
+/// not another Retry.
 ///
-/// Kueue ≥ 0.15 counts. It resets the count when it evicts for another reason; then a failure from
-/// before the reservation was dealt with.
+/// Kueue ≥ 0.15 counts retries. It resets the count when it evicts for another reason. Then a
+/// failure from before the reservation has been handled.
 fn is_dealt_with(facts: &Facts<'_>, attempt: u32, failed_at: Timestamp) -> bool {
     let counted = facts.retry_count >= attempt;
     let forgotten = facts.retry_count == 0 && failed_at < facts.reserved;
     *facts.state == CheckState::Pending && (counted || forgotten)
 }
 
-/// Whether this check waits for the backoff itself: until when, and how long that is.
+/// Returns the end of the backoff and the remaining time, if this check itself waits for it.
 fn wait(facts: &Facts<'_>, failed_at: Timestamp, delay: Duration) -> Option<(Timestamp, Duration)> {
     let waits = match facts.config.options.after_failure {
         _ if waits_itself(facts) => true,
-        // Kueue has waited.
+        // Kueue has waited if it has counted a retry.
         AfterFailure::Requeue => facts.retry_count == 0,
         AfterFailure::ReleaseQuota | AfterFailure::KeepQuota => true,
     };
@@ -147,7 +147,7 @@ fn wait(facts: &Facts<'_>, failed_at: Timestamp, delay: Duration) -> Option<(Tim
     Some((after(begin, delay), left))
 }
 
-/// From when a backoff is counted that would count from `eviction`.
+/// Returns the start of a backoff that would count from `eviction`.
 pub(super) fn backoff_from(facts: &Facts<'_>, eviction: Timestamp) -> Timestamp {
     match facts.config.options.backoff_from {
         BackoffFrom::Eviction => eviction,
@@ -155,7 +155,7 @@ pub(super) fn backoff_from(facts: &Facts<'_>, eviction: Timestamp) -> Timestamp 
     }
 }
 
-/// Whether one more attempt may follow.
+/// Returns true if one more attempt may follow.
 fn may_follow(facts: &Facts<'_>, attempt: u32, tally: FailureCounts, kind: FailureKind) -> bool {
     let options = &facts.config.options;
     let configured = facts.config.spec.retry_strategy.backoff_limit_count;

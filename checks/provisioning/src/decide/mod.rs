@@ -1,5 +1,5 @@
-//! The decision: from what is known to what is said and done. Pure: no clock, no client, and no
-//! knowledge of the kind of request.
+//! The decision about a Workload. Pure: no clock, no client, and independent of the kind of
+//! request.
 
 mod choose;
 mod failure;
@@ -17,14 +17,14 @@ use kueue_check::api::CheckState;
 use crate::config::{AfterFailure, OnFailedAfterAdmission, ProvisioningRequestConfig};
 use crate::request::{CapacityRequest, FailureCounts, Phase};
 
-/// What is said where no capacity is needed.
+/// The message where no capacity is needed.
 pub const NOT_NEEDED: &str = "the provisioning request is not needed";
 
-/// How long a request may stay unaccepted before that is reported: autoscalers are silent about
-/// classes that they do not know.
+/// How long a request may stay unaccepted before the check reports it: autoscalers ignore unknown
+/// classes silently.
 pub const UNHANDLED_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// All that is decided on.
+/// The inputs of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The Workload's name.
@@ -39,14 +39,14 @@ pub struct Facts<'a> {
     pub state: &'a CheckState,
     /// When the state was last changed.
     pub state_since: Option<Timestamp>,
-    /// How often Kueue has queued the Workload again because of this check.
+    /// How often Kueue has requeued the Workload because of this check.
     pub retry_count: u32,
     /// Since when quota is reserved.
     pub reserved: Timestamp,
-    /// Whether the job may run.
+    /// Whether the job is admitted.
     pub admitted: bool,
-    /// Whether the Workload asks for more pods for an elastic job that runs. Kueue would stop the
-    /// job by a Retry, and counts no attempts of it.
+    /// Whether the Workload is a growth: it requests more pods for an elastic job that runs. A
+    /// Retry would make Kueue evict the job, and Kueue counts no attempts of a growth.
     pub growth: bool,
     /// Whether any capacity is needed.
     pub needed: bool,
@@ -56,33 +56,33 @@ pub struct Facts<'a> {
     pub parameters: &'a BTreeMap<String, String>,
     /// All requests that the Workload owns.
     pub requests: &'a [Arc<CapacityRequest>],
-    /// The requests by which the pods run that the job had before it grew to this Workload.
+    /// The requests of the pods that the job ran before it grew to this Workload.
     pub earlier: &'a [Arc<CapacityRequest>],
-    /// Those of `requests`, by name, that ask for less than the Workload needs, and what is missing.
+    /// The names of those of `requests` that are too small for the Workload, and what is missing.
     pub insufficient: &'a BTreeMap<Box<str>, String>,
     /// The time.
     pub now: Timestamp,
 }
 
-/// What is to be done, in this order, and then said.
+/// The deletions and the step that follows them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// The requests to delete first: they are not needed.
     pub delete: Vec<Box<str>>,
-    /// What then.
+    /// The step after the deletions.
     pub step: Step,
 }
 
-/// What is said, or created.
+/// A verdict, or a request to create.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A request is created.
     Create(NewRequest),
-    /// The check answers.
+    /// The check returns a verdict.
     Answer {
-        /// What.
+        /// The verdict.
         answer: CheckResult,
-        /// The request that it is about, whose templates must be its own.
+        /// The request that it is about. Its templates must belong to it.
         request: Option<Box<str>>,
     },
 }
@@ -92,47 +92,47 @@ pub enum Step {
 pub struct NewRequest {
     /// Which attempt it is, from 1.
     pub attempt: u32,
-    /// How the attempts before it failed.
+    /// The failures of the attempts before it.
     pub tally: FailureCounts,
-    /// The failed request whose place it takes, which is deleted once it is there.
+    /// The failed request that it replaces, which is deleted once this one exists.
     pub replaces: Option<Box<str>>,
 }
 
-/// What the check says.
+/// The verdict of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckResult {
-    /// The capacity is there, or none is needed.
+    /// The capacity exists, or none is needed.
     Ready {
         /// The message.
         message: String,
     },
-    /// Not yet.
+    /// The capacity does not exist yet.
     Pending {
         /// The message.
         message: String,
         /// When to recheck, if nothing happens.
         recheck_in: Option<Duration>,
     },
-    /// What stands, stands.
+    /// The current state stays.
     Unchanged {
         /// When to recheck, if nothing happens.
         recheck_in: Option<Duration>,
     },
-    /// It failed, and another attempt follows.
+    /// The attempt failed, and another one follows.
     Retry {
         /// How long Kueue waits before it evicts.
         delay: Duration,
         /// The message.
         message: String,
     },
-    /// It failed, and none follows.
+    /// The attempt failed, and none follows.
     Rejected {
         /// The message.
         message: String,
     },
 }
 
-/// Decides.
+/// Decides on the deletions and the next step for a Workload.
 pub fn decide(facts: &Facts<'_>) -> Decision {
     let chosen = choose::choose(facts);
     let mut decision = Decision {
@@ -159,7 +159,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     decision
 }
 
-/// What the provider says of capacity that it took away from pods that ran before the job grew.
+/// Returns the provider's message about revoked capacity of the pods that ran before the job grew.
 fn revoked_earlier(facts: &Facts<'_>) -> Option<String> {
     let mut earlier = facts.earlier.iter().filter(|_| facts.admitted);
     earlier.find_map(|request| match &request.phase {
@@ -173,16 +173,16 @@ fn answer(answer: CheckResult, request: Option<&CapacityRequest>) -> Step {
     Step::Answer { answer, request }
 }
 
-/// There is no request.
+/// Returns the step if there is no request.
 fn begin(facts: &Facts<'_>) -> Step {
-    // A Ready check needs none: if the request was deleted, the capacity was there.
+    // A Ready check needs none: if the request was deleted, the capacity existed.
     if *facts.state != CheckState::Pending {
         return answer(CheckResult::Unchanged { recheck_in: None }, None);
     }
     let attempt = facts.retry_count.saturating_add(1);
     let gave_back = facts.config.options.after_failure == AfterFailure::ReleaseQuota;
     if gave_back && facts.retry_count > 0 && !facts.admitted {
-        // Kueue's reset set the state to Pending when it evicted.
+        // Kueue set the state to Pending when it evicted.
         let delay = facts.config.spec.retry_strategy.delay(facts.retry_count);
         let begin = failure::backoff_from(facts, facts.state_since.unwrap_or(facts.reserved));
         if let Some(wait) = remaining(begin, delay, facts.now) {
@@ -207,7 +207,7 @@ fn begin(facts: &Facts<'_>) -> Step {
     })
 }
 
-/// There is a request: its conditions, in their order.
+/// Returns the step for an existing request, by its conditions in their order.
 fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
     let say = |said| answer(said, Some(request));
     let unchanged = CheckResult::Unchanged { recheck_in: None };
@@ -225,7 +225,7 @@ fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
         Phase::Provisioned { message } => say(CheckResult::Ready {
             message: message.to_string(),
         }),
-        // Failures have been dealt with; a booking that expires after admission is none.
+        // Failures were handled before; a booking that expires after admission is no failure.
         Phase::Failed { .. } | Phase::BookingExpired { .. } => say(unchanged),
         _ if facts.admitted && *facts.state == CheckState::Ready => say(unchanged),
         Phase::Waiting { message } => say(CheckResult::Pending {
@@ -239,7 +239,7 @@ fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
     }
 }
 
-/// No autoscaler has reported anything about `request`.
+/// Returns the result if no autoscaler has reported anything about `request`.
 fn unhandled(facts: &Facts<'_>, request: &CapacityRequest) -> CheckResult {
     let heard_of = remaining(request.created, UNHANDLED_TIMEOUT, facts.now);
     let message = match heard_of {
@@ -260,13 +260,13 @@ fn unhandled(facts: &Facts<'_>, request: &CapacityRequest) -> CheckResult {
     }
 }
 
-/// How long `request` may still take.
+/// Returns the remaining time until `request` times out.
 fn timeout(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Duration> {
     let timeout = facts.config.options.pending_timeout?;
     remaining(request.created, timeout, facts.now)
 }
 
-/// What is left of `delay` since `begin`; `None` once it is over.
+/// Returns the remaining part of `delay` since `begin`, or `None` if it has passed.
 fn remaining(begin: Timestamp, delay: Duration, now: Timestamp) -> Option<Duration> {
     let left = Duration::try_from(after(begin, delay).duration_since(now)).ok()?;
     (!left.is_zero()).then_some(left)

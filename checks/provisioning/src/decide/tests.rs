@@ -14,7 +14,7 @@ const RESERVED: &str = "2026-11-21T09:00:00Z";
 const FAILED: &str = "2026-11-21T09:05:00Z";
 const NOW: &str = "2026-11-21T09:05:01Z";
 
-/// A case: everything has a usual value, and each case says what is unusual.
+/// A test case with default values; each test sets those that differ.
 struct Case {
     state: CheckState,
     state_since: &'static str,
@@ -152,7 +152,7 @@ impl Case {
         })
     }
 
-    /// The decision in a line.
+    /// Returns the decision as one line.
     fn says(&self) -> String {
         let Decision {
             delete: discard,
@@ -334,7 +334,7 @@ fn capacity_that_is_revoked_from_pods_that_ran_before_a_growth_rejects_the_grown
     for (admitted, requests, expected) in [
         (true, vec![request(1, provisioned())], "Rejected: gone"),
         (true, vec![], "Rejected: gone"),
-        // The job runs on.
+        // The job continues to run.
         (false, vec![request(1, provisioned())], "Ready: Provisioned"),
     ] {
         let state = if admitted {
@@ -480,7 +480,7 @@ fn requests_that_kueue_created_are_taken_over_by_their_names() {
     );
 }
 
-/// Whatever came of it: neither its capacity nor its failure is the Workload's.
+/// Neither the capacity nor the failure of the request counts for the Workload.
 #[test]
 fn a_request_that_asks_for_less_counts_for_nothing() {
     let provisioned = || Phase::Provisioned {
@@ -621,7 +621,7 @@ fn quota_may_be_kept_between_attempts() {
     );
 }
 
-/// Kueue would stop the running job by a Retry, and it counts none of a growth.
+/// A Retry would make Kueue evict the running job, and Kueue counts none of a growth.
 #[test]
 fn attempts_of_a_growth_are_counted_by_its_requests() {
     let of = |attempt, phase, now, options| Case {
@@ -748,7 +748,7 @@ fn failures_for_want_of_capacity_may_be_counted_apart() {
             "{kind:?} {errors} {no_capacity}"
         );
     }
-    // The next attempt carries the count on.
+    // The next attempt continues the count.
     let mut kept = request(1, failure(FailureKind::NoCapacity));
     kept.mark.as_mut().unwrap().keep_failed = true;
     let config = option("no-capacity-limit", "3");

@@ -1,4 +1,4 @@
-//! Whether a request asks for what a Workload needs.
+//! Comparison of a request with the needs of a Workload.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use serde_json::Value;
 use super::merge::normal;
 use super::{Group, list};
 
-/// Pods that a request asks for, with the template that it names.
+/// Requested pods, with their template.
 #[derive(Clone, Debug)]
 pub struct AskedPods {
-    /// How many.
+    /// The number of pods.
     pub count: u64,
     /// The pods' template.
     pub template: Value,
 }
 
-/// What of `needed` is missing in `asked`; `None` if nothing is.
+/// Returns what of `needed` is missing in `asked`, or `None` if nothing is.
 ///
-/// Pods count for a pod set if each asks for at least what a pod of it does, with the node
-/// selector, affinity and claims of its template. What the assigned flavors add is not compared: a
-/// request is used again when quota is lost and reserved in another flavor.
+/// Pods cover a pod set if each requests at least as much as a pod of the set. They must have the
+/// node selector, affinity and claims of its template. The additions of the assigned flavors are
+/// not compared: a request is used again when quota is lost and reserved in another flavor.
 pub fn shortfall(needed: &[Group<'_>], asked: &[AskedPods]) -> Option<String> {
     let mut left: Vec<(u64, &Value)> = asked
         .iter()
@@ -64,8 +64,8 @@ fn is_covered(needed: &Value, asked: &Value) -> bool {
     enough && selects && same
 }
 
-/// What one pod asks for, by resource: its own requests, else those of its containers, or of the
-/// init container that asks for more. A missing request is the limit.
+/// Returns the requests of one pod, by resource: its own, else those of its containers, or of the
+/// init container that requests more. A missing request equals the limit.
 fn requests(spec: &Value) -> BTreeMap<&str, Quantity> {
     let mut all: BTreeMap<&str, Quantity> = BTreeMap::new();
     let stays = |container: &&Value| container["restartPolicy"] == "Always";
@@ -111,7 +111,7 @@ mod tests {
     use super::super::RequestedPodSet;
     use super::*;
 
-    /// What it is, the template of three pods that are needed, what is asked for, and what is said.
+    /// The description, the template of three needed pods, the requested pods, and the result.
     type Case<'a> = (&'a str, &'a Value, Vec<(u64, Value)>, Option<String>);
 
     fn template(spec: &Value) -> Value {

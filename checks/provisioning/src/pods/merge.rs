@@ -1,4 +1,4 @@
-//! Which pod sets are asked for as one.
+//! Merging of pod sets that are requested as one.
 
 use kueue_check::api::Quantity;
 use serde_json::{Map, Value};
@@ -6,19 +6,19 @@ use serde_json::{Map, Value};
 use super::RequestedPodSet;
 use crate::config::MergePolicy;
 
-/// Pod sets that are asked for as one.
+/// Pod sets that are requested as one.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
-    /// The one whose name, template and assignment count.
+    /// The pod set whose name, template and assignment count.
     pub first: RequestedPodSet<'a>,
-    /// The pods of all.
+    /// The pods of all pod sets.
     pub count: u64,
-    /// The names of the others.
+    /// The names of the other pod sets.
     pub others: Vec<&'a str>,
 }
 
-/// `wanted`, with each merged into the first group that it is like. The assigned flavors are not
-/// compared, as by Kueue's own check.
+/// Merges each pod set of `wanted` into the first group that it is equal to. The assigned flavors
+/// are not compared, as in Kueue's own check.
 pub fn merge(wanted: Vec<RequestedPodSet<'_>>, policy: Option<MergePolicy>) -> Vec<Group<'_>> {
     let mut groups: Vec<(Value, Group<'_>)> = Vec::new();
     for pods in wanted {
@@ -44,7 +44,7 @@ pub fn merge(wanted: Vec<RequestedPodSet<'_>>, policy: Option<MergePolicy>) -> V
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// What has to be equal.
+/// Returns the parts of the template that must be equal.
 fn likeness(template: &Value, policy: MergePolicy) -> Value {
     match policy {
         MergePolicy::IdenticalPodTemplates => normal(template),
@@ -74,7 +74,7 @@ fn scheduling(spec: &Value) -> Value {
     Value::Object(likeness)
 }
 
-/// The value without what is empty, and amounts written in one way: `1000m` is `1`.
+/// Returns the value without empty parts, and with quantities in one notation: `1000m` is `1`.
 pub(super) fn normal(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -1,5 +1,5 @@
-//! What capacity a Workload needs: pure functions over the whole Workload, as the API server has
-//! it.
+//! The capacity that a Workload needs: pure functions over the whole Workload, as the API server
+//! stores it.
 
 mod coverage;
 mod merge;
@@ -20,22 +20,22 @@ pub use template::{TemplateError, pod_template};
 #[error("inconsistent podSet assignments: missing assignment for PodSet \"{0}\"")]
 pub struct MissingAssignment(pub String);
 
-/// A pod set for which capacity is asked.
+/// A pod set for which capacity is requested.
 #[derive(Clone, Debug)]
 pub struct RequestedPodSet<'a> {
     /// Its name.
     pub name: &'a str,
-    /// How many pods: as many as quota is reserved for, or as a growth asks for beyond those that
-    /// run.
+    /// The number of pods: those with a quota reservation, or those that a growth adds to the
+    /// running ones.
     pub count: u64,
     /// The pods' template.
     pub template: &'a Value,
-    /// What Kueue assigned.
+    /// Kueue's assignment.
     pub assignment: &'a Value,
 }
 
-/// The pod sets of `workload` that use a managed resource and have pods, in the order of the spec.
-/// `family` says what of its job runs.
+/// Returns the pod sets of `workload` that use a managed resource and have pods, in the order of
+/// the spec. `family` has the running pods of the job.
 ///
 /// # Errors
 /// [`MissingAssignment`] for the first of them without an assignment.
@@ -52,7 +52,7 @@ pub fn wanted<'a>(
     Ok(wanted)
 }
 
-/// Whether any capacity is needed. What comes after the first pod set that needs some is not
+/// Returns true if any capacity is needed. Pod sets after the first that needs some are not
 /// evaluated.
 ///
 /// # Errors
@@ -102,8 +102,8 @@ fn assigned<'a>(
     })
 }
 
-/// Whether a container requests or is limited in one of `resources`. As for Kueue's own check, the
-/// pod's own resources do not count.
+/// Returns true if a container has a request or limit for one of `resources`. As in Kueue's own
+/// check, the pod's own resources do not count.
 fn uses(spec: &Value, resources: &[String]) -> bool {
     let names = |amounts: &Value| {
         let keys = amounts.as_object().into_iter().flat_map(|map| map.keys());

@@ -1,4 +1,4 @@
-//! The PodTemplate that stands for a pod set: what its pods will be once Kueue has started them.
+//! The PodTemplate of a pod set: its pods as Kueue would start them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,34 +7,35 @@ use serde_json::{Map, Value, json};
 
 use super::RequestedPodSet;
 
-/// What Kueue adds to pods that are placed by topology: such a pod waits until its place is known.
+/// The label that Kueue adds to pods that are placed by topology: such a pod waits for its
+/// assignment.
 const TOPOLOGY_LABEL: &str = "kueue.x-k8s.io/tas";
 const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";
 
-/// Why a template can't be made.
+/// The reason why a template can't be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// A flavor that does not exist.
     #[error("resourceflavors.kueue.x-k8s.io \"{0}\" not found")]
     NoFlavor(String),
-    /// The template and the flavor want different things.
+    /// The template and the flavor have different values.
     #[error(
         "invalid admission check PodSetUpdate: conflict for {place}: conflict for key={key}, value1={template}, value2={flavor}"
     )]
     Conflict {
-        /// Of what.
+        /// The kind of field.
         place: &'static str,
         /// The key.
         key: String,
-        /// What the template has.
+        /// The template's value.
         template: String,
-        /// What the flavor wants.
+        /// The flavor's value.
         flavor: String,
     },
 }
 
-/// The template of `pods`' PodTemplate: with what the assigned flavors add, and limits for requests
-/// that are missing.
+/// Returns the template for the PodTemplate of `pods`, with the additions of the assigned flavors.
+/// A missing request is set to the limit.
 ///
 /// # Errors
 /// See [`TemplateError`].
@@ -63,8 +64,8 @@ pub fn pod_template(
 
 type Labels = BTreeMap<String, String>;
 
-/// Node labels and tolerations of the assigned flavors, each flavor once. Of several values for one
-/// key the first counts.
+/// Returns the node labels and tolerations of the assigned flavors, each flavor once. Of several
+/// values for one key the first counts.
 fn of_flavors(
     assignment: &Value,
     flavors: &BTreeMap<String, ResourceFlavor>,
@@ -135,7 +136,7 @@ fn add_tolerations(spec: &mut Map<String, Value>, wanted: &[Value]) {
     }
 }
 
-/// A missing request is the limit, as the API server would make it for a pod.
+/// Sets missing requests to the limits, as the API server does for a pod.
 fn requests_from_limits(container: &mut Value) {
     let Some(resources) = object_at(container, "resources") else {
         return;

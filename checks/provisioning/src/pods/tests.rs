@@ -15,7 +15,7 @@ fn workload(pod_sets: &Value, assignments: &Value) -> Value {
     json!({"spec": {"podSets": pod_sets}, "status": {"admission": {"podSetAssignments": assignments}}})
 }
 
-/// The family of a job with one Workload.
+/// Returns the family of a job with one Workload.
 fn whole() -> Family {
     let workload =
         Workload::from_json(json!({"metadata": {"namespace": "n", "name": "w", "uid": "w"}}));
@@ -146,7 +146,7 @@ fn eighteen_pod_sets_are_eighteen_and_merged_they_are_one() {
     );
 }
 
-/// Names, counts and others of the groups.
+/// Returns names, counts and other members of the groups.
 fn merged(templates: &[Value], counts: &[u64], policy: Option<MergePolicy>) -> Vec<String> {
     let assignment = json!({});
     let named: Vec<String> = (1..=templates.len())

@@ -1,4 +1,4 @@
-//! The Helm chart has what this program says of itself.
+//! The values of the Helm chart equal the output of this program.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Other configs, and a cluster without ProvisioningRequests, while jobs wait.
+//! Changed configs, and a cluster without ProvisioningRequests, while jobs wait.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
-/// Points the AdmissionCheck to another config.
+/// Sets another config on the AdmissionCheck.
 fn point_to(cluster: &Cluster, config: &str) {
     let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
     cluster.merge(&check, &json!({"spec": {"parameters": {"name": config}}}));
@@ -43,7 +43,7 @@ fn a_check_pointed_to_another_config_makes_its_requests_anew() {
             );
             says(cluster, &request, "Provisioned", "True", "Provisioned");
             cluster.expect_admitted("train").await;
-            // While Ready, only the stale request goes.
+            // While Ready, only the stale request is deleted.
             point_to(cluster, "config");
             no_requests(cluster).await;
             cluster.advance(Duration::from_secs(60)).await;
@@ -73,7 +73,7 @@ fn what_another_config_manages_is_found_out_anew() {
         });
 }
 
-/// The autoscaler's definition, and its versions.
+/// Returns the autoscaler's definition, and its versions.
 fn definition() -> (Value, Value) {
     let all = crds_of_autoscaler().unwrap();
     let all = all
@@ -97,8 +97,7 @@ fn a_missing_definition_is_shown_in_active_until_it_is_there() {
         let missing = "does not serve provisioningrequests in autoscaling.x-k8s.io/v1";
         cluster.expect_inactive("check", missing).await;
         cluster.submit(Job::new("train"));
-        // An inactive check makes its queue inactive: no quota is reserved, and none is held for
-        // nothing.
+        // An inactive check makes its queue inactive: no quota is reserved or held.
         cluster.advance(Duration::from_secs(3600)).await;
         assert!(!cluster.condition("train", "QuotaReserved"));
         cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
@@ -109,8 +108,8 @@ fn a_missing_definition_is_shown_in_active_until_it_is_there() {
     });
 }
 
-/// While it is missing, what was asked for is not taken back: the definition's removal took the
-/// requests away, and they are created again with it.
+/// While the definition is missing, the check deletes nothing. Its removal deleted the requests,
+/// and the check creates them again once it is back.
 #[test]
 fn a_definition_that_comes_back_finds_the_jobs_that_wait() {
     let (definition, versions) = definition();
@@ -181,7 +180,7 @@ fn a_workload_that_does_not_need_the_check_is_left_alone() {
     });
 }
 
-/// A queue that requires the AdmissionChecks `checks`.
+/// Returns a queue that requires the AdmissionChecks `checks`.
 fn queue(checks: &[&str]) -> Value {
     let checks: Vec<Value> = checks.iter().map(|name| json!({"name": name})).collect();
     json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}, "spec": {
@@ -190,7 +189,7 @@ fn queue(checks: &[&str]) -> Value {
     }})
 }
 
-/// Names of requests and templates that exist, of the AdmissionChecks other than `check`.
+/// Returns the names of existing requests and templates of the AdmissionChecks other than `check`.
 fn of_others(cluster: &Cluster) -> Vec<String> {
     let templates = templates(cluster);
     let templates = templates
@@ -207,11 +206,11 @@ fn of_others(cluster: &Cluster) -> Vec<String> {
     all
 }
 
-/// Names of AdmissionChecks that begin like another one's, also with what looks like an attempt of
-/// it.
+/// Names of AdmissionChecks that begin like another one's, also followed by what could be an
+/// attempt number.
 const ALIKE: [&str; 2] = ["check-b", "check-1"];
 
-/// A job that waits for three checks, of which the first then ends for it by `end`.
+/// Runs a job that waits for three checks, of which `end` then ends the first.
 fn one_of_three_checks_ends(end: impl Fn(&Cluster)) {
     let all = ["check", ALIKE[0], ALIKE[1]];
     let mut trial = trial(&retries(1))

@@ -1,4 +1,4 @@
-//! The demo tells its story.
+//! The demo runs to its expected end.
 
 #[test]
 fn the_demo_shows_a_retry_an_expired_booking_and_a_revocation() {

@@ -1,4 +1,4 @@
-//! The table of points names tests: each must exist.
+//! Each test that the table of differences names exists.
 
 use std::path::Path;
 

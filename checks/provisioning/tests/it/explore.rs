@@ -1,5 +1,5 @@
-//! Every single fault in the scenarios: no second request for one attempt, none left behind, no
-//! wrong state, and it always converges.
+//! Every single fault in the scenarios: no second request for one attempt, none left over, no wrong
+//! state, and each run converges.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
-/// No request was ever created while an equal one was there, and none is left at the end.
+/// Checks that no request was created while an equal one existed, and that none is left at the end.
 async fn nothing_twice_and_nothing_left(cluster: &Cluster) {
     no_requests(cluster).await;
     cluster
@@ -127,7 +127,7 @@ fn expired() {
             sign(cluster);
             says(cluster, &second, "Provisioned", "True", "Provisioned");
             cluster.expect_admitted("train").await;
-            // After admission it means nothing any more.
+            // After admission it has no effect.
             says(cluster, &second, "BookingExpired", "True", "booking gone");
             cluster.advance(Duration::from_secs(60)).await;
             assert!(cluster.is_admitted("train"));

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
-/// A queue with two flavors, the first of which is taken from a job that has it by one of more
-/// priority.
+/// Returns a queue with two flavors. A job of higher priority preempts the one that holds the
+/// first.
 fn queue(checks: &Value) -> Value {
     let flavor =
         |name: &str| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "4"}]});
@@ -30,8 +30,8 @@ fn with_flavors(checks: &Value) -> Trial {
     trial
 }
 
-/// The job has the first flavor and a request for it, and falls back to the second when another
-/// takes the first.
+/// Runs a job on the first flavor, with a request for it. The job falls back to the second flavor
+/// when another one preempts it.
 async fn falls_back(cluster: &Cluster) -> String {
     cluster.submit(Job::new("train").cpus(4));
     let request = requested(cluster, "train", 1).await;

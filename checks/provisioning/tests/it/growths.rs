@@ -1,5 +1,5 @@
-//! Elastic jobs that grow: what is asked for, and what follows when it fails. The running pods
-//! never end by it, with every single fault.
+//! Elastic jobs that grow: their requests and the handling of failures. No running pod ends because
+//! of a growth, with every single fault.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn expect_pods(cluster: &Cluster, pods: usize) {
     cluster.expect(&format!("{pods} pods run"), runs).await;
 }
 
-/// An elastic job runs with two pods on capacity that was asked for.
+/// Starts an elastic job with two pods on requested capacity.
 async fn started(cluster: &Cluster) -> String {
     cluster.submit(Job::new("train").pods(2).elastic());
     let request = requested(cluster, "train", 1).await;
@@ -27,7 +27,7 @@ async fn started(cluster: &Cluster) -> String {
     request
 }
 
-/// Attempt `attempt` for the newest growth, by which the job is to have `pods` pods.
+/// Waits for attempt `attempt` for the newest growth, with which the job has `pods` pods.
 async fn growth_requested(cluster: &Cluster, pods: u32, attempt: u32) -> String {
     let asks = |cluster: &Cluster| {
         let workload = cluster.workload("train");
@@ -45,8 +45,8 @@ fn pods_of(cluster: &Cluster, request: &str) -> Value {
     request.unwrap()["spec"]["podSets"][0]["count"].clone()
 }
 
-/// The job ends and nothing is left. In between, no running pod ended, and no attempt was made
-/// twice unless a user deleted its request.
+/// Ends the job and checks that nothing is left. In between, no running pod ended, and no attempt
+/// was made twice unless a user deleted its request.
 async fn ends(cluster: &Cluster, again: &[&str]) {
     let stopped = cluster.server().history().into_iter().find(|change| {
         let (kind, spec) = (&change.object["kind"], &change.object["spec"]);
@@ -72,7 +72,7 @@ async fn ends(cluster: &Cluster, again: &[&str]) {
 
 #[test]
 fn a_growth_that_fails_is_tried_again_until_the_limit() {
-    trial(&retries(1)).nodes().every_single_fault(async |cluster| {
+    trial(&retries(1)).every_single_fault(async |cluster| {
         let running = started(cluster).await;
         cluster.scale("train", 4);
         let first = growth_requested(cluster, 4, 1).await;
@@ -87,7 +87,7 @@ fn a_growth_that_fails_is_tried_again_until_the_limit() {
         cluster.advance(20 * MINUTE).await;
         assert_eq!(cluster.running_pods("train"), 2);
         assert_eq!(names(cluster), [running.clone(), second.clone()]);
-        // A user who deletes it makes it start again.
+        // A user deletes the request to start the attempts again.
         cluster.delete(&json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
             "metadata": {"namespace": "default", "name": second}}));
         let again = growth_requested(cluster, 4, 1).await;
@@ -103,7 +103,6 @@ fn a_growth_that_fails_is_tried_again_until_the_limit() {
 fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_tried_again() {
     for lost in ["CapacityRevoked", "BookingExpired"] {
         trial(&retries(1))
-            .nodes()
             .signed_off()
             .every_single_fault(async |cluster| {
                 sign(cluster);
@@ -126,31 +125,29 @@ fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_tried_again
 
 #[test]
 fn a_growth_that_is_scaled_back_or_grown_on_leaves_no_request() {
-    trial(&retries(0))
-        .nodes()
-        .every_single_fault(async |cluster| {
-            let running = started(cluster).await;
-            cluster.scale("train", 4);
-            let first = growth_requested(cluster, 4, 1).await;
-            says(cluster, &first, "Failed", "True", "no room");
-            cluster.expect_message("train", "no other follows").await;
-            // Grown on: another Workload, whose attempts begin anew.
-            cluster.scale("train", 7);
-            let on = growth_requested(cluster, 7, 1).await;
-            assert_eq!(pods_of(cluster, &on), json!(5));
-            let both = [running.clone(), on.clone()];
-            let only = |cluster: &Cluster| names(cluster).iter().all(|name| both.contains(name));
-            cluster.expect("the failed one is gone", only).await;
-            assert_eq!(cluster.running_pods("train"), 2);
-            // Scaled back: nothing is asked for any more.
-            cluster.scale("train", 2);
-            cluster.expect_admitted("train").await;
-            assert_eq!(cluster.running_pods("train"), 2);
-            ends(cluster, &[]).await;
-        });
+    trial(&retries(0)).every_single_fault(async |cluster| {
+        let running = started(cluster).await;
+        cluster.scale("train", 4);
+        let first = growth_requested(cluster, 4, 1).await;
+        says(cluster, &first, "Failed", "True", "no room");
+        cluster.expect_message("train", "no other follows").await;
+        // Grown again: another Workload, whose attempts start at 1.
+        cluster.scale("train", 7);
+        let on = growth_requested(cluster, 7, 1).await;
+        assert_eq!(pods_of(cluster, &on), json!(5));
+        let both = [running.clone(), on.clone()];
+        let only = |cluster: &Cluster| names(cluster).iter().all(|name| both.contains(name));
+        cluster.expect("the failed one is gone", only).await;
+        assert_eq!(cluster.running_pods("train"), 2);
+        // Scaled back: nothing is requested any longer.
+        cluster.scale("train", 2);
+        cluster.expect_admitted("train").await;
+        assert_eq!(cluster.running_pods("train"), 2);
+        ends(cluster, &[]).await;
+    });
 }
 
-/// An elastic job that has grown to four pods, two of which run on capacity that was asked for
+/// Runs an elastic job that has grown to four pods, two of which run on capacity that was requested
 /// before. Returns both requests.
 async fn grown(cluster: &Cluster) -> [String; 2] {
     let before = started(cluster).await;
@@ -163,34 +160,30 @@ async fn grown(cluster: &Cluster) -> [String; 2] {
 
 #[test]
 fn capacity_that_is_revoked_from_the_pods_that_ran_before_a_growth_stops_the_job() {
-    trial(&retries(0))
-        .nodes()
-        .every_single_fault(async |cluster| {
-            let [before, _] = grown(cluster).await;
-            says(
-                cluster,
-                &before,
-                "CapacityRevoked",
-                "True",
-                "nodes are gone",
-            );
-            cluster.expect_state("train", CheckState::Rejected).await;
-            cluster.expect_message("train", "nodes are gone").await;
-            expect_pods(cluster, 0).await;
-            no_requests(cluster).await;
-        });
+    trial(&retries(0)).every_single_fault(async |cluster| {
+        let [before, _] = grown(cluster).await;
+        says(
+            cluster,
+            &before,
+            "CapacityRevoked",
+            "True",
+            "nodes are gone",
+        );
+        cluster.expect_state("train", CheckState::Rejected).await;
+        cluster.expect_message("train", "nodes are gone").await;
+        expect_pods(cluster, 0).await;
+        no_requests(cluster).await;
+    });
 }
 
 #[test]
 fn a_process_that_starts_anew_deletes_all_requests_of_a_job_that_has_grown() {
-    trial(&retries(0))
-        .nodes()
-        .every_single_fault(async |cluster| {
-            let mut both = grown(cluster).await;
-            both.sort_unstable();
-            cluster.crash(0);
-            cluster.advance(MINUTE).await;
-            assert_eq!(names(cluster), both);
-            ends(cluster, &[]).await;
-        });
+    trial(&retries(0)).every_single_fault(async |cluster| {
+        let mut both = grown(cluster).await;
+        both.sort_unstable();
+        cluster.crash(0);
+        cluster.advance(MINUTE).await;
+        assert_eq!(names(cluster), both);
+        ends(cluster, &[]).await;
+    });
 }

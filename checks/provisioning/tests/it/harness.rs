@@ -1,4 +1,4 @@
-//! The cluster on which the check is tried, with the test in the autoscaler's place.
+//! The simulated cluster for the check; the test acts as the autoscaler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,15 +9,14 @@ use kueue_check::{
 };
 use kueue_check_provisioning::ProvisioningCheck;
 use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
-use kueue_check_sim::jobs::Nodes;
 use kueue_check_sim::kueue::KueueVersion;
 use kueue_check_sim::{Cluster, Simulation};
 use serde_json::{Value, json};
 
-/// The class that is asked for.
+/// The requested class.
 pub(crate) const CLASS: &str = "check-capacity.autoscaling.x-k8s.io";
 
-/// A ProvisioningRequestConfig `config` with this spec, beside the class.
+/// Returns a ProvisioningRequestConfig `config` with the class and this spec.
 pub(crate) fn config(spec: &Value, options: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "config", "annotations": {}},
@@ -33,13 +32,13 @@ pub(crate) fn config(spec: &Value, options: &Value) -> Value {
     object
 }
 
-/// The same as a config of another name.
+/// Returns the same config under another name.
 pub(crate) fn named(name: &str, mut config: Value) -> Value {
     config["metadata"]["name"] = json!(name);
     config
 }
 
-/// A trial of the check. What went wrong panics, so nothing is handed back.
+/// A simulation of the check. It panics on failure, so it returns nothing.
 pub(crate) struct Trial(Simulation);
 
 impl Trial {
@@ -51,16 +50,11 @@ impl Trial {
         Self(self.0.quota(cpus))
     }
 
-    /// With nodes, on which the pods of elastic jobs run.
-    pub(crate) fn nodes(self) -> Self {
-        Self(self.0.actor(Nodes::new))
-    }
-
     pub(crate) fn kueue(self, version: KueueVersion) -> Self {
         Self(self.0.kueue(version))
     }
 
-    /// With a second check, which is Ready once the scenario has [signed](sign).
+    /// Adds a second check, which returns Ready once the scenario has [signed](sign).
     pub(crate) fn signed_off(self) -> Self {
         let signed = |tools: &kueue_check_sim::simulation::CheckContext| {
             SignOff(tools.external(Signature::default))
@@ -72,12 +66,12 @@ impl Trial {
         self.0.run(scenario);
     }
 
-    pub(crate) fn every_single_fault(self, scenario: impl AsyncFn(&Cluster)) {
+    pub(crate) fn every_single_fault(self, scenario: impl AsyncFn(&Cluster) + Sync) {
         println!("{}", self.0.run_with_each_fault(scenario));
     }
 }
 
-/// A trial of the check with that config.
+/// Returns a simulation of the check with that config.
 pub(crate) fn trial(config: &Value) -> Trial {
     let name = ControllerName::from_static(kueue_check_provisioning::CONTROLLER_NAME);
     let trial = Simulation::with_context(move |tools| {
@@ -89,7 +83,7 @@ pub(crate) fn trial(config: &Value) -> Trial {
 /// Whether a person has signed.
 type Signature = Arc<AtomicBool>;
 
-/// A check that waits for a signature, so that a job whose capacity is there is not admitted yet.
+/// A check that waits for a signature, so that a job with capacity is not admitted yet.
 struct SignOff(Signature);
 
 impl AdmissionCheckController for SignOff {
@@ -112,14 +106,14 @@ pub(crate) fn sign(cluster: &Cluster) {
     signs(cluster, true);
 }
 
-/// Signs from now on, or no longer.
+/// Sets whether the second check signs from now on.
 pub(crate) fn signs(cluster: &Cluster, signs: bool) {
     cluster
         .external::<Signature>()
         .store(signs, Ordering::Relaxed);
 }
 
-/// With retries of two seconds, as many as `limit`.
+/// Returns a config with a backoff of 2 s and at most `limit` retries.
 pub(crate) fn retries(limit: u32) -> Value {
     let strategy =
         json!({"backoffLimitCount": limit, "backoffBaseSeconds": 2, "backoffMaxSeconds": 10});
@@ -130,12 +124,12 @@ fn requests_resource() -> Resource {
     Resource::new("autoscaling.x-k8s.io", "v1", "provisioningrequests")
 }
 
-/// All ProvisioningRequests, by name.
+/// Returns all ProvisioningRequests, by name.
 pub(crate) fn requests(cluster: &Cluster) -> Vec<Arc<Value>> {
     cluster.server().objects(&requests_resource(), "default")
 }
 
-/// Their names.
+/// Returns the names of all ProvisioningRequests.
 pub(crate) fn names(cluster: &Cluster) -> Vec<String> {
     let all = requests(cluster);
     all.iter()
@@ -149,7 +143,7 @@ pub(crate) fn templates(cluster: &Cluster) -> Vec<Arc<Value>> {
         .objects(&Resource::new("", "v1", "podtemplates"), "default")
 }
 
-/// The name of attempt `attempt` for a job.
+/// Returns the name of attempt `attempt` for a job.
 pub(crate) fn request_of(cluster: &Cluster, job: &str, attempt: u32) -> String {
     let workload = cluster.workload(job).unwrap();
     format!(
@@ -158,7 +152,7 @@ pub(crate) fn request_of(cluster: &Cluster, job: &str, attempt: u32) -> String {
     )
 }
 
-/// Waits until attempt `attempt` for a job is there.
+/// Waits until attempt `attempt` for a job exists.
 pub(crate) async fn requested(cluster: &Cluster, job: &str, attempt: u32) -> String {
     let what = format!("attempt {attempt} for `{job}` is there");
     let there = |cluster: &Cluster| {
@@ -169,7 +163,7 @@ pub(crate) async fn requested(cluster: &Cluster, job: &str, attempt: u32) -> Str
     request_of(cluster, job, attempt)
 }
 
-/// Waits until there are no requests.
+/// Waits until no requests exist.
 pub(crate) async fn no_requests(cluster: &Cluster) {
     cluster
         .expect("all requests are gone", |cluster| {
@@ -178,7 +172,7 @@ pub(crate) async fn no_requests(cluster: &Cluster) {
         .await;
 }
 
-/// The autoscaler's word on a request: a condition is set.
+/// Sets a condition of a request, as the autoscaler does.
 pub(crate) fn says(cluster: &Cluster, request: &str, kind: &str, status: &str, message: &str) {
     let resource = requests_resource();
     let object = cluster
@@ -210,7 +204,7 @@ fn seconds(cluster: &Cluster) -> String {
     now.to_string()
 }
 
-/// The check's entry for a job.
+/// Returns the check's entry for a job.
 pub(crate) fn entry(cluster: &Cluster, job: &str) -> Value {
     let workload = cluster.workload(job).unwrap();
     let entries = workload["status"]["admissionChecks"]
@@ -223,7 +217,7 @@ pub(crate) fn entry(cluster: &Cluster, job: &str) -> Value {
         .unwrap_or_default()
 }
 
-/// The events about Workloads that have this reason, as notes.
+/// Returns the notes of the events about Workloads with this reason.
 pub(crate) fn events(cluster: &Cluster, reason: &str) -> Vec<String> {
     let all = cluster
         .server()
@@ -246,7 +240,7 @@ pub(crate) fn check_status(cluster: &Cluster, name: &str, status: &Value) {
     assert_eq!(answer.code, 200, "{}", answer.body);
 }
 
-/// How many ProvisioningRequests and PodTemplates were ever created, by name.
+/// Returns the names of all ProvisioningRequests or PodTemplates that were ever created.
 pub(crate) fn created(cluster: &Cluster, plural: &str) -> Vec<String> {
     let history = cluster.server().history().into_iter();
     let added = history.filter(|change| {

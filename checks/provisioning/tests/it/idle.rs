@@ -1,4 +1,4 @@
-//! What it costs in requests to the API server. Memory is in `tests/heap.rs`.
+//! The cost of idle Workloads in requests to the API server. Memory is in `tests/heap.rs`.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn each_thing_is_one_request_and_quiet_costs_none() {
     });
 }
 
-/// How many requests the check sends in an hour, apart from watches that are begun again and from
+/// Returns the number of requests that the check sends in an hour, without restarted watches and
 /// the lists of the resync.
 async fn in_an_hour(cluster: &Cluster) -> usize {
     let sent = |cluster: &Cluster| {

@@ -1,4 +1,4 @@
-//! What this check does better than Kueue's own, on the simulator. The pure halves are in
+//! Improvements over Kueue's own check, on the simulator. The tests of the pure parts are in
 //! `src/decide/tests.rs`.
 
 use std::time::Duration;
@@ -146,8 +146,8 @@ fn one_check_without_a_request_does_not_stop_the_other() {
                 .unwrap();
             says(cluster, &first, "Provisioned", "True", "Provisioned");
             cluster.expect_state("train", CheckState::Ready).await;
-            // The first check's request goes; it is Ready and needs none. The second is followed
-            // all the same.
+            // The first check's request is deleted; it is Ready and needs none. The second check is
+            // still evaluated.
             let gone = requests(cluster)
                 .into_iter()
                 .find(|request| request["metadata"]["name"] == first)
@@ -171,7 +171,8 @@ fn a_bad_reference_is_shown_in_active() {
         let request = requested(cluster, "train", 1).await;
         cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "Other"}}}));
         cluster.expect_inactive("check", "spec.parameters refers to an Other").await;
-        // A process that never saw a config says it of each Workload too, and takes nothing back.
+        // A process that never received a config also reports it for each Workload, and deletes
+        // nothing.
         cluster.crash(0);
         cluster.expect_message("train", "spec.parameters refers to an Other").await;
         cluster.advance(Duration::from_secs(60)).await;
@@ -286,8 +287,7 @@ fn quota_is_given_back_during_the_backoff_where_the_option_says_so() {
         let first = requested(cluster, "train", 1).await;
         cluster.submit(Job::new("other"));
         says(cluster, &first, "Failed", "True", "no room");
-        // The other has the quota at once, which under a delayed Retry it would have in five
-        // minutes.
+        // The other job reserves the quota at once; with a delayed Retry it would take 5 min.
         let other = requested(cluster, "other", 1).await;
         says(cluster, &other, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("other").await;
@@ -321,7 +321,7 @@ fn failures_for_want_of_capacity_do_not_burn_the_limit_where_they_are_counted_ap
 
 #[test]
 fn a_create_that_is_refused_is_said_and_tried_again() {
-    // A hundred and one parameters are one too many.
+    // 101 parameters exceed the limit by one.
     let many: serde_json::Map<String, Value> = (0..100)
         .map(|n| (format!("p{n}"), json!("x".repeat(255))))
         .collect();
@@ -337,7 +337,7 @@ fn a_create_that_is_refused_is_said_and_tried_again() {
         assert!(
             events(cluster, "FailedCreate")[0].starts_with("Error creating ProvisioningRequest \"")
         );
-        // What stands in its way goes.
+        // The user removes the invalid annotation.
         let workload = cluster.workload("train").unwrap();
         cluster.merge(
             &*workload,
@@ -398,8 +398,8 @@ fn a_restart_at_any_moment_creates_nothing_twice() {
     }
 }
 
-/// A Workload of an elastic job with `pods` pods. What stands for the job is an object that the
-/// cluster has.
+/// Returns a Workload of an elastic job with `pods` pods. An existing object of the cluster stands
+/// in for the job.
 fn slice(cluster: &Cluster, name: &str, pods: u32, replaces: Option<&str>) -> Value {
     let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "localqueues");
     let job = cluster
@@ -422,7 +422,8 @@ fn slice(cluster: &Cluster, name: &str, pods: u32, replaces: Option<&str>) -> Va
     })
 }
 
-/// Kueue finishes a Workload: because a growth has replaced it, or because the job has ended.
+/// Finishes a Workload as Kueue does: because a growth has replaced it, or because the job has
+/// ended.
 fn finish(cluster: &Cluster, name: &str, reason: &str) {
     let mut status = cluster.workload(name).unwrap()["status"].clone();
     let conditions = status["conditions"].as_array_mut().unwrap();

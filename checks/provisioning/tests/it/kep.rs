@@ -1,4 +1,4 @@
-//! KEP-1136's own list of integration scenarios, each by its name.
+//! The integration scenarios of KEP-1136, each under its name there.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
-/// A job that runs on provisioned capacity.
+/// Runs a job on provisioned capacity.
 async fn provisioned(cluster: &Cluster) {
     cluster.submit(Job::new("train").cpus(60));
     let request = requested(cluster, "train", 1).await;
@@ -67,7 +67,7 @@ fn completed_successfully_and_the_workload_is_deleted() {
     });
 }
 
-/// A Workload that no job stands behind, so that none makes it again.
+/// Returns a Workload without a job, so that no job recreates it.
 fn bare() -> Value {
     json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "wl", "namespace": "default"}, "spec": {
         "queueName": "queue", "podSets": [{"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [
@@ -151,7 +151,7 @@ fn the_config_is_removed() {
             .expect_message("train", "the check is not active")
             .await;
         no_requests(cluster).await;
-        // And is there again.
+        // The config exists again.
         cluster.apply(&config);
         requested(cluster, "train", 1).await;
         says(cluster, &request, "Provisioned", "True", "Provisioned");

@@ -1,4 +1,4 @@
-//! The provisioning check's suite: one binary, because linking is what takes time.
+//! The tests of the provisioning check: one binary, because linking takes most of the time.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

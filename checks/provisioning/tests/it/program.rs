@@ -1,4 +1,4 @@
-//! The program, as an operator meets it.
+//! The program on the command line, as an administrator uses it.
 
 use std::process::Command;
 
@@ -49,7 +49,7 @@ fn the_shell_completes_the_commands_and_flags() {
         .args(["completions", "bash"])
         .output()
         .unwrap();
-    // In a shell that has read the script: what it offers after `provisioning-check `, and after
+    // In a shell that has loaded the script: its completions after `provisioning-check `, and after
     // `provisioning-check --c`.
     let tried = format!(
         "{}\nfor line in '' '--c'; do COMP_WORDS=(provisioning-check $line); COMP_CWORD=1; _provisioning__check provisioning-check \"$line\" provisioning-check; \

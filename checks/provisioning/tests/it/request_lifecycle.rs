@@ -1,4 +1,4 @@
-//! The story of a request, and how Kueue's own integration suite tells it.
+//! The lifecycle of a request, as in Kueue's own integration tests.
 
 use std::time::Duration;
 
@@ -201,13 +201,13 @@ fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() 
             let owner = requests(cluster)[0]["metadata"]["ownerReferences"][0]["uid"].clone();
             assert_eq!(owner, templates(cluster)[0]["metadata"]["uid"]);
         }
-        // What a request does not say makes none anew.
+        // A field that a request does not contain causes no new request.
         cluster.merge(&object, &json!({"spec": {"retryStrategy": {"backoffLimitCount": 7}}}));
         cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(created(cluster, "provisioningrequests").len(), 3);
         says(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
-        // While Ready, a change only takes the stale request away.
+        // While Ready, a change only deletes the stale request.
         cluster.merge(&object, &json!({"spec": {"parameters": {"p1": "v3"}}}));
         no_requests(cluster).await;
         assert_eq!(cluster.state("train"), Some(CheckState::Ready));
@@ -239,9 +239,9 @@ fn node_selectors_are_what_the_provider_tells() {
     });
 }
 
-/// Kueue's own check, which runs in every Kueue that finds the autoscaler's definitions, deletes
-/// requests that it takes for its own: those whose owner has the name of a Workload. With a real
-/// 0.19.2, each request of this check was gone a moment after it was made, for ever.
+/// Kueue's own check runs in every Kueue that finds the autoscaler's definitions. It deletes
+/// requests whose owner has the name of a Workload, because it treats them as its own. With a real
+/// 0.19.2, each request of this check was deleted a moment after its creation, again and again.
 #[test]
 fn kueues_own_check_leaves_the_requests_alone() {
     trial(&retries(1)).run(async |cluster| {
@@ -253,7 +253,7 @@ fn kueues_own_check_leaves_the_requests_alone() {
     });
 }
 
-/// Such as Kueue's own check, which may run beside this one, or this one under another name.
+/// For example Kueue's own check, which may run beside this one, or this one under another name.
 #[test]
 fn requests_of_other_controllers_are_left_alone() {
     trial(&retries(1)).run(async |cluster| {
@@ -269,14 +269,14 @@ fn requests_of_other_controllers_are_left_alone() {
                 "metadata": {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": annotations, "ownerReferences": [owner]},
                 "spec": {"provisioningClassName": CLASS, "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}}));
         }
-        // A process that starts looks for what was left over.
+        // A process that starts scans for leftover requests.
         cluster.crash(0);
         cluster.advance(Duration::from_secs(1200)).await;
         assert_eq!(names(cluster), ["wl-kueues-1", "wl-other-1"]);
     });
 }
 
-/// A user who may create requests elsewhere, and has a Workload's uid, decides nothing for it.
+/// A user who may create requests in another namespace and has a Workload's UID cannot affect it.
 #[test]
 fn a_request_in_another_namespace_is_not_the_workloads() {
     trial(&retries(1)).run(async |cluster| {
@@ -299,7 +299,7 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
     });
 }
 
-/// A request for a job that its check would have marked so, for `count` pods of a template.
+/// Creates a request for a job with the annotations of its check, for `count` pods of a template.
 fn forged(cluster: &Cluster, job: &str, (name, attempt): (&str, u32), count: u32, template: &str) {
     let workload = cluster.workload(job).unwrap();
     let marks = json!({"provisioning.kueue-check.dev/workload-uid": workload["metadata"]["uid"],
@@ -319,7 +319,8 @@ fn pods_of(cluster: &Cluster, request: &str) -> u64 {
         .unwrap()
 }
 
-/// Who may create requests in the Workload's namespace makes a small one, which is granted.
+/// A user who may create requests in the Workload's namespace creates a small one, which is
+/// provisioned.
 #[test]
 fn a_request_that_asks_for_less_is_deleted_and_the_true_one_kept() {
     trial(&retries(1)).run(async |cluster| {
@@ -331,7 +332,7 @@ fn a_request_that_asks_for_less_is_deleted_and_the_true_one_kept() {
             forged(cluster, "train", ("small", attempt), 1, &template);
             says(cluster, "small", "Provisioned", "True", "Provisioned");
             if crashes {
-                // A new process compares the true one too.
+                // A new process compares the valid request too.
                 cluster.crash(0);
             }
             cluster.advance(Duration::from_secs(30)).await;
@@ -344,7 +345,7 @@ fn a_request_that_asks_for_less_is_deleted_and_the_true_one_kept() {
         assert!(!events(cluster, "InsufficientRequest").is_empty());
         says(cluster, &own, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
-        // Nor does one count that comes later, whatever becomes of it.
+        // A later one does not count either, whatever its outcome is.
         forged(cluster, "train", ("small", 11), 1, &template);
         says(cluster, "small", "CapacityRevoked", "True", "gone");
         cluster.advance(Duration::from_secs(30)).await;
@@ -353,7 +354,7 @@ fn a_request_that_asks_for_less_is_deleted_and_the_true_one_kept() {
     });
 }
 
-/// It is there before the check asks, under the name that the check will choose.
+/// The request exists before the check creates its own, under the same name.
 #[test]
 fn a_request_that_was_made_before_the_true_one_is_replaced() {
     trial(&retries(1)).quota(4).run(async |cluster| {

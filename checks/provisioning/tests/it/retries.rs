@@ -1,4 +1,4 @@
-//! Attempts that fail, as Kueue's integration suite has them, with a base of two seconds.
+//! Failing attempts, as in Kueue's integration tests, with a base of 2 s.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ fn a_booking_that_expires_before_admission_is_retried() {
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "8"}]}]}],
     }});
     trial(&retries(1)).object(&other.1).object(&queue).run(async |cluster| {
-        // No controller answers the other check, but it counts as active.
+        // No controller runs for the other check, but it counts as active.
         check_status(cluster, "other", &json!({"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]}));
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
@@ -109,7 +109,7 @@ fn a_booking_that_expires_before_admission_is_retried() {
 
 #[test]
 fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
-    // Kueue after 0.19 queues it again.
+    // Kueue after 0.19 requeues it.
     trial(&retries(1))
         .kueue(KueueVersion::NEXT)
         .run(async |cluster| {
@@ -124,7 +124,7 @@ fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
             let again = requested(cluster, "train", 1).await;
             assert_eq!(names(cluster), std::slice::from_ref(&again));
             says(cluster, &again, "Failed", "True", "no room");
-            // All attempts are there again, not only what was left.
+            // All attempts are available again, not only the remaining ones.
             let second = requested(cluster, "train", 2).await;
             says(cluster, &second, "Provisioned", "True", "Provisioned");
             cluster.expect_admitted("train").await;
@@ -132,7 +132,7 @@ fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
         });
 }
 
-/// Kueue 0.19 queues only those again that a person deactivated. The check does nothing about the
+/// Kueue 0.19 requeues only those that a person deactivated. The check does nothing about the
 /// others, which have no quota.
 #[test]
 fn kueue_0_19_does_not_queue_a_rejected_workload_that_is_activated_again() {

@@ -1,4 +1,4 @@
-//! Flavors with a topology, which only Kueue's own name is asked about.
+//! Flavors with a topology, which Kueue delays only for its own check name.
 
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
-/// A little longer than the time between two reads of queues and flavors.
+/// Slightly more than the interval between two reads of queues and flavors.
 const READ: Duration = Duration::from_secs(310);
-/// How many reads it may take until one shows what is: others fail, or are of an older state.
+/// The maximum number of reads until one returns the current state: others fail, or are stale.
 const READS: usize = 4;
 
-/// Waits until the condition `Active` of the AdmissionCheck says something, or does not.
+/// Waits until the condition `Active` of the AdmissionCheck names the flavor `default`, or does
+/// not.
 async fn says_default(cluster: &Cluster, expected: bool) {
     let says = || active(cluster).1.contains("default of ClusterQueue queue");
     for _ in 0..READS {
@@ -40,7 +41,7 @@ fn change(cluster: &Cluster, plural: &str, name: &str, spec: &Value) {
     assert_eq!(answer.code, 200, "{}", answer.body);
 }
 
-/// The condition `Active` of the AdmissionCheck: its status and message.
+/// Returns the status and message of the condition `Active` of the AdmissionCheck.
 fn active(cluster: &Cluster) -> (String, String) {
     let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
     let check = cluster.server().object(&resource, "", "check").unwrap();
@@ -54,10 +55,10 @@ fn active(cluster: &Cluster) -> (String, String) {
     (text("status"), text("message"))
 }
 
-/// Whether `Active` names the flavor while it has a topology and the check is for it.
+/// Checks that `Active` names the flavor while it has a topology and the check applies to it.
 async fn story(cluster: &Cluster, named: bool) {
     says_default(cluster, false).await;
-    // It can be set, and not be taken back.
+    // It can be set, but not unset.
     let racks = json!({"topologyName": "racks", "nodeLabels": {"pool": "a"}});
     change(cluster, "resourceflavors", "default", &racks);
     says_default(cluster, named).await;

@@ -1,4 +1,5 @@
-//! What Kueue 0.19.2's own check did on a real API server, done again by this one under its name.
+//! Recordings of Kueue 0.19.2's own check on a real API server, repeated with this check under its
+//! name.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +9,8 @@ use kueue_check_provisioning::{KUEUES_CONTROLLER_NAME, ProvisioningCheck};
 use kueue_check_sim_cli::replay::{Difference, Replay, Trace};
 use serde_json::{Value, json};
 
-/// The recordings are kept beside the project, not in it; `KUEUE_CHECK_TRACES` says where, if
-/// elsewhere.
+/// Returns the recordings. They are stored beside the project, not in it; `KUEUE_CHECK_TRACES`
+/// overrides the path.
 fn recordings(of: &str) -> Vec<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let folder = std::env::var_os("KUEUE_CHECK_TRACES")
@@ -43,12 +44,15 @@ fn replay(file: &Path) -> Vec<Difference> {
     replay.ignore(meant).run().unwrap()
 }
 
-/// What is different on purpose: the Workload owns the templates, and the first of them the
-/// request, where Kueue's own check would delete it otherwise (DIFFERENCES.md). This check tells
-/// about its AdmissionCheck, and says more in its condition; updates stand only beside Ready. And a
-/// delay is a delay: Kueue's own check leaves `lastTransitionTime` as it was when it says Retry, so
-/// the delay counts from the transition before, was over already in these recordings, and the
-/// eviction came at once. Here Kueue waits first, and says so in `requeueState`.
+/// Removes the intended differences (DIFFERENCES.md). The Workload owns the templates, and the
+/// first of them owns the request, because Kueue's own check would delete it otherwise. This check
+/// sets its AdmissionCheck in annotations and has more text in its condition; updates exist only
+/// with Ready.
+///
+/// A delay is observed here: Kueue's own check does not change `lastTransitionTime` when it sets
+/// Retry, so the delay counts from the transition before. In these recordings it had already
+/// passed, and the eviction came at once. Here Kueue waits first, and records that in
+/// `requeueState`.
 fn meant(kind: &str, state: &mut Value) {
     match kind {
         "Event"
@@ -77,8 +81,8 @@ fn meant(kind: &str, state: &mut Value) {
             }
             for entry in list(&mut state["checks"]) {
                 let none = entry["podSetUpdates"] == json!([]);
-                // After Rejected Kueue resets the count, unless the check's own writes have come
-                // to own it, as those of Kueue's check do.
+                // After Rejected Kueue resets the count, unless the check's own writes own it, as
+                // those of Kueue's check do.
                 if entry["message"]
                     .as_str()
                     .is_some_and(|said| said.ends_with("Previously: Rejected"))
@@ -109,7 +113,7 @@ fn differs(of: &str) -> Vec<String> {
         for difference in replay(&file) {
             let name = file.file_name().unwrap().to_string_lossy();
             let difference = format!("{name}: {difference}");
-            // Templates are deleted with their request here; those of the recording were left to a
+            // Templates are deleted with their request here. Those of the recording were left to a
             // garbage collector, and none ran.
             let deleted = difference.contains("PodTemplate/")
                 && difference.ends_with("recorded:  nothing more\n  simulated: null");
@@ -130,8 +134,8 @@ fn recordings_of_jobs_are_reproduced() {
 #[test]
 fn recordings_of_bare_workloads_are_reproduced() {
     let mut differences = differs("workload");
-    // The recording ends before the delay of two seconds is over, and with it what follows: the
-    // eviction, its event, the end of the request.
+    // The recording ends before the delay of 2 s has passed, and so before the eviction, its event
+    // and the end of the request.
     let late = [
         "ProvisioningRequest/wl-pr-1, state 4",
         "Workload/wl, state 5",

@@ -1,4 +1,4 @@
-//! The admission check: it counts approvals.
+//! The admission check that counts approvals.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,15 +18,15 @@ use super::guard;
 use super::resource::{self, Approval};
 use crate::CONTROLLER;
 
-/// The resources of the admission policy, both of which must be there.
+/// The resources of the admission policy, both of which are required.
 const GUARDS: [&str; 2] = [
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
 ];
-/// How soon an AdmissionCheck whose approvals no policy guards is rechecked.
+/// The recheck interval of an AdmissionCheck whose approvals no policy guards.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The check. One of them answers any number of AdmissionChecks.
+/// The check. One instance decides for any number of AdmissionChecks.
 ///
 /// ```
 /// use kueue_check_rule::approval::ApprovalCheck;
@@ -37,15 +37,15 @@ const AGAIN: Duration = Duration::from_secs(10);
 #[derive(Clone, Default)]
 pub struct ApprovalCheck(Arc<Mutex<Known>>);
 
-/// What is watched.
+/// The watched objects.
 #[derive(Default)]
 struct Known {
-    /// By namespace and name. Absent until the first list is there.
+    /// The approvals by namespace and name. `None` until the first list is complete.
     approvals: Option<BTreeMap<(String, String), Approval>>,
     listed: Option<BTreeMap<(String, String), Approval>>,
-    /// Whether each part of the admission policy is there. Absent until the first list is there.
+    /// Whether each part of the admission policy exists. `None` until the first list is complete.
     guards: [Option<bool>; 2],
-    /// Whether it is in the list that is being read.
+    /// Whether each part is in the list that is being read.
     seen: [bool; 2],
 }
 
@@ -102,12 +102,12 @@ impl Known {
         }
     }
 
-    /// Whether all is known that verdicts are made of.
+    /// Returns true if all inputs of verdicts are available.
     fn is_complete(&self) -> bool {
         self.approvals.is_some() && self.guards.iter().all(Option::is_some)
     }
 
-    /// What is missing of the admission policy.
+    /// Returns the missing part of the admission policy.
     fn unguarded(&self) -> Option<String> {
         let missing = GUARDS.iter().zip(self.guards);
         let mut missing = missing.filter(|(_, there)| *there == Some(false));

@@ -1,4 +1,4 @@
-//! Which approvals count, and the verdict: a function of what it is given.
+//! The approvals that count, and the verdict. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use kueue_check::{Request, Verdict};
 
 use super::resource::{Approval, ApprovalCheckSpec};
 
-/// How many names stand in a message.
+/// The maximum number of names in a message.
 const NAMES: usize = 5;
 
-/// The verdict about the Workload of `request`, by the `approvals` in its namespace.
+/// Returns the verdict for the Workload of `request`, by the `approvals` in its namespace.
 pub(super) fn decide<'a>(
     spec: &ApprovalCheckSpec,
     request: &Request,
     approvals: impl IntoIterator<Item = &'a Approval>,
 ) -> Verdict {
     let now = request.now();
-    // Who approves, and until when that counts: of several approvals of one person, the last.
+    // The approvers, and until when each counts. Of several approvals of one person the one that
+    // ends last counts.
     let mut who: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for approval in approvals {
         if !is_about(approval, request) || !counts(spec, approval) {
@@ -48,7 +49,7 @@ pub(super) fn decide<'a>(
         approvers(spec)
     ));
     match who.values().min() {
-        // What is counted in the message ends then.
+        // The first counted approval ends then.
         Some(until) => {
             let rest = Duration::try_from(until.duration_since(now)).unwrap_or_default();
             verdict.recheck_in(rest)
@@ -57,7 +58,7 @@ pub(super) fn decide<'a>(
     }
 }
 
-/// Whether `approval` is about the Workload and the AdmissionCheck of `request`.
+/// Returns true if `approval` is for the Workload and the AdmissionCheck of `request`.
 fn is_about(approval: &Approval, request: &Request) -> bool {
     let (workload, spec) = (request.workload(), &approval.spec);
     let same_namespace = approval.metadata.namespace.as_deref() == Some(workload.namespace());
@@ -73,7 +74,7 @@ fn is_about(approval: &Approval, request: &Request) -> bool {
     same_namespace && same_check && (same_job || same_workload)
 }
 
-/// Whether who has made `approval` may approve.
+/// Returns true if the author of `approval` is an approver.
 fn counts(spec: &ApprovalCheckSpec, approval: &Approval) -> bool {
     let (own, approvers) = (&approval.spec, &spec.approvers);
     let may = approvers.users.contains(&own.approved_by)
@@ -85,8 +86,8 @@ fn counts(spec: &ApprovalCheckSpec, approval: &Approval) -> bool {
     may && (!spec.require_reason || !reason.trim().is_empty())
 }
 
-/// Until when `approval` counts for `workload`. One that is older than the Workload was for another
-/// job of that name, or for what the job was before it was changed.
+/// Returns until when `approval` counts for `workload`. One that is older than the Workload was for
+/// another job of that name, or for an earlier version of the job.
 fn until(spec: &ApprovalCheckSpec, approval: &Approval, workload: &Workload) -> Option<Timestamp> {
     let made = approval.metadata.creation_timestamp.as_ref()?.0;
     if workload.created().is_some_and(|created| made < created) {
@@ -106,7 +107,7 @@ fn approvers(spec: &ApprovalCheckSpec) -> String {
     }
 }
 
-/// Some names.
+/// Returns the first names as a list for a message.
 fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let all: Vec<&str> = names.collect();
     let shown = all[..all.len().min(NAMES)].join(", ");

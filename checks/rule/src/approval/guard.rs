@@ -1,13 +1,13 @@
-//! The admission policy that makes `spec.approvedBy` the API server's word: it refuses an
-//! `Approval` that names another user than the one who makes it, or a group that this user is not
-//! in. The check counts no approval while the policy or its binding is missing.
+//! The admission policy that guarantees `spec.approvedBy`. It rejects an `Approval` that names
+//! another user than its author, or a group that the author is not in. The check counts no approval
+//! while the policy or its binding is missing.
 
 use serde_json::{Value, json};
 
 /// The name of the policy and of its binding.
 pub const NAME: &str = "kueue-check-approvals";
 
-/// The policy and its binding.
+/// Returns the policy and its binding.
 pub fn objects() -> Vec<Value> {
     let api_version = "admissionregistration.k8s.io/v1";
     vec![

@@ -3,7 +3,7 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | [`resource`] | the custom resources `ApprovalCheck` and `Approval` |
-//! | [`guard`] | the admission policy by which an `Approval` names who made it |
+//! | [`guard`] | the admission policy that ensures that an `Approval` names its author |
 //! | `decide` | which approvals count, and the verdict; pure |
 //! | `controller` | the admission check |
 

@@ -1,4 +1,5 @@
-//! `ApprovalCheck`, to which an AdmissionCheck refers, and `Approval`, which people make.
+//! The custom resources `ApprovalCheck`, to which an AdmissionCheck refers, and `Approval`, which
+//! people create.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::within;
 
-/// For how long an approval counts.
+/// The default validity of an approval.
 const VALID_FOR: Duration = Duration::from_hours(7 * 24);
 
 /// Who must approve a job before it starts.
@@ -120,7 +121,7 @@ pub struct JobReference {
 }
 
 impl ApprovalCheckSpec {
-    /// What a schema can't say.
+    /// Validates what a schema cannot express.
     fn check(&self) -> Result<(), String> {
         if self.approvers.users.is_empty() && self.approvers.groups.is_empty() {
             return Err("`spec.approvers`: name a user or a group".to_owned());
@@ -137,12 +138,12 @@ impl ApprovalCheckSpec {
         )
     }
 
-    /// How many must approve.
+    /// Returns the required number of approvals.
     pub(super) fn required(&self) -> usize {
         usize::try_from(self.required.unwrap_or(1)).unwrap_or(usize::MAX)
     }
 
-    /// For how long an approval counts.
+    /// Returns the validity of an approval.
     pub(super) fn valid_for(&self) -> Duration {
         self.valid_for.map_or(VALID_FOR, Duration::from)
     }

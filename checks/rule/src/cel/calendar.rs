@@ -6,8 +6,8 @@ use jiff::{Timestamp, Zoned};
 use super::run::Failure;
 use super::value::Value;
 
-/// `time` in the time zone that `arguments` name: an IANA name such as `Europe/Berlin`, an offset
-/// such as `+02:00`, or none for UTC.
+/// Returns `time` in the time zone `zone`: an IANA name such as `Europe/Berlin`, an offset such as
+/// `+02:00`, or UTC if there is none.
 fn zoned(time: Timestamp, zone: Option<&Value>) -> Result<Zoned, Failure> {
     let Some(Value::String(name)) = zone else {
         return Ok(time.to_zoned(TimeZone::UTC));
@@ -26,7 +26,7 @@ fn zoned(time: Timestamp, zone: Option<&Value>) -> Result<Zoned, Failure> {
     Ok(time.to_zoned(zone))
 }
 
-/// The seconds of an offset such as `-05:30`.
+/// Returns the seconds of an offset such as `-05:30`.
 fn offset(name: &str) -> Option<i32> {
     let (sign, rest) = match name.as_bytes().first()? {
         b'-' => (-1, &name[1..]),
@@ -43,7 +43,7 @@ fn offset(name: &str) -> Option<i32> {
     Some(sign * (two(hours, 23)? * 3600 + two(minutes, 59)? * 60))
 }
 
-/// What is asked of a point in time.
+/// A part of a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     Year,
@@ -67,7 +67,7 @@ pub(crate) enum Part {
     IsoTime,
 }
 
-/// The `part` of the first argument, in the time zone that is the second.
+/// Returns the `part` of the first argument, in the time zone that is the second argument.
 pub(crate) fn part(part: Part, arguments: &[Value]) -> Result<Value, Failure> {
     let Some(Value::Timestamp(time)) = arguments.first() else {
         return Err(Failure::new("no point in time"));

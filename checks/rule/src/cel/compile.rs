@@ -1,5 +1,5 @@
-//! From text to a program: the parser's tree is checked, and every mistake that can be seen without
-//! a value is an error with its place.
+//! Compilation of text to a program: checks the parser's tree and reports every mistake that can be
+//! found without a value, with its position.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -15,23 +15,23 @@ use super::run::regex;
 use super::types::Type;
 use super::value::Value;
 
-/// How many characters an expression may have.
+/// The maximum number of characters of an expression.
 pub const LONGEST: usize = 8192;
-/// How deep operations may be nested.
+/// The maximum nesting depth of operations.
 const DEEPEST: usize = 100;
-/// The stack on which expressions are parsed: the parser calls itself for each level.
+/// The stack size in bytes for parsing: the parser calls itself for each level.
 const STACK: usize = 128 * 1024 * 1024;
 
-/// What expressions may use.
+/// The names that expressions may use.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    /// Variables, in the order in which an evaluation is given their values.
+    /// Variables, in the order of the values in an evaluation.
     pub variables: Vec<(String, Type)>,
-    /// What `variables.NAME` is, in that order too.
+    /// The types of `variables.NAME`, in that order too.
     pub declared: Vec<(String, Type)>,
     /// The resources that `object()` and `objects()` may name. `None`: any.
     pub resources: Option<BTreeSet<String>>,
-    /// The setting that adds one, for messages; or empty.
+    /// The setting that adds a resource, for messages; may be empty.
     pub resources_setting: String,
     /// The data sources, by name.
     pub sources: BTreeMap<String, SourceKind>,
@@ -65,7 +65,7 @@ impl SourceKind {
     }
 }
 
-/// A mistake in an expression.
+/// A mistake in an expression, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The line, from 1.
@@ -93,14 +93,14 @@ impl std::error::Error for Mistake {}
 pub struct Program {
     pub(crate) root: Node,
     pub(crate) regexes: HashMap<Arc<str>, Regex>,
-    /// How many variables of comprehensions there are at most.
+    /// The maximum number of variables of comprehensions.
     pub(crate) locals: usize,
     kind: Type,
     uses: Uses,
     text: String,
 }
 
-/// What an expression reads.
+/// The data that an expression reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     /// The variables, by name.
@@ -109,12 +109,12 @@ pub struct Uses {
     pub resources: BTreeSet<String>,
     /// The data sources.
     pub sources: BTreeSet<String>,
-    /// The longest time of `starting()`, if it is called.
+    /// The longest duration in a call of `starting()`, if there is one.
     pub starting: Option<SignedDuration>,
 }
 
 impl Program {
-    /// Checks `text`, which may use what `scope` has.
+    /// Checks `text`, which may use the names in `scope`.
     ///
     /// # Errors
     /// The first mistake.
@@ -141,22 +141,22 @@ impl Program {
         })
     }
 
-    /// The type of its value.
+    /// Returns the type of its value.
     pub fn kind(&self) -> &Type {
         &self.kind
     }
 
-    /// What it reads.
+    /// Returns the data that it reads.
     pub fn uses(&self) -> &Uses {
         &self.uses
     }
 
-    /// Its text.
+    /// Returns its text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The line and the column of a place in it.
+    /// Returns the line and the column of a position in it.
     pub fn place(&self, at: u32) -> (usize, usize) {
         place(&self.text, at)
     }
@@ -194,10 +194,10 @@ fn parse(text: &str, scope: &Scope) -> Result<Program, Mistake> {
     })
 }
 
-/// The parser leaves macros as calls: the checker handles them.
+/// The parser leaves macros as calls; the checker handles them.
 static LANGUAGE: LazyLock<Env> = LazyLock::new(Env::default);
 
-/// What the parser says, without the list of all tokens that could follow.
+/// Returns the parser's message, without the list of all tokens that could follow.
 fn syntax(message: &str) -> String {
     let short = message.split(" expecting ").next().unwrap_or_default();
     let short = short.strip_prefix("Syntax error: ").unwrap_or(short);
@@ -210,7 +210,7 @@ fn syntax(message: &str) -> String {
     }
 }
 
-/// The line and the column, in characters, of the byte `at`.
+/// Returns the line and the column, in characters, of the byte `at`.
 fn place(text: &str, at: u32) -> (usize, usize) {
     let before = text.get(..at as usize).unwrap_or(text);
     before.chars().fold((1, 1), |(line, column), c| match c {
@@ -219,7 +219,7 @@ fn place(text: &str, at: u32) -> (usize, usize) {
     })
 }
 
-/// An operation, with its place.
+/// An operation, with its position.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) at: u32,
@@ -257,7 +257,7 @@ pub(crate) enum Kind {
         how: Each,
         over: Box<Node>,
         slot: usize,
-        /// Of `map` with three arguments.
+        /// The filter of `map` with three arguments.
         only: Option<Box<Node>>,
         body: Box<Node>,
     },
@@ -355,7 +355,7 @@ impl Operator {
         }
     }
 
-    /// The type of the result, if values of these types have one.
+    /// Returns the type of the result, if values of these types have one.
     fn result(self, one: &Type, other: &Type) -> Option<Type> {
         use Type as T;
         let number = |kind: &T| matches!(kind, T::Int | T::Double);
@@ -430,7 +430,7 @@ struct Checker<'s> {
 type Checked = Result<(Node, Type), Mistake>;
 
 impl Checker<'_> {
-    /// The place of `tree`, in bytes. That of a call of a method is its name's.
+    /// Returns the position of `tree`, in bytes. That of a method call is the position of its name.
     fn at(&self, tree: &IdedExpr) -> u32 {
         let start = self.source.offset_for(tree.id);
         let start = start.map_or(0, |(start, _)| start);
@@ -567,7 +567,7 @@ impl Checker<'_> {
         self.mistake(tree, format!("there is no variable `{name}`{near}"))
     }
 
-    /// The Workload's namespace: `object("namespaces", workload.namespace)`.
+    /// Compiles the Workload's namespace: `object("namespaces", workload.namespace)`.
     fn namespace_object(&mut self, tree: &IdedExpr) -> Result<(Kind, Type), Mistake> {
         self.resource(tree, "namespaces")?;
         let known = &self.scope.variables;
@@ -920,7 +920,7 @@ impl Checker<'_> {
         Ok((call, returns))
     }
 
-    /// Finds mistakes in texts that are written in the expression: regular expressions, times.
+    /// Checks constant texts in the expression: regular expressions, times.
     fn check_constants(&mut self, name: &str, arguments: &[IdedExpr]) -> Result<(), Mistake> {
         let Some((tree, text)) = arguments.iter().rev().find_map(|tree| match &tree.expr {
             Expr::Literal(LiteralValue::String(text)) => Some((tree, text.inner())),
@@ -1085,7 +1085,7 @@ impl Checker<'_> {
     }
 }
 
-/// `: did you mean …?`, if one of `names` is much like `name`.
+/// Returns `: did you mean …?` if one of `names` is similar to `name`.
 pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let least = |other: &&str| strsim::damerau_levenshtein(name, other);
     let near = names

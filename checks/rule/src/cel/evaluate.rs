@@ -1,4 +1,4 @@
-//! From a program to a value.
+//! Evaluation of a program to a value.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,17 +12,18 @@ use super::value::{Key, Value};
 /// The values of the variables of a scope.
 #[derive(Clone, Copy, Debug)]
 pub struct Variables<'v> {
-    /// Those of the scope, in its order.
+    /// The values of the scope's variables, in its order.
     pub values: &'v [Value],
-    /// What `variables.NAME` is, in their order. One that has none is an error where it is used.
+    /// The values of `variables.NAME`, in their order. A failure is an error where the variable is
+    /// used.
     pub declared: &'v [Result<Value, Failure>],
 }
 
 impl Program {
-    /// The value of the expression.
+    /// Returns the value of the expression.
     ///
     /// # Errors
-    /// There is none.
+    /// If it has no value.
     pub fn evaluate(&self, variables: Variables<'_>, run: &mut Run<'_>) -> Result<Value, Failure> {
         run.know(&self.regexes);
         let mut frame = Frame {
@@ -190,8 +191,8 @@ impl Frame<'_, '_> {
         }
     }
 
-    /// `&&` (decided by false) and `||` (decided by true): a side that decides outweighs an error of
-    /// the other.
+    /// Evaluates `&&` (decided by false) and `||` (decided by true). A side that decides outweighs
+    /// an error of the other.
     fn decide(&mut self, sides: &[Node; 2], decides: bool) -> Evaluated {
         let first = match self.bool(&sides[0]) {
             Ok(value) if value == decides => return Ok(Value::Bool(decides)),
@@ -226,7 +227,7 @@ impl Frame<'_, '_> {
                 Value::Map(map) => one.as_key().is_some_and(|key| map.contains_key(&key)),
                 _ => return Err(unsupported("in", one, other)),
             },
-            // A number that is none has no order, and every comparison with it is false.
+            // NaN has no order, and every comparison with it is false.
             _ if is_nan(one) || is_nan(other) => false,
             Operator::Less => compare(self.run, one, other)? == Ordering::Less,
             Operator::AtMost => compare(self.run, one, other)? != Ordering::Greater,
@@ -276,7 +277,7 @@ impl Frame<'_, '_> {
         };
         let mut list = Vec::new();
         let mut found = 0;
-        // The error of an element counts unless another one decides.
+        // The error of an element counts unless another element decides.
         let mut unknown = None;
         for element in elements.iter() {
             self.run.spend(1)?;
@@ -321,7 +322,7 @@ fn is_nan(value: &Value) -> bool {
     matches!(value, Value::Double(number) if number.is_nan())
 }
 
-/// What an element or an entry that is written with `?` adds.
+/// Returns the value that an element or entry written with `?` adds.
 fn present(value: Value, optional: bool) -> Result<Option<Value>, Failure> {
     match value {
         Value::Optional(inner) if optional => Ok(inner.map(|inner| (*inner).clone())),

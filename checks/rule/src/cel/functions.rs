@@ -1,4 +1,4 @@
-//! The functions of expressions: one table, which the checker and the evaluation read.
+//! The functions of expressions: one table, which the checker and the evaluation use.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::run::{Failure, Run, order};
 use super::types::Type;
 use super::value::{Value, duration_text};
 
-/// What an argument may be.
+/// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
     Any,
@@ -27,7 +27,7 @@ pub(crate) enum Argument {
     Optional,
 }
 
-/// What a function returns.
+/// The type of a function's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Returns {
     Bool,
@@ -39,33 +39,33 @@ pub(crate) enum Returns {
     Timestamp,
     Quantity,
     Dyn,
-    /// What the first argument is.
+    /// The type of the first argument.
     First,
-    /// What is in the first argument: an element, or the value of an optional one.
+    /// The content of the first argument: an element, or the value of an optional one.
     Inner,
-    /// An optional value of the first argument.
+    /// An optional value of the first argument's type.
     OptionalOfFirst,
 }
 
 type Call = fn(&mut Run<'_>, &[Value]) -> Result<Value, Failure>;
 
-/// A function. Several of one name differ in their arguments.
+/// A function. Overloads of one name differ in their arguments.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     /// Whether it is called on its first argument: `x.f(y)`.
     pub(crate) member: bool,
     pub(crate) arguments: &'static [Argument],
-    /// Whether the last one may be left out.
+    /// Whether the last argument is optional.
     pub(crate) last_is_optional: bool,
-    /// Whether the last one may come any number of times.
+    /// Whether the last argument may be repeated any number of times.
     pub(crate) last_repeats: bool,
     pub(crate) returns: Returns,
     pub(crate) call: Call,
 }
 
 impl Argument {
-    /// Whether a value of `kind` may be one.
+    /// Returns true if a value of `kind` is valid for this argument.
     pub(crate) fn takes(self, kind: &Type) -> bool {
         match self {
             Self::Any => true,
@@ -83,7 +83,7 @@ impl Argument {
         }
     }
 
-    /// Whether `value` may be one.
+    /// Returns true if `value` is valid for this argument.
     fn takes_value(self, value: &Value) -> bool {
         match self {
             Self::Any => true,
@@ -118,7 +118,7 @@ impl Argument {
 }
 
 impl Function {
-    /// Whether it may be called with values of these types.
+    /// Returns true if the function accepts values of these types.
     pub(crate) fn takes(&self, kinds: &[Type]) -> bool {
         let fewest = self.arguments.len() - usize::from(self.last_is_optional);
         let most = if self.last_repeats {
@@ -133,21 +133,21 @@ impl Function {
                 .all(|(argument, kind)| argument.takes(kind))
     }
 
-    /// The arguments, of which the last is repeated if it may be.
+    /// Returns the arguments; the last is repeated if it may be.
     fn each_argument(&self) -> impl Iterator<Item = Argument> {
         let last = self.arguments.last().filter(|_| self.last_repeats);
         let more = last.into_iter().cycle();
         self.arguments.iter().chain(more).copied()
     }
 
-    /// Whether it may be called with these values.
+    /// Returns true if the function accepts these values.
     pub(crate) fn takes_values(&self, values: &[Value]) -> bool {
         self.each_argument()
             .zip(values)
             .all(|(argument, value)| argument.takes_value(value))
     }
 
-    /// The type of what it returns.
+    /// Returns the type of its result.
     pub(crate) fn returns(&self, kinds: &[Type]) -> Type {
         let first = kinds.first().unwrap_or(&Type::Dyn);
         match self.returns {
@@ -169,7 +169,7 @@ impl Function {
         }
     }
 
-    /// `string.split(string)`.
+    /// Returns its signature: `string.split(string)`.
     pub(crate) fn signature(&self) -> String {
         let mut names: Vec<&str> = self.arguments.iter().map(|a| a.as_str()).collect();
         if self.last_repeats {
@@ -182,14 +182,14 @@ impl Function {
     }
 }
 
-/// The functions called `name`, on a target or not.
+/// Returns the functions with the name `name`, as members or not.
 pub(crate) fn named(name: &str, member: bool) -> impl Iterator<Item = &'static Function> {
     FUNCTIONS
         .iter()
         .filter(move |function| function.name == name && function.member == member)
 }
 
-/// The names of all functions.
+/// Returns the names of all functions.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|function| function.name)
 }
@@ -228,7 +228,7 @@ const fn member(
     }
 }
 
-/// The function, whose last argument may be left out.
+/// Returns the function with an optional last argument.
 const fn with_optional(function: Function) -> Function {
     Function {
         last_is_optional: true,
@@ -236,7 +236,7 @@ const fn with_optional(function: Function) -> Function {
     }
 }
 
-/// The function, whose last argument may come any number of times.
+/// Returns the function with a last argument that may be repeated.
 const fn repeated(function: Function) -> Function {
     Function {
         last_repeats: true,
@@ -244,7 +244,7 @@ const fn repeated(function: Function) -> Function {
     }
 }
 
-/// A part of a point in time, in the time zone that an argument may name.
+/// Returns a function for a part of a point in time, in the time zone of an optional argument.
 const fn of_time(name: &'static str, returns: Returns, call: Call) -> Function {
     with_optional(member(name, &[A::Timestamp, A::String], returns, call))
 }
@@ -547,7 +547,7 @@ static FUNCTIONS: &[Function] = &[
     repeated(global("math.greatest", &[A::Number], R::Dyn, |run, a| {
         extreme(run, &Value::list(a.iter().cloned()), Ordering::Greater)
     })),
-    // Quantities, as Kubernetes has them; operators work as well.
+    // Quantities, as in Kubernetes; operators work as well.
     member("add", &[A::Quantity, A::Quantity], R::Quantity, |run, a| {
         add(run, &a[0], &a[1])
     }),
@@ -617,7 +617,7 @@ static FUNCTIONS: &[Function] = &[
     member("getMilliseconds", &[A::Duration], R::Int, |_, a| {
         Ok(Value::Int(i64::from(length(&a[0])?.subsec_millis())))
     }),
-    // What may be absent.
+    // Optional values.
     global("optional.of", &[A::Any], R::OptionalOfFirst, |_, a| {
         Ok(Value::Optional(Some(Arc::new(a[0].clone()))))
     }),
@@ -727,12 +727,12 @@ fn int(value: &Value) -> Result<Value, Failure> {
     }
 }
 
-/// The value as text.
+/// Returns the value as text.
 fn shown(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     Ok(Value::text(plain(run, &arguments[0])?))
 }
 
-/// A value that is no list, map or optional one, as text.
+/// Returns the text of a value that is no list, map or optional one.
 fn plain(run: &mut Run<'_>, value: &Value) -> Result<String, Failure> {
     Ok(match value {
         Value::String(text) => {
@@ -768,17 +768,17 @@ fn matches(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     ))
 }
 
-/// The regular expression `pattern`, by which `text` is searched.
+/// Returns the regular expression `pattern` for a search in `text`.
 fn search(run: &mut Run<'_>, text: &str, pattern: &Value) -> Result<regex::Regex, Failure> {
     let Value::String(pattern) = pattern else {
         return Err(unexpected());
     };
-    // Linear in the text, and in the size of the expression.
+    // The cost is linear in the text, and in the size of the expression.
     run.spend_text(text.len().saturating_mul(1 + pattern.len() / 8))?;
     run.regex(pattern)
 }
 
-/// `index` as a position in text of `length` characters.
+/// Returns `index` as a position in text of `length` characters.
 fn position(index: &Value, length: usize) -> Result<usize, Failure> {
     let Value::Int(index) = index else {
         return Err(unexpected());
@@ -808,7 +808,7 @@ fn substring(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     Ok(Value::text(part))
 }
 
-/// The number of characters before the byte `at`, or -1.
+/// Returns the number of characters before the byte `at`, or -1.
 fn place(text: &str, at: Option<usize>) -> Value {
     at.map_or(Value::Int(-1), |at| whole(text[..at].chars().count()))
 }
@@ -836,7 +836,7 @@ fn join(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     Ok(Value::text(joined))
 }
 
-/// `%s`, `%d`, `%f` (with digits: `%.2f`) and `%%`.
+/// Formats `%s`, `%d`, `%f` (with digits: `%.2f`) and `%%`.
 fn format(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let (template, values) = (text(&arguments[0])?, list(&arguments[1])?);
     run.spend_text(template.len())?;
@@ -895,7 +895,7 @@ fn format(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     Ok(Value::text(out))
 }
 
-/// The least or the greatest element.
+/// Returns the least or the greatest element.
 fn extreme(run: &mut Run<'_>, all: &Value, wanted: Ordering) -> Result<Value, Failure> {
     let all = list(all)?;
     run.spend(all.len())?;
@@ -911,12 +911,12 @@ fn extreme(run: &mut Run<'_>, all: &Value, wanted: Ordering) -> Result<Value, Fa
     Ok(best.clone())
 }
 
-/// The places of `all` in the order of their values.
+/// Returns the indexes of `all` in the order of their values.
 pub(crate) fn sorted(run: &mut Run<'_>, all: &[Value]) -> Result<Vec<usize>, Failure> {
     let levels = usize::try_from(all.len().max(1).ilog2()).unwrap_or(usize::MAX);
     let levels = levels.saturating_add(1);
     run.spend(all.len().saturating_mul(levels))?;
-    // Values that have an order with the first one have one with each other.
+    // Values that are comparable with the first one are comparable with each other.
     for value in all {
         compare(run, value, &all[0])?;
         if let Value::String(text) = value {
@@ -935,7 +935,7 @@ fn index(value: &Value) -> Result<Option<usize>, Failure> {
     }
 }
 
-/// The order of two values.
+/// Returns the order of two values.
 pub(crate) fn compare(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<Ordering, Failure> {
     if let (Value::String(one), Value::String(other)) = (one, other) {
         run.spend_text(one.len().min(other.len()))?;
@@ -949,7 +949,7 @@ pub(crate) fn compare(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<O
     })
 }
 
-/// `one + other`.
+/// Returns `one + other`.
 pub(crate) fn add(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<Value, Failure> {
     match (one, other) {
         (Value::Int(one), Value::Int(other)) => one
@@ -981,7 +981,7 @@ pub(crate) fn add(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<Value
     }
 }
 
-/// `one - other`.
+/// Returns `one - other`.
 pub(crate) fn subtract(one: &Value, other: &Value) -> Result<Value, Failure> {
     match (one, other) {
         (Value::Int(one), Value::Int(other)) => one
@@ -1006,7 +1006,7 @@ pub(crate) fn subtract(one: &Value, other: &Value) -> Result<Value, Failure> {
     }
 }
 
-/// `one * other`, `one / other`, `one % other`.
+/// Returns `one * other`, `one / other`, or `one % other`.
 pub(crate) fn multiply(sign: &str, one: &Value, other: &Value) -> Result<Value, Failure> {
     match (one, other) {
         (Value::Int(_), Value::Int(0)) if sign != "*" => {

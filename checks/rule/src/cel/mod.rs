@@ -1,22 +1,25 @@
-//! The language of rules: CEL, the Common Expression Language, as Kubernetes uses it.
+//! The language of rules: CEL, the Common Expression Language, as used in Kubernetes.
 //!
-//! The syntax is read by the crate `cel`. Its evaluation has neither a limit of cost nor types that
-//! are known before there are values, so both are done here: a [`Program`] is checked when the rule is
-//! made, and an evaluation ends after [`STEPS`].
+//! The crate `cel` parses the syntax. Its evaluation has no cost limit and no static types, so both
+//! are implemented here. A [`Program`] is checked when the rule is created, and an evaluation ends
+//! after [`STEPS`].
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | `compile` | from text to a checked program |
-//! | `evaluate` | from a program to a value |
+//! | `compile` | compilation of text to a checked program |
+//! | `evaluate` | evaluation of a program to a value |
 //! | `functions` | the table of functions |
 //! | `calendar` | days and hours in a time zone |
-//! | `run` | what an evaluation may read, and how much it may take |
+//! | `run` | the data of an evaluation, and its step limit |
 //! | `types`, `value` | types and values |
 //!
-//! What differs from CEL elsewhere: there are no unsigned numbers, bytes, messages, and no macros
-//! with two variables; an int and a double can be added, multiplied and compared; quantities,
-//! durations and times have operators; `has()` of a field of null is false; `date` and `time` of a
-//! point in time are text.
+//! Differences from CEL elsewhere:
+//!
+//! - There are no unsigned numbers, bytes, messages, and no macros with two variables.
+//! - An int and a double can be added, multiplied and compared.
+//! - Quantities, durations and times have operators.
+//! - `has()` of a field of null is false.
+//! - `date` and `time` of a point in time are text.
 //!
 //! ```
 //! use kueue_check_rule::cel::{Nothing, Program, Run, Scope, Type, Value, Variables};
@@ -48,7 +51,7 @@ pub use run::{Data, Failure, Run, STEPS};
 pub use types::{ObjectType, Type};
 pub use value::{Key, Value};
 
-/// No data.
+/// A [`Data`] without any data.
 #[derive(Clone, Copy, Debug)]
 pub struct Nothing;
 

@@ -1,4 +1,4 @@
-//! One evaluation: what it may read, and how much it may take.
+//! One evaluation: its data and its step limit.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -10,54 +10,54 @@ use regex::Regex;
 
 use super::value::Value;
 
-/// How many steps the expressions of one evaluation may take together. A step is an operation, an
-/// element of a list that is read, or 16 bytes of text. The API server has the same number for
-/// one expression of an admission policy.
+/// The maximum number of steps of all expressions of one evaluation. A step is an operation, an
+/// element of a list that is read, or 16 bytes of text. The API server has the same limit for one
+/// expression of an admission policy.
 pub const STEPS: u64 = 1_000_000;
-/// How large a regular expression may become, in bytes.
+/// The maximum size of a compiled regular expression, in bytes.
 const LARGEST_REGEX: usize = 256 * 1024;
-/// The steps that one that is computed takes.
+/// The steps for a regular expression that is computed.
 const REGEX_STEPS: usize = 10_000;
-/// How many bytes of text are a step.
+/// The number of bytes of text in a step.
 const BYTES: usize = 16;
 
-/// What expressions can ask for besides their variables.
+/// The data that expressions can read besides their variables.
 pub trait Data {
-    /// The object of `resource` with this name; without a namespace if it is cluster-scoped. Null if
-    /// there is none.
+    /// Returns the object of `resource` with this name; without a namespace if it is
+    /// cluster-scoped. Null if it does not exist.
     ///
     /// # Errors
-    /// The objects are not known yet.
+    /// If the objects are not listed yet.
     fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<Value, String>;
 
-    /// All objects of `resource`, of one namespace if there is one.
+    /// Returns all objects of `resource`, or those of one namespace.
     ///
     /// # Errors
-    /// They are not known yet.
+    /// If they are not listed yet.
     fn objects(&self, resource: &str, namespace: Option<&str>) -> Result<Vec<Value>, String>;
 
-    /// What the data source `name` has answered.
+    /// Returns the last answer of the data source `name`.
     ///
     /// # Errors
-    /// It has not, or too long ago.
+    /// If there is no answer, or it is too old.
     fn source(&self, name: &str) -> Result<Value, String>;
 
-    /// The other Workloads that the rule has let start, and that were not admitted longer ago than
-    /// this.
+    /// Returns the other Workloads for which the rule returned Ready, without those admitted longer
+    /// ago than `within`.
     ///
     /// # Errors
-    /// They are not known.
+    /// If they are not available.
     fn starting(&self, within: SignedDuration) -> Result<Vec<Value>, String>;
 }
 
-/// Why there is no value.
+/// The reason why there is no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What is wrong.
+    /// The description of the error.
     pub message: String,
-    /// Where in the expression, as the number of bytes before it.
+    /// The position in the expression, as the number of bytes before it.
     pub at: Option<u32>,
-    /// Whether no value can come of what stands around it: the limit of steps is reached.
+    /// Whether no surrounding expression can have a value: the step limit is reached.
     pub(crate) is_final: bool,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// An evaluation.
+/// The state of one evaluation.
 pub struct Run<'r> {
     pub(crate) data: &'r dyn Data,
     left: u64,
@@ -92,7 +92,7 @@ pub struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
-    /// One that reads `data`, and may take [`STEPS`].
+    /// Creates an evaluation that reads `data`, and may take [`STEPS`].
     pub fn new(data: &'r dyn Data) -> Self {
         Self {
             data,
@@ -101,12 +101,12 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// How many steps were taken.
+    /// Returns the number of steps taken.
     pub fn steps(&self) -> u64 {
         STEPS - self.left
     }
 
-    /// Takes `steps`.
+    /// Counts `steps`.
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), Failure> {
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);
         let left = self.left.checked_sub(steps);
@@ -118,12 +118,12 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// Takes the steps of reading or writing so many bytes of text.
+    /// Counts the steps of reading or writing `bytes` bytes of text.
     pub(crate) fn spend_text(&mut self, bytes: usize) -> Result<(), Failure> {
         self.spend(1 + bytes / BYTES)
     }
 
-    /// The regular expression `pattern`.
+    /// Returns the regular expression `pattern`.
     pub(crate) fn regex(&mut self, pattern: &Arc<str>) -> Result<Regex, Failure> {
         if let Some(regex) = self.regexes.get(pattern) {
             return Ok(regex.clone());
@@ -134,7 +134,7 @@ impl<'r> Run<'r> {
         Ok(regex)
     }
 
-    /// Uses the regular expressions of a program.
+    /// Adds the compiled regular expressions of a program.
     pub(crate) fn know(&mut self, regexes: &HashMap<Arc<str>, Regex>) {
         for (pattern, regex) in regexes {
             if !self.regexes.contains_key(pattern) {
@@ -143,7 +143,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Whether the two are equal: numbers by what they are worth.
+    /// Returns true if the two are equal. Numbers are compared by value, whatever their type is.
     pub(crate) fn equal(&mut self, one: &Value, other: &Value) -> Result<bool, Failure> {
         self.spend(1)?;
         Ok(match (one, other) {
@@ -190,7 +190,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// The order of two values, if they have one.
+/// Returns the order of two values, if they have one.
 pub(crate) fn order(one: &Value, other: &Value) -> Option<Ordering> {
     match (one, other) {
         (Value::Bool(one), Value::Bool(other)) => Some(one.cmp(other)),
@@ -206,7 +206,7 @@ pub(crate) fn order(one: &Value, other: &Value) -> Option<Ordering> {
     }
 }
 
-/// The order of a whole number and another, of which neither is rounded.
+/// Returns the order of an integer and a double, without rounding either.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -231,7 +231,7 @@ fn compare(whole: i64, number: f64) -> Option<Ordering> {
     Some(whole.cmp(&(below as i64)).then(rest))
 }
 
-/// The regular expression `pattern`.
+/// Compiles the regular expression `pattern`.
 pub(crate) fn regex(pattern: &str) -> Result<Regex, String> {
     let mut builder = regex::RegexBuilder::new(pattern);
     let built = builder.size_limit(LARGEST_REGEX).build();

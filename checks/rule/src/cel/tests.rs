@@ -111,7 +111,7 @@ fn what_expressions_are_worth() {
         ("{'a': 1, 2: true}[2]", "true"),
         ("true ? 1 : 2", "1"),
         ("1 == null", "false"),
-        // Decided whatever the other side is.
+        // The deciding side makes the other side irrelevant.
         ("false && any.missing", "false"),
         ("any.missing && false", "false"),
         ("any.missing || true", "true"),
@@ -428,7 +428,7 @@ fn what_an_expression_looks_at_is_known() {
     assert_eq!(found.resources, ["namespaces".to_owned()].into());
 }
 
-/// Each ends soon, with an error of its own.
+/// Each ends within the step limit, with its own error.
 #[test]
 fn nothing_takes_for_ever() {
     let doubled = (0..28).fold("'xxxxxxxxxxxxxxxx'".to_owned(), |text, level| {
@@ -509,7 +509,7 @@ fn types_come_from_the_schema_of_a_document() {
     assert_eq!(Value::Quantity(Quantity::ZERO).to_string(), r#""0""#);
 }
 
-/// Random numbers that are the same each time.
+/// Reproducible random numbers.
 struct Random(u64);
 
 impl Random {
@@ -526,7 +526,7 @@ impl Random {
     }
 }
 
-/// A random expression of a kind: `i`nt, `b`ool, `s`tring, `l`ist of ints, `t`exts, `m`ap.
+/// Returns a random expression of a kind: `i`nt, `b`ool, `s`tring, `l`ist of ints, `t`exts, `m`ap.
 fn expression(random: &mut Random, kind: char, depth: usize) -> String {
     let sub = |random: &mut Random, kind| expression(random, kind, depth.saturating_sub(1));
     if depth == 0 {
@@ -623,7 +623,7 @@ fn expression(random: &mut Random, kind: char, depth: usize) -> String {
     }
 }
 
-/// What the crate's own evaluation makes of `text`.
+/// Returns the value of `text` in the crate's own evaluation.
 fn by_the_crate(text: &str, variable: &impl serde::Serialize) -> Option<serde_json::Value> {
     fn json(value: &cel::Value) -> serde_json::Value {
         match value {
@@ -652,7 +652,7 @@ fn by_the_crate(text: &str, variable: &impl serde::Serialize) -> Option<serde_js
 /// The evaluation here and the crate's have the same values for the same expressions.
 #[test]
 fn random_expressions_have_the_values_that_the_crate_finds() {
-    // With whole numbers that have a sign, also in the crate.
+    // The crate gets signed integers too.
     #[derive(serde::Serialize)]
     struct Given {
         n: i64,

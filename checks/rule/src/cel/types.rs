@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-/// What is known about a value before there is one.
+/// The static type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// Anything: JSON without a declared type. It is checked when there is a value.
+    /// Anything: JSON without a declared type. It is checked at evaluation.
     Dyn,
     /// `null`.
     Null,
@@ -31,33 +31,33 @@ pub enum Type {
     List(Arc<Type>),
     /// A map, with the type of its values.
     Map(Arc<Type>),
-    /// An object whose fields are known.
+    /// An object with declared fields.
     Object(Arc<ObjectType>),
     /// A value that may be absent.
     Optional(Arc<Type>),
 }
 
-/// An object whose fields are known.
+/// The type of an object with declared fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectType {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub name: String,
     /// The types of its fields, by name.
     pub fields: BTreeMap<String, Type>,
 }
 
 impl Type {
-    /// A list of `element`.
+    /// Returns the type of a list of `element`.
     pub fn list(element: Self) -> Self {
         Self::List(Arc::new(element))
     }
 
-    /// A map from text to `value`.
+    /// Returns the type of a map from text to `value`.
     pub fn map(value: Self) -> Self {
         Self::Map(Arc::new(value))
     }
 
-    /// An object.
+    /// Returns the type of an object.
     pub fn object<N: Into<String>>(
         name: &str,
         fields: impl IntoIterator<Item = (N, Self)>,
@@ -71,7 +71,8 @@ impl Type {
         }))
     }
 
-    /// The type that the JSON Schema `schema` describes, whose references are to `definitions`.
+    /// Returns the type that the JSON Schema `schema` describes. Its references are to
+    /// `definitions`.
     pub fn of_schema(schema: &Json, definitions: &Json, name: &str) -> Self {
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.rsplit('/').next().unwrap_or_default();
@@ -115,7 +116,7 @@ impl Type {
         }
     }
 
-    /// Whether a value of this type may be used where `wanted` is.
+    /// Returns true if a value of this type may be used as `wanted`.
     pub(crate) fn fits(&self, wanted: &Self) -> bool {
         match (self, wanted) {
             (Self::Dyn, _) | (_, Self::Dyn) => true,
@@ -129,7 +130,7 @@ impl Type {
         }
     }
 
-    /// Whether two values of these types may be equal.
+    /// Returns true if two values of these types may be equal.
     pub(crate) fn comparable(&self, other: &Self) -> bool {
         let number = |kind: &Self| matches!(kind, Self::Int | Self::Double);
         self.fits(other)
@@ -138,7 +139,7 @@ impl Type {
             || matches!((self, other), (Self::Null, _) | (_, Self::Null))
     }
 
-    /// A value of this type, in messages: `an int`.
+    /// Returns the words for a value of this type, for messages: `an int`.
     pub(crate) fn one(&self) -> String {
         let name = self.to_string();
         let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) {
@@ -149,7 +150,7 @@ impl Type {
         format!("{article} {name}")
     }
 
-    /// The type of a value that has one of these two.
+    /// Returns the type of a value that has one of these two types.
     pub(crate) fn or(&self, other: &Self) -> Self {
         if self == other {
             self.clone()

@@ -1,4 +1,4 @@
-//! Values of expressions. Copies are cheap: what is large is shared.
+//! Values of expressions. Copies are cheap: large parts are shared.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::types::Type;
 
-/// A value. Two of them are the same only if their types are: see `Run::equal` for what `==` says.
+/// A value. `PartialEq` compares types too: see `Run::equal` for the operator `==`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `null`.
@@ -33,7 +33,7 @@ pub enum Value {
     List(Arc<[Value]>),
     /// A map, or an object.
     Map(Arc<BTreeMap<Key, Value>>),
-    /// A value that may be absent: what `a.?b` and `a[?b]` are.
+    /// A value that may be absent: the result of `a.?b` and `a[?b]`.
     Optional(Option<Arc<Value>>),
 }
 
@@ -49,24 +49,24 @@ pub enum Key {
 }
 
 impl Value {
-    /// `text` as a value.
+    /// Returns `text` as a value.
     pub fn text(text: impl AsRef<str>) -> Self {
         Self::String(text.as_ref().into())
     }
 
-    /// A list.
+    /// Returns a list.
     pub fn list(values: impl IntoIterator<Item = Self>) -> Self {
         Self::List(values.into_iter().collect())
     }
 
-    /// An object with these fields.
+    /// Returns an object with these fields.
     pub fn object<K: AsRef<str>>(fields: impl IntoIterator<Item = (K, Self)>) -> Self {
         let fields = fields.into_iter();
         let fields = fields.map(|(name, value)| (Key::String(name.as_ref().into()), value));
         Self::Map(Arc::new(fields.collect()))
     }
 
-    /// `json`, in which whole numbers are integers.
+    /// Returns `json` as a value; whole numbers become integers.
     pub fn of(json: &Json) -> Self {
         match json {
             Json::Null => Self::Null,
@@ -83,8 +83,8 @@ impl Value {
         }
     }
 
-    /// `json`, in which what `kind` says is a time is one. What does not fit is read as [`of`](Self::of)
-    /// does.
+    /// Returns `json` as a value, with times where `kind` has them. Parts that do not fit are read
+    /// as by [`of`](Self::of).
     pub fn of_type(json: &Json, kind: &Type) -> Self {
         match (json, kind) {
             (Json::String(text), Type::Timestamp) => text
@@ -108,7 +108,7 @@ impl Value {
         }
     }
 
-    /// The type, as far as a value alone shows it.
+    /// Returns the type, as far as it follows from the value alone.
     pub fn kind(&self) -> Type {
         match self {
             Self::Null => Type::Null,
@@ -125,7 +125,7 @@ impl Value {
         }
     }
 
-    /// The key that this value is, if it can be one.
+    /// Returns the value as a key, if it can be one.
     pub(crate) fn as_key(&self) -> Option<Key> {
         match self {
             Self::Bool(flag) => Some(Key::Bool(*flag)),
@@ -135,12 +135,12 @@ impl Value {
         }
     }
 
-    /// The value of the field `name` of an object.
+    /// Returns the value of the field `name` of an object.
     pub fn get(&self, name: &str) -> Option<&Self> {
         self.field(&name.into())
     }
 
-    /// The value of the field `name`.
+    /// Returns the value of the field `name`.
     pub(crate) fn field(&self, name: &Arc<str>) -> Option<&Self> {
         match self {
             Self::Map(map) => map.get(&Key::String(Arc::clone(name))),
@@ -148,7 +148,8 @@ impl Value {
         }
     }
 
-    /// How many bytes it takes, about. What is shared counts each time, so it is for JSON.
+    /// Returns the approximate size in bytes. Shared parts count each time, so it is meant for
+    /// JSON.
     pub(crate) fn size(&self) -> usize {
         let below = match self {
             Self::String(text) => text.len(),
@@ -182,7 +183,7 @@ impl Key {
     }
 }
 
-/// As JSON, for people; what JSON does not have is text.
+/// Writes the value as JSON, for people. Types that JSON does not have become text.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -220,7 +221,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// A duration as Go writes it, in seconds: `90s`, `1.5s`. That is what `string()` of one is in CEL.
+/// Returns a duration as Go writes it, in seconds: `90s`, `1.5s`. CEL's `string()` has this format.
 pub(crate) fn duration_text(length: SignedDuration) -> String {
     let (seconds, nanos) = (length.as_secs(), length.subsec_nanos());
     let sign = if length.is_negative() { "-" } else { "" };

@@ -1,4 +1,4 @@
-//! The admission check: it evaluates the expressions of a `CELCheck` for each Workload.
+//! The admission check that evaluates the expressions of a `CELCheck` for each Workload.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,15 +31,15 @@ use crate::CONTROLLER;
 use crate::cel::{Data, Value};
 use crate::servers::allowed;
 
-/// For how long changes of objects are collected before Workloads are evaluated again.
+/// How long changes of objects are collected before Workloads are evaluated again.
 const COLLECTED: Duration = Duration::from_millis(500);
-/// How long a replica leads before rules that count jobs decide: until then the one before may write
-/// its last verdicts, and a watch may not have shown them. It is the Lease's default duration.
+/// How long a replica leads before rules that count jobs decide. Until then the previous leader may
+/// write its last verdicts, and a watch may be behind. It is the Lease's default duration.
 const SETTLED: Duration = Duration::from_secs(15);
-/// For how long `explain` waits for the objects that a rule reads.
+/// How long `explain` waits for the objects that a rule reads.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The check. One of them answers any number of AdmissionChecks.
+/// The check. One instance decides for any number of AdmissionChecks.
 ///
 /// ```
 /// use kueue_check_rule::celcheck::CELCheck;
@@ -65,31 +65,32 @@ pub struct CELCheck {
     shared: Arc<Shared>,
 }
 
-/// What the evaluations and the work beside them share.
+/// The state that evaluations and background tasks share.
 #[derive(Default)]
 struct Shared {
     sources: SourceRegistry,
     objects: Mutex<BTreeMap<String, Objects>>,
-    /// The AdmissionChecks whose rule reads a resource.
+    /// The AdmissionChecks whose rule reads a resource, by resource.
     users: Mutex<BTreeMap<String, BTreeSet<String>>>,
     /// The AdmissionChecks whose Workloads are to be evaluated.
     changed: Mutex<BTreeSet<String>>,
     notified: Notify,
-    /// A list of objects is complete.
+    /// Notified when a list of objects is complete.
     listed: Notify,
-    /// Whether this replica asks the data sources.
+    /// Whether this replica leads, and so queries the data sources.
     leads: AtomicBool,
-    /// The states of all checks of Workloads that hold quota, if a rule reads them.
+    /// A hash of the states of all checks, by Workload that holds quota, if a rule reads them.
     states: Mutex<BTreeMap<Uid, u64>>,
-    /// The AdmissionChecks whose rule does.
+    /// The AdmissionChecks whose rule reads states.
     state_users: Mutex<BTreeSet<String>>,
     /// The Workloads that are to be evaluated.
     workloads: Mutex<BTreeSet<Uid>>,
-    /// How many steps rules may take.
+    /// The step limits of rules.
     shares: Mutex<Shares>,
-    /// The jobs that rules have let start.
+    /// The jobs for which rules returned Ready.
     starting: Mutex<StartingJobs>,
-    /// Verdicts of rules that count jobs are made one after the other, by AdmissionCheck.
+    /// A lock for each AdmissionCheck: verdicts of rules that count jobs are computed one after
+    /// another.
     turns: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
     /// Since when this replica has led.
     led_since: Mutex<Option<Instant>>,
@@ -100,13 +101,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl CELCheck {
-    /// A check whose data sources are asked as far as the deployment allows.
+    /// Creates a check that queries the data sources that the deployment allows.
     pub fn new(servers: ServerPolicy) -> Self {
         let fetch = Arc::new(HttpFetch::new(servers.clone()));
         Self::with_fetch(servers, fetch)
     }
 
-    /// A check with a stand-in for the data sources: for tests.
+    /// Creates a check with a stand-in for the data sources, for tests.
     pub fn with_fetch(servers: ServerPolicy, fetch: Arc<dyn Fetch>) -> Self {
         Self {
             servers,
@@ -121,16 +122,16 @@ impl CELCheck {
         }
     }
 
-    /// The same whose rules may take so many steps in a minute, all together. Default: 1,000
-    /// million. Rules that were evaluated in the last minute have equal shares; one that has used
-    /// its share is evaluated later.
+    /// Sets the number of steps that all rules together may take in a minute. Default: 1,000
+    /// million. Rules that were evaluated in the last minute have equal shares. A rule that has
+    /// used its share is evaluated later.
     #[must_use]
     pub fn steps_per_minute(self, steps: u64) -> Self {
         *lock(&self.shared.shares) = Shares::new(steps);
         self
     }
 
-    /// The same with the resources whose objects rules may read. Default: none.
+    /// Adds resources whose objects rules may read. Default: none.
     #[must_use]
     pub fn watched(mut self, resources: impl IntoIterator<Item = Watched>) -> Self {
         for resource in resources {
@@ -142,15 +143,15 @@ impl CELCheck {
         self
     }
 
-    /// The same with the annotations of Workloads that rules may read: whole keys, or domains
-    /// with their slash. Default: none.
+    /// Adds annotations of Workloads that rules may read: whole keys, or domains with their slash.
+    /// Default: none.
     #[must_use]
     pub fn annotations(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.annotations.extend(keys.into_iter().map(Into::into));
         self
     }
 
-    /// The rule of `check`, which is made when it is first needed.
+    /// Returns the rule of `check`, which is compiled on first use.
     fn rule(&self, check: &resource::CELCheck) -> Result<Arc<Rule>, Problem> {
         let spec = &check.spec;
         spec.compiled
@@ -163,7 +164,7 @@ impl CELCheck {
         is_preview: bool,
     ) -> Result<Verdict, CheckError> {
         let rule = self.rule(request.parameters())?;
-        // The data that it reads is in flight, and triggers an evaluation.
+        // Its data sources are being queried, and their answers trigger an evaluation.
         let unknown = rule.sources().values().any(|source| source.is_unknown());
         if unknown || !self.shared.is_known(&rule) {
             return Ok(Verdict::unchanged());
@@ -206,7 +207,7 @@ impl CELCheck {
     }
 }
 
-/// What is known when a rule is evaluated.
+/// The data for one evaluation of a rule.
 struct Known<'k> {
     shared: &'k Shared,
     sources: &'k BTreeMap<String, Arc<Source>>,
@@ -256,7 +257,7 @@ impl Data for Known<'_> {
 }
 
 impl Shared {
-    /// Has the Workloads of `checks` evaluated again.
+    /// Enqueues the Workloads of `checks` for evaluation.
     fn evaluate(&self, checks: impl IntoIterator<Item = String>) {
         lock(&self.changed).extend(checks);
         self.notified.notify_one();
@@ -277,13 +278,13 @@ impl Shared {
         }
     }
 
-    /// Whether this replica has led for so long that it has observed what the one before has let
-    /// start.
+    /// Returns true if this replica has led long enough to have observed the jobs that the previous
+    /// leader let start.
     fn is_settled(&self) -> bool {
         lock(&self.led_since).is_some_and(|since| since.elapsed() >= SETTLED)
     }
 
-    /// Takes in what is seen of a Workload, for rules that count those that start.
+    /// Handles a Workload event for rules that count starting jobs.
     fn count(&self, event: WorkloadEvent<'_>) {
         let freed = lock(&self.starting).observe(event);
         if !freed.is_empty() {
@@ -291,8 +292,8 @@ impl Shared {
         }
     }
 
-    /// Takes in what is seen of a Workload. The runtime evaluates again when something of its own
-    /// changes; the states of other checks are nothing of that.
+    /// Handles a Workload event for rules that read the states of other checks. The runtime does
+    /// not evaluate again when only those change.
     fn observe(&self, workload: &Workload, is_gone: bool) {
         if lock(&self.state_users).is_empty() {
             return;
@@ -314,7 +315,7 @@ impl Shared {
         }
     }
 
-    /// Which Workloads are to be evaluated.
+    /// Returns the triggers for Workloads to evaluate.
     fn triggers(self: Arc<Self>) -> impl Stream<Item = Trigger> {
         stream::unfold(self, async |shared| {
             loop {
@@ -332,14 +333,14 @@ impl Shared {
         })
     }
 
-    /// Whether all objects that `rule` reads are known.
+    /// Returns true if all objects that `rule` reads are listed.
     fn is_known(&self, rule: &Rule) -> bool {
         let objects = lock(&self.objects);
         let complete = |name: &String| objects.get(name).is_some_and(Objects::is_complete);
         rule.resources().iter().all(complete)
     }
 
-    /// Waits until all objects that `rule` reads are known.
+    /// Waits until all objects that `rule` reads are listed.
     async fn known(&self, rule: &Rule) {
         loop {
             let listed = self.listed.notified();
@@ -351,7 +352,7 @@ impl Shared {
     }
 }
 
-/// Asks the data sources of all rules until the session ends.
+/// Queries the data sources of all rules until the session ends.
 async fn ask(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: BackgroundContext) {
     let mut counts = false;
     loop {
@@ -472,7 +473,7 @@ impl AdmissionCheckController for CELCheck {
                 for (resource, (_, size)) in &sizes {
                     bytes.count(&[("resource", resource)], count(*size));
                 }
-                // Only the replica that leads asks, so series of two are never mixed.
+                // Only the leader queries sources, so the series of two replicas are never mixed.
                 let sources = if metrics.leads.load(Ordering::Relaxed) {
                     metrics.sources.health()
                 } else {

@@ -1,15 +1,15 @@
-//! What is made of an object once.
+//! A value that is computed from an object once.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// What was made of an object when it was first needed. A copy of the object has it made again.
+/// A value computed from an object on first use. A copy of the object computes it again.
 #[derive(Default)]
 pub(crate) struct Memo(OnceLock<Box<dyn Any + Send + Sync>>);
 
 impl Memo {
-    /// What `make` has made, of the one type that this memo is used for.
+    /// Returns the result of the first `make`. A memo holds values of one type only.
     pub(super) fn get<T: Clone + Send + Sync + 'static>(&self, make: impl Fn() -> T) -> T {
         let made = self.0.get_or_init(|| Box::new(make()));
         made.downcast_ref().cloned().unwrap_or_else(make)
@@ -22,7 +22,7 @@ impl Clone for Memo {
     }
 }
 
-/// It follows from the rest of the object.
+/// Memos are equal, because their value follows from the rest of the object.
 impl PartialEq for Memo {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -3,15 +3,15 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | [`resource`] | the custom resource `CELCheck` |
-//! | `validate` | what of a `CELCheck` its schema can't say |
+//! | `validate` | the validation of a `CELCheck` beyond its schema |
 //! | [`rule`] | a checked `CELCheck`, and its verdict about a Workload; pure |
 //! | `scope` | the variables of expressions |
-//! | [`watched`] | which objects are watched, and those that are known |
-//! | `memo` | what is made of an object once |
-//! | `path` | the part of a JSON document that expressions see |
-//! | `sources` | data sources, asked beside the evaluations |
-//! | `shares` | how many steps rules may take together |
-//! | `starting` | which jobs a rule has let start |
+//! | [`watched`] | the watched resources, and a store of their objects |
+//! | `memo` | a value computed from an object once |
+//! | `path` | the part of a JSON document that expressions read |
+//! | `sources` | data sources, queried in the background |
+//! | `shares` | the step limits of rules |
+//! | `starting` | the jobs that a rule has let start |
 //! | `controller` | the admission check |
 
 mod controller;

@@ -1,4 +1,4 @@
-//! The part of a JSON document that expressions see.
+//! The part of a JSON document that expressions read.
 
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
@@ -7,24 +7,24 @@ use serde_json::Value as Json;
 
 use crate::document::clean;
 
-/// The size of the largest part, in bytes of JSON.
+/// The maximum size of the part, in bytes of JSON.
 pub(super) const LARGEST: usize = 256 * 1024;
 
-/// A JSONPath of names, indexes and `*`. It finds no place twice, so that what it costs is bounded
-/// by the document; filters are left to CEL.
+/// A JSONPath of names, indexes and `*`. It matches no place twice, so the document bounds its
+/// cost. Filters are left to CEL.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DocumentPath {
     query: JpQuery,
     text: String,
-    /// Whether it names one place.
+    /// Whether it names exactly one place.
     is_singular: bool,
 }
 
 impl DocumentPath {
-    /// Reads `text`.
+    /// Parses `text`.
     ///
     /// # Errors
-    /// It is no JSONPath, or has more than names, indexes and `*`.
+    /// If it is no JSONPath, or has more than names, indexes and `*`.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let query = parse_json_path(text).map_err(|error| {
             let error = error.to_string();
@@ -52,10 +52,10 @@ impl DocumentPath {
         })
     }
 
-    /// The part of `document`: a value, or a list if the path has a `*`.
+    /// Returns the part of `document`: a value, or a list if the path has a `*`.
     ///
     /// # Errors
-    /// There is nothing at that place, or the part is too large.
+    /// If there is nothing at that place, or the part is too large.
     pub(crate) fn of(&self, document: &Json) -> Result<Json, String> {
         let found = js_path_process(&self.query, document).map_err(|error| error.to_string())?;
         let mut found = found.into_iter().map(|found| found.val.clone());

@@ -1,4 +1,4 @@
-//! `CELCheck`: what an AdmissionCheck refers to.
+//! The custom resource `CELCheck`, to which an AdmissionCheck refers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::memo::Memo;
 use super::path::{DocumentPath, LARGEST};
 
-/// How often a data source is asked.
+/// The default interval between queries of a data source.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// The shortest time after which an answer is too old.
+/// The minimum of the default maximum age of an answer.
 const MAX_AGE: Duration = Duration::from_mins(5);
-/// How long a request may take.
+/// The default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// When a Workload is evaluated again, where time matters.
+/// The default recheck interval of a Workload whose rule uses the time.
 const RECHECK: Duration = Duration::from_mins(1);
 
 /// Expressions in CEL that decide when Workloads may start.
@@ -72,7 +72,7 @@ pub struct CELCheckSpec {
     pub recheck_after: Option<HumanDuration>,
     #[serde(flatten)]
     policy: Policy,
-    /// What was made of the expressions.
+    /// The compiled rule.
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) compiled: Memo,
@@ -212,7 +212,7 @@ pub struct PodSetTemplate {
 }
 
 impl CELCheckSpec {
-    /// A rule by which jobs start when `ready` is true.
+    /// Creates a rule by which jobs start when `ready` is true.
     pub fn new(ready: &str) -> Self {
         Self {
             ready: ready.to_owned(),
@@ -229,13 +229,14 @@ impl CELCheckSpec {
         }
     }
 
-    /// When a Workload that waits is evaluated again, if its rule looks at the time or not.
+    /// Returns the recheck interval of a waiting Workload; `uses_time` is true if its rule uses the
+    /// time.
     pub(crate) fn recheck(&self, uses_time: bool) -> Option<Duration> {
         let default = uses_time.then_some(RECHECK);
         self.recheck_after.map(Duration::from).or(default)
     }
 
-    /// Whether the operator wants jobs stopped for which the rule is no longer met.
+    /// Returns true if the administrator wants jobs evicted for which the rule is no longer met.
     pub(crate) fn stops_jobs(&self) -> bool {
         let after = self.policy.after_admission;
         after.and_then(|after| after.on_failure) == Some(OnFailure::Evict)
@@ -243,29 +244,29 @@ impl CELCheckSpec {
 }
 
 impl DataSource {
-    /// How often it is asked.
+    /// Returns the interval between queries.
     pub(crate) fn interval(&self) -> Duration {
         self.interval.map_or(INTERVAL, Duration::from)
     }
 
-    /// How old an answer may be.
+    /// Returns the maximum age of an answer.
     pub(crate) fn max_age(&self) -> Duration {
         let default = (3 * self.interval()).max(MAX_AGE);
         self.max_age.map_or(default, Duration::from)
     }
 
-    /// How long a request may take.
+    /// Returns the timeout of a request.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout.map_or(TIMEOUT, Duration::from)
     }
 
-    /// The size of the largest answer that is read, in bytes.
+    /// Returns the maximum size of an answer, in bytes.
     pub(crate) fn max_bytes(&self) -> usize {
         let bytes = self.max_bytes.map(usize::try_from);
         bytes.and_then(Result::ok).unwrap_or(LARGEST)
     }
 
-    /// Its URL, and whether credentials are sent there.
+    /// Returns its URL, and whether credentials are sent there.
     pub(crate) fn server(&self) -> (&str, bool) {
         match (&self.prometheus, &self.http) {
             (Some(query), _) => (&query.url, query.auth.is_some()),
@@ -276,7 +277,7 @@ impl DataSource {
 }
 
 impl HttpQuery {
-    /// Its `jsonPath`.
+    /// Returns its `jsonPath`.
     pub(crate) fn path(&self) -> Result<Option<DocumentPath>, String> {
         self.json_path.as_deref().map(DocumentPath::new).transpose()
     }

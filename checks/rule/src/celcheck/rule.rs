@@ -1,4 +1,4 @@
-//! A checked `CELCheck`, and its verdict about a Workload: a function of what it is given.
+//! A checked `CELCheck`, and its verdict about a Workload. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,15 +15,16 @@ use super::sources::{Source, SourceRegistry};
 use crate::cel::{Data, Failure, Program, Run, Scope, SourceKind, Type, Value, Variables};
 use crate::document::clean;
 
-/// How many characters of an expression stand in a message.
+/// The maximum number of characters of an expression in a message.
 const SHOWN: usize = 200;
 
-/// What rules may read besides the Workload and their own data sources: the deployment decides.
+/// The data that rules may read besides the Workload and their own data sources. The deployment
+/// sets it.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The resources that are watched, by the names that expressions use. `None`: any.
+    /// The watched resources, by the names that expressions use. `None`: any.
     pub resources: Option<BTreeSet<String>>,
-    /// The setting that adds one, for messages.
+    /// The setting that adds a resource, for messages.
     pub setting: &'static str,
 }
 
@@ -32,7 +33,7 @@ pub struct Environment {
 pub struct Problem {
     /// The field, such as `spec.ready`.
     pub field: String,
-    /// What is wrong with it, and where.
+    /// The error, and its position.
     pub message: String,
 }
 
@@ -62,10 +63,10 @@ pub struct Rule {
     sources: BTreeMap<String, Arc<Source>>,
 }
 
-/// What is added to pods.
+/// The additions to pods.
 #[derive(Debug)]
 struct Template {
-    /// The pod set, or all that no other template names.
+    /// The pod set, or `None` for all that no other template names.
     name: Option<String>,
     labels: Vec<(String, Program)>,
     annotations: Vec<(String, Program)>,
@@ -73,14 +74,14 @@ struct Template {
     tolerations: Vec<k8s_openapi::api::core::v1::Toleration>,
 }
 
-/// What a rule says about a Workload.
+/// The result of a rule for a Workload.
 #[derive(Debug)]
 pub struct Decided {
     /// The verdict.
     pub verdict: Verdict,
     /// The values of the rule's variables.
     pub variables: Vec<(String, Result<Value, Failure>)>,
-    /// How many steps the expressions took.
+    /// The number of steps that the expressions took.
     pub steps: u64,
 }
 
@@ -93,7 +94,8 @@ impl Rule {
         Self::registered(spec, environment, &SourceRegistry::default())
     }
 
-    /// The same, whose data sources are asked by the background work that has `registry`.
+    /// As [`new`](Self::new), with data sources that the owner of `registry` queries in the
+    /// background.
     pub(super) fn registered(
         spec: &CELCheckSpec,
         environment: &Environment,
@@ -150,35 +152,35 @@ impl Rule {
         })
     }
 
-    /// The resources that it reads.
+    /// Returns the resources that it reads.
     pub fn resources(&self) -> &BTreeSet<String> {
         &self.resources
     }
 
-    /// Whether it reads the states of other checks.
+    /// Returns true if it reads the states of other checks.
     pub(super) fn uses_checks(&self) -> bool {
         self.uses_checks
     }
 
-    /// For how long after their admission it counts jobs that it let start, if it does.
+    /// Returns for how long after their admission it counts jobs that it let start, if it does.
     pub(super) fn starting(&self) -> Option<SignedDuration> {
         self.starting
     }
 
-    /// The data sources that it reads.
+    /// Returns the data sources that it reads.
     pub(super) fn sources(&self) -> &BTreeMap<String, Arc<Source>> {
         &self.sources
     }
 
-    /// What it says about the Workload of `request`, by `data`.
+    /// Evaluates the rule for the Workload of `request`, with `data`.
     ///
     /// # Errors
-    /// An expression that counts has no value.
+    /// If an expression that counts has no value.
     pub fn decide(&self, request: &Request, data: &dyn Data) -> Result<Decided, Problem> {
         self.decide_counted(request, data).0
     }
 
-    /// The same, with the number of steps that were taken, also where there is no verdict.
+    /// As [`decide`](Self::decide), and returns the number of steps even if there is no verdict.
     pub(super) fn decide_counted(
         &self,
         request: &Request,
@@ -249,7 +251,7 @@ impl Rule {
         })
     }
 
-    /// What people read: `spec.message`, or that `program` `is`, or what is waited for.
+    /// Returns the message: `spec.message`, or that `program` `is`, or the unmet condition.
     fn message(
         &self,
         program: Option<&Program>,
@@ -269,7 +271,7 @@ impl Rule {
         }
     }
 
-    /// What is added to the pods of the Workload of `request`.
+    /// Returns the additions to the pods of the Workload of `request`.
     fn updates(
         &self,
         request: &Request,
@@ -321,7 +323,7 @@ impl Rule {
     }
 }
 
-/// Checks the expressions of one rule.
+/// Compiles the expressions of one rule.
 struct Compiler {
     scope: Scope,
     uses_time: bool,
@@ -417,7 +419,7 @@ fn program(
     Ok(program)
 }
 
-/// The `bodyExpression` of a data source: nothing is known when it is asked but the time.
+/// Compiles the `bodyExpression` of a data source. Its only variable is the time.
 fn body_expression(index: usize, source: &DataSource) -> Result<Option<Program>, Problem> {
     let query = source.http.as_ref();
     let text = query.and_then(|query| query.body_expression.as_ref());
@@ -452,7 +454,7 @@ fn not_met(ready: &Program) -> String {
     format!("waits until `{}`", shorten(ready.text()))
 }
 
-/// The expression in one line.
+/// Returns the expression in one line, truncated.
 fn shorten(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");

@@ -1,4 +1,4 @@
-//! The variables of expressions: those of the documents that webhooks receive, by the same names.
+//! The variables of expressions, with the same names as in the documents that webhooks receive.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ const NAMES: [&str; 6] = [
     "checks",
     "now",
 ];
-/// Those that change with time.
+/// The variables that change with time.
 pub(super) const OF_TIME: [&str; 2] = ["waited", "now"];
 
 static TYPES: LazyLock<Vec<(String, Type)>> = LazyLock::new(|| {
@@ -42,12 +42,12 @@ static TYPES: LazyLock<Vec<(String, Type)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The variables and their types.
+/// Returns the variables and their types.
 pub(super) fn variables() -> Vec<(String, Type)> {
     TYPES.clone()
 }
 
-/// The type of `podSet`, which templates may use.
+/// Returns the type of `podSet`, which templates may use.
 pub(super) fn pod_set() -> Type {
     let workload = TYPES.iter().find(|(name, _)| name == "workload");
     match workload.map(|(_, kind)| kind) {
@@ -59,7 +59,7 @@ pub(super) fn pod_set() -> Type {
     }
 }
 
-/// The value of a Workload: that of the variable `workload`.
+/// Returns the value of the variable `workload` for a Workload.
 pub(crate) fn workload(workload: &Workload, family: &Family) -> Value {
     let own = TYPES.iter().find(|(name, _)| name == "workload");
     let kind = own.map_or(&Type::Dyn, |(_, kind)| kind);
@@ -67,7 +67,7 @@ pub(crate) fn workload(workload: &Workload, family: &Family) -> Value {
     Value::of_type(&json, kind)
 }
 
-/// The values of the variables for `request`.
+/// Returns the values of the variables for `request`.
 pub(super) fn values(request: &Request) -> Vec<Value> {
     let now = request.now();
     let item = Item::of(request, now);

@@ -1,8 +1,8 @@
-//! How many steps the rules of a program may take together, and each of them.
+//! The step limits of rules: for all rules of a program together, and for each.
 //!
 //! Evaluations run on the threads that also renew the Lease. A rule that takes a million steps for
-//! each of five thousand Workloads each minute would leave nothing to the others, so the steps of
-//! a minute are shared among the rules that were evaluated in it.
+//! each of five thousand Workloads each minute would starve the other rules. So the steps of a
+//! minute are shared among the rules that were evaluated in it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_mins(1);
-/// How many steps all rules of a program may take in a minute, unless it says otherwise.
+/// The default number of steps of all rules of a program in a minute.
 const STEPS_PER_MINUTE: u64 = 1_000_000_000;
-/// What an evaluation costs besides the steps of its expressions.
+/// The cost of an evaluation besides the steps of its expressions.
 const EVALUATION: u64 = 100;
-/// The shortest time until a rule that has used its share is evaluated again.
+/// The minimum delay until a rule that has used its share is evaluated again.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The shares of rules, by AdmissionCheck.
@@ -26,7 +26,7 @@ pub(super) struct Shares {
 
 #[derive(Debug)]
 struct Share {
-    /// The steps that are left; below zero what was taken too much.
+    /// The remaining steps; negative if more were taken.
     left: i64,
     at: Instant,
 }
@@ -38,7 +38,7 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// Rules that may take `per_minute` steps together; twice as many in a minute that follows one
+    /// Creates shares of `per_minute` steps in a minute; twice as many in a minute that follows one
     /// with fewer.
     pub(super) fn new(per_minute: u64) -> Self {
         Self {
@@ -47,7 +47,8 @@ impl Shares {
         }
     }
 
-    /// Whether the rule of `check` may be evaluated at `now`, or how long it must wait.
+    /// Returns an error with the remaining wait unless the rule of `check` may be evaluated at
+    /// `now`.
     pub(super) fn may_evaluate(&mut self, check: &str, now: Instant) -> Result<(), Duration> {
         self.rules
             .retain(|name, share| name == check || now < share.at + MINUTE || share.left < 0);
@@ -61,7 +62,7 @@ impl Shares {
         let share = self.rules.entry(check.to_owned()).or_insert(fresh);
         let gone = now.saturating_duration_since(share.at).min(MINUTE);
         let millis = i64::try_from(gone.as_millis()).unwrap_or(i64::MAX);
-        // What has come since then; a part of a millisecond is kept.
+        // The steps added since then; a fraction of a millisecond is kept.
         let more = most.saturating_mul(millis) / 60_000;
         share.left = share.left.saturating_add(more).min(most);
         share.at = now;
@@ -86,7 +87,8 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// The evaluations of `check` with `steps` each in `seconds`, ten tries a second.
+    /// Returns the number of evaluations of each rule with its steps in `seconds`, ten tries a
+    /// second.
     fn evaluations(shares: &mut Shares, rules: &[(&str, u64)], seconds: u32) -> Vec<u64> {
         let begun = Instant::now();
         let mut steps = vec![0; rules.len()];
@@ -109,7 +111,7 @@ mod tests {
             let names: Vec<String> = (0..rules).map(|number| number.to_string()).collect();
             let all: Vec<_> = names.iter().map(|name| (name.as_str(), 1000)).collect();
             let taken: u64 = evaluations(&mut shares, &all, 600).iter().sum();
-            // Ten minutes, what may be saved for one, and the last evaluation of each.
+            // Ten minutes, the steps that may be saved for one, and the last evaluation of each.
             let most = 60_000 * 13 + rules * 1000;
             assert!((580_000..=most).contains(&taken), "{rules}: {taken}");
         }
@@ -136,7 +138,7 @@ mod tests {
         let wait = shares.may_evaluate("a", now).unwrap_err();
         assert_eq!(wait.as_secs(), 30);
         assert_eq!(shares.may_evaluate("a", now + wait), Ok(()));
-        // A rule that is evaluated no more has no share.
+        // A rule that is not evaluated any more has no share.
         assert_eq!(shares.may_evaluate("b", now + 3 * MINUTE), Ok(()));
         assert_eq!(shares.rules.len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Data sources of rules, asked beside the evaluations.
+//! Data sources of rules, queried in the background.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,14 +20,14 @@ use super::resource::{DataSource, HttpMethod, HttpQuery, PrometheusQuery};
 use crate::cel::{Nothing, Program, Run, Value, Variables};
 use crate::document::{clean, quote};
 
-/// The largest number of samples of a query.
+/// The maximum number of samples of a query.
 const SAMPLES: usize = 1000;
-/// What is asked, in messages.
+/// The name of a data source's server in messages.
 const WHO: &str = "the server";
 
-/// How data sources are asked.
+/// A client for data sources.
 pub trait Fetch: Send + Sync {
-    /// What `source` answers at `now` to a request with `body`.
+    /// Queries `source` at `now`, with `body`. Returns its answer.
     fn fetch(
         &self,
         source: &DataSource,
@@ -36,25 +36,25 @@ pub trait Fetch: Send + Sync {
     ) -> BoxFuture<'static, Result<Value, SourceError>>;
 }
 
-/// Data sources asked over HTTP.
+/// A client that queries data sources over HTTP.
 #[derive(Clone, Debug)]
 pub(super) struct HttpFetch(Http);
 
-/// A data source of a rule, and what it has answered.
+/// A data source of a rule, and its last answer.
 #[derive(Debug)]
 pub(super) struct Source {
     spec: DataSource,
     /// Its `bodyExpression`.
     body: Option<Program>,
     state: Mutex<State>,
-    /// The AdmissionChecks whose rule it is of.
+    /// The AdmissionChecks whose rule uses it.
     users: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Debug)]
 struct State {
     answer: Option<(Value, Instant)>,
-    /// Why the last request was of no use.
+    /// The error of the last request, if it failed.
     error: Option<String>,
     failures: u32,
     due: Instant,
@@ -62,21 +62,21 @@ struct State {
     is_stale: bool,
 }
 
-/// How a data source does.
+/// The health of a data source.
 pub(super) struct SourceHealth {
     pub(super) check: String,
     pub(super) source: String,
-    /// Whether the last request was answered.
+    /// Whether the last request succeeded.
     pub(super) is_up: bool,
-    /// Whether no answer is young enough.
+    /// Whether there is no answer, or it is too old.
     pub(super) is_stale: bool,
 }
 
-/// All data sources of rules that exist.
+/// All data sources of existing rules.
 #[derive(Debug, Default)]
 pub(super) struct SourceRegistry {
     all: Mutex<Vec<Weak<Source>>>,
-    /// There is a new one.
+    /// Notified when a source is added.
     pub(super) added: Notify,
 }
 
@@ -85,8 +85,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SourceRegistry {
-    /// A source as `spec` describes it, which is asked while it exists, with what the expression
-    /// `body` is then.
+    /// Adds the source that `spec` describes. It is queried as long as it exists, with the current
+    /// value of the expression `body`.
     pub(super) fn add(&self, spec: &DataSource, body: Option<Program>) -> Arc<Source> {
         let source = Arc::new(Source {
             spec: spec.clone(),
@@ -111,7 +111,7 @@ impl SourceRegistry {
         lock(&self.all).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Asks all that are due, and returns the AdmissionChecks that may see a difference.
+    /// Queries all sources that are due. Returns the AdmissionChecks whose evaluations may change.
     pub(super) async fn ask(&self, fetch: &dyn Fetch, now: Timestamp) -> BTreeSet<String> {
         let due: Vec<_> = self
             .all()
@@ -126,7 +126,7 @@ impl SourceRegistry {
             .collect()
     }
 
-    /// How each does, by the AdmissionChecks that use it.
+    /// Returns the health of each source, by the AdmissionChecks that use it.
     pub(super) fn health(&self) -> Vec<SourceHealth> {
         let mut all = Vec::new();
         for source in self.all() {
@@ -144,7 +144,7 @@ impl SourceRegistry {
         all
     }
 
-    /// When the next one is due.
+    /// Returns when the next source is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.all()
             .iter()
@@ -154,12 +154,12 @@ impl SourceRegistry {
 }
 
 impl Source {
-    /// Says that an AdmissionCheck uses it.
+    /// Records that an AdmissionCheck uses it.
     pub(super) fn used_by(&self, check: &str) {
         lock(&self.users).insert(check.to_owned());
     }
 
-    /// What it has answered, if that is not too old.
+    /// Returns its last answer, unless that is too old.
     pub(super) fn answer(&self) -> Result<Value, String> {
         let name = &self.spec.name;
         let state = lock(&self.state);
@@ -181,7 +181,7 @@ impl Source {
         }
     }
 
-    /// The body of a request at `now`.
+    /// Returns the body of a request at `now`.
     fn body(&self, now: Timestamp) -> Result<Option<String>, String> {
         let Some(program) = &self.body else {
             let query = self.spec.http.as_ref();
@@ -205,13 +205,13 @@ impl Source {
         lock(&self.state).due <= Instant::now()
     }
 
-    /// Whether its status is unknown yet.
+    /// Returns true if no request has completed yet.
     pub(super) fn is_unknown(&self) -> bool {
         let state = lock(&self.state);
         state.answer.is_none() && state.error.is_none()
     }
 
-    /// Asks, and returns whether evaluations may see a difference.
+    /// Queries the source. Returns true if evaluations may change.
     pub(super) async fn ask(&self, fetch: &dyn Fetch, now: Timestamp) -> bool {
         let answer = match self.body(now) {
             Ok(body) => fetch.fetch(&self.spec, body, now).await,
@@ -247,7 +247,7 @@ impl Source {
 }
 
 impl HttpFetch {
-    /// For the servers that the deployment allows.
+    /// Creates a client for the servers that the deployment allows.
     pub(super) fn new(servers: ServerPolicy) -> Self {
         Self(Http::new(servers))
     }

@@ -1,9 +1,9 @@
-//! Which jobs a rule has let start, and have not run for long.
+//! The jobs that a rule has let start, and that have not run for long.
 //!
-//! A figure of another system, such as free licences, shows a job only when it has begun to use
-//! them. Until then a rule counts the job itself. What it counts is in the Workloads: the state
-//! Ready of the AdmissionCheck, and when the job was admitted; so it survives a restart. Only a
-//! Ready that has been returned and is not yet in the Workload is remembered here.
+//! A figure of another system, such as free licences, includes a job only when it has begun to use
+//! them. Until then a rule counts the job itself. It counts by the Workloads: the state Ready of
+//! the AdmissionCheck, and when the job was admitted. So the count survives a restart. Only a Ready
+//! that was returned and is not yet in the Workload is stored here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::cel::Value;
 #[derive(Debug, Default)]
 pub(super) struct StartingJobs {
     workloads: BTreeMap<Uid, Known>,
-    /// Those that a list has shown which is not complete.
+    /// The Workloads in a list that is not complete yet.
     listed: Option<BTreeSet<Uid>>,
     /// The AdmissionChecks whose rule counts jobs.
     users: BTreeSet<String>,
@@ -32,12 +32,12 @@ struct Known {
     ready: BTreeSet<String>,
     /// The AdmissionChecks that counted it when their rule was last evaluated.
     counted: BTreeSet<String>,
-    /// The value that expressions see, once one has asked.
+    /// The value for expressions, once one has been evaluated.
     value: Option<Value>,
 }
 
 impl Known {
-    /// Whether `check` let it start, and it was not admitted longer than `window` ago.
+    /// Returns true if `check` let it start, and it was not admitted longer than `window` ago.
     fn is_starting(&self, check: &str, window: SignedDuration, now: Timestamp) -> bool {
         let entry = self.workload.check(check);
         let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
@@ -61,18 +61,18 @@ impl Known {
 }
 
 impl StartingJobs {
-    /// Says that the rule of `check` counts jobs.
+    /// Records that the rule of `check` counts jobs.
     pub(super) fn used_by(&mut self, check: &str) {
         self.users.insert(check.to_owned());
     }
 
-    /// The AdmissionChecks whose rule counts jobs.
+    /// Returns the AdmissionChecks whose rule counts jobs.
     pub(super) fn users(&self) -> impl Iterator<Item = String> {
         self.users.iter().cloned()
     }
 
-    /// Takes in what is seen of a Workload, and returns the AdmissionChecks for which it counted
-    /// and counts no more.
+    /// Handles a Workload event. Returns the AdmissionChecks that counted the Workload and no
+    /// longer do.
     pub(super) fn observe(&mut self, event: WorkloadEvent<'_>) -> Vec<String> {
         match event {
             WorkloadEvent::Applied(workload, family) if may_run(workload) => {
@@ -125,8 +125,8 @@ impl StartingJobs {
         known.map_or_else(Vec::new, |known| known.counted.into_iter().collect())
     }
 
-    /// Records the verdict of `check` for the Workload of `reservation`. One for a reservation that
-    /// is over is nothing: the runtime writes it no more.
+    /// Records the verdict of `check` for the Workload of `reservation`. A verdict for a
+    /// reservation that is over is ignored: the runtime does not write it.
     pub(super) fn decided(&mut self, check: &str, reservation: &Reservation, is_ready: bool) {
         let Some(known) = self.workloads.get_mut(reservation.uid()) else {
             return;
@@ -141,8 +141,8 @@ impl StartingJobs {
         }
     }
 
-    /// The Workloads that `check` let start and that were not admitted longer than `window` before
-    /// `now`, except `own`.
+    /// Returns the Workloads that `check` let start and that were not admitted longer than `window`
+    /// before `now`, except `own`.
     pub(super) fn starting(
         &mut self,
         check: &str,
@@ -166,7 +166,8 @@ impl StartingJobs {
     }
 }
 
-/// A Workload that has finished may hold its reservation on.
+/// Returns true if the Workload holds quota and has not finished; a finished one may still hold its
+/// reservation.
 fn may_run(workload: &Workload) -> bool {
     workload.holds_quota() && !workload.conditions().finished().is_true()
 }
@@ -190,7 +191,7 @@ mod tests {
         Timestamp::from_second(1_795_251_600 + 60 * minute).unwrap()
     }
 
-    /// A Workload with quota since `reserved`, this check's state, and admitted since then.
+    /// Returns a Workload with quota since `reserved`, this check's state, and its admission time.
     fn workload(name: &str, reserved: i64, state: &str, admitted: Option<i64>) -> Workload {
         let mut conditions = vec![
             json!({"type": "QuotaReserved", "status": "True", "lastTransitionTime": at(reserved).to_string()}),
@@ -230,7 +231,7 @@ mod tests {
             self.0.decided(CHECK, &reservation, is_ready);
         }
 
-        /// The names of those that count for `own` at `minute`.
+        /// Returns the names of those that count for `own` at `minute`.
         fn counted(&mut self, own: &str, minute: i64) -> Vec<String> {
             let own: Uid = workload(own, 0, "Pending", None).uid().clone();
             let window = SignedDuration::from_mins(10);
@@ -266,21 +267,21 @@ mod tests {
         let mut story = Story::new();
         let none: [&str; 0] = [];
         let job = workload("job", 0, "Pending", None);
-        // No watch has shown it: its reservation is over.
+        // No watch has delivered it: its reservation is over.
         story.decides(&job, true);
         assert_eq!(story.counted("other", 1), none);
         story.shows(&job);
         story.decides(&job, true);
         assert_eq!(story.counted("other", 1), ["job"]);
         assert_eq!(story.counted("job", 1), none);
-        // Something else of it changes, and the write is still in flight.
+        // Another field of it changes, and the write is still in flight.
         story.shows(&job);
         assert_eq!(story.counted("other", 1), ["job"]);
-        // The write was refused, and the next evaluation says no.
+        // The write was rejected, and the next evaluation does not return Ready.
         story.decides(&job, false);
         assert_eq!(story.counted("other", 1), none);
         story.decides(&job, true);
-        // Another reservation, for which nothing was decided yet; a late verdict is of the first.
+        // Another reservation without a verdict yet; a late verdict belongs to the first.
         let again = workload("job", 3, "Pending", None);
         story.shows(&again);
         story.decides(&job, true);

@@ -1,4 +1,4 @@
-//! What of a `CELCheck` its schema can't say.
+//! The validation of a `CELCheck` beyond its schema.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use super::resource::CELCheckSpec;
 use super::rule::{Environment, Rule};
 use crate::bounds::within;
 
-/// The largest size that may be chosen, in bytes.
+/// The largest valid `maxBytes`.
 const MOST_BYTES: u32 = 1024 * 1024;
 
 impl CELCheckSpec {
-    /// What a schema can't say. Whether the deployment allows what is asked for is said later.
+    /// Validates what a schema cannot express. The deployment's server policy is checked later.
     pub(super) fn check(&self) -> Result<(), String> {
         let day = Duration::from_hours(24);
         within(

@@ -1,4 +1,4 @@
-//! Objects that are watched, so that expressions can read them.
+//! Watched objects, which expressions can read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,8 +10,7 @@ use serde_json::Value as Json;
 
 use crate::cel::Value;
 
-/// A resource that is watched: `configmaps`, or `GROUP/VERSION/RESOURCE` for one that is not of the
-/// core.
+/// A watched resource: `configmaps`, or `GROUP/VERSION/RESOURCE` for one outside of the core group.
 ///
 /// ```
 /// use kueue_check_rule::celcheck::watched::Watched;
@@ -30,7 +29,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// The name by which expressions use it: `configmaps`, `pytorchjobs.kubeflow.org`.
+    /// Returns the name by which expressions use it: `configmaps`, `pytorchjobs.kubeflow.org`.
     pub fn name(&self) -> String {
         if self.group.is_empty() {
             self.plural.clone()
@@ -45,7 +44,7 @@ impl Watched {
     }
 }
 
-/// As it was written.
+/// Writes the resource as it is parsed.
 impl fmt::Display for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.group.is_empty() {
@@ -100,7 +99,7 @@ impl FromStr for Watched {
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     known: BTreeMap<Key, Value>,
-    /// Those of a list that has begun.
+    /// The objects of a list that is not complete yet.
     listed: Option<BTreeMap<Key, Value>>,
     is_complete: bool,
 }
@@ -108,7 +107,7 @@ pub(crate) struct Objects {
 type Key = (String, String);
 
 impl Objects {
-    /// Takes an event of the watch in, and returns whether expressions may see a difference.
+    /// Handles a watch event. Returns true if expressions may have other values.
     pub(crate) fn handle(&mut self, event: Event<DynamicObject>) -> bool {
         match event {
             Event::Init => {
@@ -135,7 +134,7 @@ impl Objects {
         }
     }
 
-    /// Whether the first list is there.
+    /// Returns true if the first list is complete.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -145,21 +144,21 @@ impl Objects {
         self.known.get(&key)
     }
 
-    /// All, or those of a namespace.
+    /// Returns all objects, or those of a namespace.
     pub(crate) fn all(&self, namespace: Option<&str>) -> Vec<Value> {
         let wanted = |(of, _): &Key| namespace.is_none_or(|namespace| namespace == of);
         let objects = self.known.iter().filter(|(key, _)| wanted(key));
         objects.map(|(_, object)| object.clone()).collect()
     }
 
-    /// How many there are, and how many bytes they take, about.
+    /// Returns the number of objects, and their approximate size in bytes.
     pub(crate) fn size(&self) -> (usize, usize) {
         let bytes = self.known.values().map(Value::size).sum();
         (self.known.len(), bytes)
     }
 }
 
-/// What is kept of an object: without what changes although nothing does.
+/// Returns the stored part of an object: without fields that change although no content does.
 fn kept(mut object: DynamicObject) -> (Key, Value) {
     object.metadata.managed_fields = None;
     object.metadata.resource_version = None;

@@ -1,4 +1,4 @@
-//! What a service answers, and how it is read.
+//! The answers of a service, and their decoding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use serde_json::value::RawValue;
 use super::{API_VERSION, HELD, REVIEW};
 use crate::webhook::resource::MAX_ITEMS;
 
-/// How many items of an answer are read.
+/// The maximum number of items that are read of an answer.
 const MOST_ITEMS: usize = 2 * MAX_ITEMS as usize;
-/// How large an item may be, in bytes.
+/// The maximum size of an item, in bytes.
 const LARGEST_ITEM: usize = 256 * 1024;
-/// How many reservations a list of held ones may have.
+/// The maximum number of reservations in a list of held ones.
 const MOST_HELD: usize = 100_000;
-/// How many characters of a bad answer are quoted.
+/// The maximum number of characters that are quoted of an invalid answer.
 const QUOTED: usize = 200;
 
 /// The answer to a review.
@@ -90,7 +90,7 @@ pub enum State {
 }
 
 impl State {
-    /// As it is written.
+    /// Returns the state as it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
@@ -144,12 +144,12 @@ pub struct HeldReservations {
     pub uids: Vec<String>,
 }
 
-/// What became of one item of a request.
+/// The outcome of one item of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// A verdict.
     Decided(Decision),
-    /// No verdict: what is wrong with the answer.
+    /// No verdict: the error in the answer.
     Unusable(String),
 }
 
@@ -157,13 +157,13 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) verdict: Verdict,
-    /// For how long it holds.
+    /// How long it holds.
     pub(crate) ttl: Duration,
-    /// When it is reviewed again.
+    /// The delay until the next review.
     pub(crate) recheck: Option<Duration>,
 }
 
-/// An answer whose items are not read yet.
+/// An answer whose items are not decoded yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Unread<'a> {
@@ -185,14 +185,14 @@ fn raw_items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de RawV
     at_most::<MOST_ITEMS, _, _>(deserializer)
 }
 
-/// Enough of an item to know which one it is.
+/// The key of an item.
 #[derive(Deserialize)]
 struct Keyed {
     uid: String,
 }
 
-/// Reads the answer `body` to a review of `asked`. One that is no review is an error; an item that
-/// is wrong costs itself.
+/// Reads the answer `body` to a review of `asked`. A body that is no review is an error; an invalid
+/// item affects only itself.
 pub(crate) fn read_review(
     body: &[u8],
     asked: &[Reservation],
@@ -205,7 +205,7 @@ pub(crate) fn read_review(
     let keys: BTreeSet<String> = asked.iter().map(ToString::to_string).collect();
     let mut answers = BTreeMap::new();
     for raw in unread.response.items {
-        // One that was not asked for, or has no key, answers no question.
+        // An item that was not requested, or has no key, is ignored.
         let Ok(Keyed { uid }) = serde_json::from_str(raw.get()) else {
             continue;
         };
@@ -243,7 +243,7 @@ fn expect_kind(api_version: &str, kind: &str, expected: &str) -> Result<(), Stri
     ))
 }
 
-/// Returns an error unless the runtime takes the item of an answer in `text`.
+/// Returns an error unless the runtime would accept the item of an answer in `text`.
 pub(crate) fn check_item(text: &str) -> Result<(), String> {
     read_item(text, SHORTEST).map(|_| ())
 }
@@ -285,12 +285,12 @@ fn read_item(text: &str, recheck_after: Duration) -> Result<Decision, String> {
     })
 }
 
-/// The shortest delay of another review.
+/// The minimum delay until the next review.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest time in an answer; a later one is this.
+/// The maximum time in an answer; a longer one is reduced to it.
 const LONGEST: Duration = Duration::from_hours(30 * 24);
 
-/// The updates, if Kueue would take them.
+/// Returns the updates, if Kueue would accept them.
 fn updates(answers: Vec<UpdateAnswer>) -> Result<PodSetUpdates, String> {
     let updates: Vec<PodSetUpdate> = answers
         .into_iter()
@@ -324,7 +324,7 @@ pub(crate) fn read_held(body: &[u8], admission_check: &str) -> Result<Vec<Reserv
         .collect())
 }
 
-/// Why an activation is refused: `message` of a JSON object, or the text itself.
+/// Returns why an activation is refused: `message` of a JSON object, or the text itself.
 pub(crate) fn read_refusal(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Refusal {
@@ -336,17 +336,18 @@ pub(crate) fn read_refusal(body: &[u8]) -> String {
     }
 }
 
-/// The first 200 characters of `body`, for people: one line, without control characters.
+/// Returns the first 200 characters of `body`, for people: one line, without control characters.
 pub(crate) fn quote(body: &[u8]) -> String {
     if body.is_empty() {
         return "(empty)".to_owned();
     }
-    // Four bytes for each character, and what is skipped.
+    // Four bytes for each character, and for those that are skipped.
     let head = &body[..body.len().min(8 * QUOTED)];
     clean(&String::from_utf8_lossy(head))
 }
 
-/// `text` in one line of at most 200 characters, without control characters and credentials.
+/// Returns `text` in one line of at most 200 characters, without control characters and
+/// credentials.
 pub(crate) fn clean(text: &str) -> String {
     let invisible = |c: &char| {
         c.is_control()
@@ -362,7 +363,7 @@ pub(crate) fn clean(text: &str) -> String {
     }
 }
 
-/// An error of the decoder. It can quote what it has read.
+/// Returns the error of the decoder, cleaned, because it may quote what was read.
 fn plain(error: &serde_json::Error) -> String {
     clean(&error.to_string())
 }

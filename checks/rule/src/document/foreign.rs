@@ -1,4 +1,4 @@
-//! What a service answers, as the check reads it: for the fuzz targets.
+//! Decoding of a service's answers, for the fuzz targets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use kueue_check::{Reservation, Verdict};
 
 use super::{Answer, read_held, read_refusal, read_review};
 
-/// A verdict, for how long it holds, and when it is reviewed again.
+/// A verdict, how long it holds, and the delay until the next review.
 pub type Reviewed = (Verdict, Duration, Option<Duration>);
 
-/// The verdicts in an answer `body` to a review of `asked`, or why there is none.
+/// Returns the verdicts in an answer `body` to a review of `asked`, or why there is none.
 ///
 /// # Errors
-/// The answer is no review.
+/// If the answer is no review.
 pub fn review(
     body: &[u8],
     asked: &[Reservation],
@@ -30,15 +30,15 @@ pub fn review(
         .collect())
 }
 
-/// The reservations of `admission_check` in an answer of `spec.heldPath`.
+/// Returns the reservations of `admission_check` in an answer of `spec.heldPath`.
 ///
 /// # Errors
-/// The answer is no list.
+/// If the answer is no list.
 pub fn held(body: &[u8], admission_check: &str) -> Result<Vec<Reservation>, String> {
     read_held(body, admission_check)
 }
 
-/// Why an activation is refused.
+/// Returns why an activation is refused.
 pub fn refusal(body: &[u8]) -> String {
     read_refusal(body)
 }

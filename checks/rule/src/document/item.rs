@@ -129,7 +129,7 @@ pub struct CheckEntry {
 }
 
 impl Item {
-    /// The item of `request`, at `now`.
+    /// Returns the item of `request` at `now`.
     pub(crate) fn of(request: &Request, now: Timestamp) -> Self {
         let (workload, reservation) = (request.workload(), request.reservation());
         let others = workload.checks().iter();
@@ -151,7 +151,7 @@ impl Item {
 }
 
 impl ItemWorkload {
-    /// What a document says of `workload`, which is this to the others of its job.
+    /// Returns the document of `workload` with this family.
     pub(crate) fn of(workload: &Workload, family: &Family) -> Self {
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         Self {
@@ -209,8 +209,8 @@ impl ItemPodSet {
     }
 }
 
-/// A hash of everything in the item of `request` that does not pass with time: while it is the
-/// same, an answer is about the same facts.
+/// Returns a hash of all parts of the item of `request` that do not depend on the time. While it is
+/// the same, an answer is about the same facts.
 pub(crate) fn fingerprint(request: &Request, generation: i64) -> u64 {
     let workload: &Workload = request.workload();
     let mut hasher = DefaultHasher::new();

@@ -1,7 +1,7 @@
 //! The JSON documents of the webhook: types, schemas and OpenAPI.
 //!
-//! They are versioned by `apiVersion`, as Kubernetes' own are. A service ignores fields that it
-//! does not know; fields are added, and never change their meaning, within a version.
+//! `apiVersion` versions them, as in Kubernetes. A service ignores unknown fields. Within a
+//! version, fields are added and never change their meaning.
 
 mod answer;
 #[doc(hidden)]
@@ -30,5 +30,5 @@ pub const REVIEW: &str = "AdmissionCheckReview";
 pub const ACTIVATION: &str = "AdmissionCheckActivation";
 /// The `kind` of the call that releases.
 pub const RELEASE: &str = "AdmissionCheckRelease";
-/// The `kind` of the list of what is allocated.
+/// The `kind` of the list of held reservations.
 pub const HELD: &str = "AdmissionCheckHeldList";

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Call, HeldList, ReviewRequest, ReviewResponse};
 
-/// The JSON Schema (draft 2020-12) of all documents, which are in its `$defs`.
+/// Returns the JSON Schema (draft 2020-12) of all documents, which are in its `$defs`.
 pub fn json_schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     for add in ADD {
@@ -26,7 +26,7 @@ pub fn json_schema() -> Value {
     })
 }
 
-/// What an `OpenAPI` 3.1 tool has to know of a service: its operations and their documents.
+/// Returns the `OpenAPI` 3.1 description of a service: its operations and their documents.
 pub fn openapi() -> Value {
     let settings = SchemaSettings::draft2020_12();
     let settings = settings.with(|settings| {
@@ -98,7 +98,7 @@ pub fn openapi() -> Value {
 
 type Add = fn(&mut SchemaGenerator);
 
-/// The documents; what they are made of comes with them.
+/// The documents; the types that they contain are added with them.
 const ADD: [Add; 4] = [
     add::<ReviewRequest>,
     add::<ReviewResponse>,

@@ -1,4 +1,4 @@
-//! What is posted to a service.
+//! The documents that are posted to a service.
 
 use jiff::Timestamp;
 use kueue_check::Reservation;
@@ -41,7 +41,7 @@ pub struct ReviewQuestions {
 }
 
 impl ReviewRequest {
-    /// A review by the AdmissionCheck `admission_check`.
+    /// Creates a review by the AdmissionCheck `admission_check`.
     pub(crate) fn new(
         admission_check: &str,
         time: Timestamp,

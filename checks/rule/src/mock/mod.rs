@@ -1,5 +1,5 @@
-//! A service for `WebhookCheck`s that answers from a table of cases, so that a check can be tried
-//! before there is a service.
+//! A service for `WebhookCheck`s that answers from a table of cases, to try a check before a
+//! service exists.
 //!
 //! | module | what is in it |
 //! | --- | --- |
@@ -21,10 +21,10 @@ use crate::document::{
 pub use serve::{Options, Running, serve};
 pub use table::Table;
 
-/// How many Workloads of a review stand in its line.
+/// The maximum number of Workloads of a review in its line.
 const NAMED: usize = 5;
 
-/// What a mock has to remember: the reservations that are activated.
+/// The state of a mock: the activated reservations.
 #[derive(Clone, Debug, Default)]
 pub struct Mock {
     held: BTreeSet<String>,
@@ -33,7 +33,7 @@ pub struct Mock {
 /// A request to a mock.
 #[derive(Clone, Copy, Debug)]
 pub struct MockRequest<'r> {
-    /// Whether it is a GET, which reads the list of what is activated.
+    /// Whether it is a GET, which reads the list of activated reservations.
     pub is_get: bool,
     /// The header `Idempotency-Key`.
     pub idempotency_key: Option<&'r str>,
@@ -41,19 +41,19 @@ pub struct MockRequest<'r> {
     pub body: &'r [u8],
 }
 
-/// What a mock replies.
+/// A reply of a mock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MockReply {
     /// The status.
     pub status: u16,
     /// The body.
     pub body: Json,
-    /// One line for people: what was asked and answered.
+    /// One line for people: the request and the answer.
     pub line: String,
 }
 
 impl MockReply {
-    /// A reply that says what is wrong with the request.
+    /// Returns a reply with the error in the request.
     fn refusal(status: u16, problem: &str) -> Self {
         Self {
             status,
@@ -69,8 +69,8 @@ impl MockReply {
 }
 
 impl Mock {
-    /// Answers `request` from `table`. The kind of the document says what is asked, so any path will
-    /// do.
+    /// Returns the reply to `request` from `table`. The kind of the document selects the operation,
+    /// so any path is accepted.
     pub fn reply(&mut self, table: &Table, request: MockRequest<'_>) -> MockReply {
         if request.is_get {
             return self.list();
@@ -122,7 +122,7 @@ impl Mock {
         MockReply::ok(json!(response), line)
     }
 
-    /// A call about one reservation, whose header must agree with its document.
+    /// Handles a call about one reservation, whose header must agree with its document.
     fn call(
         &mut self,
         document: Json,
@@ -184,7 +184,7 @@ impl Mock {
     }
 }
 
-/// The answer about `item`, and the name of its case.
+/// Returns the answer about `item`, and the name of its case.
 fn answer(table: &Table, item: &Item) -> (ItemAnswer, Option<String>) {
     if let Some(case) = table.find(item) {
         return (case.answer(&item.uid), Some(case.name.clone()));

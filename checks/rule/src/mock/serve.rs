@@ -17,21 +17,21 @@ use super::{Mock, MockReply, MockRequest, Table};
 use crate::webhook::service::lock;
 use crate::webhook::signature::{SIGNATURE, verify};
 
-/// The largest request.
+/// The maximum size of a request, in bytes.
 const LARGEST: usize = 8 * 1024 * 1024;
 
-/// How a mock is run.
+/// The options of a mock.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file with the table. It is read for each request, so that it can be changed.
+    /// The file with the table. It is read for each request, so changes take effect at once.
     pub table: PathBuf,
-    /// Where it listens: an address of loopback.
+    /// The address on which it listens: one of loopback.
     pub listen: SocketAddr,
-    /// The file with the key of signatures. Without it, signatures are not looked at.
+    /// The file with the key of signatures. Without it, signatures are not checked.
     pub signing_key: Option<PathBuf>,
 }
 
-/// A mock that listens.
+/// A mock that listens for requests.
 #[derive(Debug)]
 pub struct Running {
     listener: TcpListener,
@@ -45,10 +45,10 @@ struct Shared {
     mock: Mutex<Mock>,
 }
 
-/// Begins to listen. Requests are answered by [`Running::run`].
+/// Starts to listen. [`Running::run`] answers the requests.
 ///
 /// # Errors
-/// The table or the key cannot be read, or the address is taken or none of loopback.
+/// If the table or the key cannot be read, or the address is in use or not one of loopback.
 pub async fn serve(options: &Options) -> Result<Running, String> {
     let listen = options.listen;
     if !listen.ip().is_loopback() {
@@ -74,10 +74,10 @@ pub async fn serve(options: &Options) -> Result<Running, String> {
 }
 
 impl Running {
-    /// The URL of the mock.
+    /// Returns the URL of the mock.
     ///
     /// # Errors
-    /// The socket is closed.
+    /// If the socket is closed.
     pub fn url(&self) -> io::Result<String> {
         Ok(format!("http://{}", self.listener.local_addr()?))
     }
@@ -85,7 +85,7 @@ impl Running {
     /// Answers requests, and prints a line for each.
     ///
     /// # Errors
-    /// The socket is closed.
+    /// If the socket is closed.
     pub async fn run(self) -> io::Result<()> {
         axum::serve(self.listener, self.router).await
     }
@@ -124,7 +124,7 @@ async fn handle(
         (_, Err(problem)) => MockReply::refusal(500, &problem),
         (Ok(()), Ok(table)) => lock(&shared.mock).reply(&table, request),
     };
-    // The reader of the lines may be gone.
+    // The reader of the lines may have exited.
     let _ = writeln!(io::stdout(), "{} {}", reply.status, reply.line);
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let json = [(header::CONTENT_TYPE, "application/json")];

@@ -1,4 +1,4 @@
-//! The table of cases that a mock answers from.
+//! The table of cases from which a mock answers.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use crate::cel::{Type, nearest};
 use crate::document::{Item, ItemAnswer, State, UpdateAnswer, check_item};
 
-/// A table of cases. The first one that matches a Workload has its answer.
+/// A table of cases. The first case that matches a Workload has its answer.
 ///
 /// ```
 /// let table = kueue_check_rule::mock::Table::read(
@@ -21,21 +21,21 @@ use crate::document::{Item, ItemAnswer, State, UpdateAnswer, check_item};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Table {
-    /// How many reservations may be activated at one time. Default: any number.
+    /// The maximum number of activated reservations at one time. Default: any number.
     #[serde(default)]
     seats: Option<usize>,
     cases: Vec<Case>,
 }
 
-/// Which Workloads, and the answer about them.
+/// A condition on Workloads, and the answer about them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Case {
     pub(super) name: String,
-    /// What the item's `workload` must have: a part of it.
+    /// The part that the item's `workload` must contain.
     #[serde(default)]
     workload: Map<String, Json>,
-    /// Which attempt it must be. Default: any.
+    /// The required attempt. Default: any.
     #[serde(default)]
     attempt: Option<u32>,
     answer: CaseAnswer,
@@ -74,8 +74,8 @@ impl Table {
     /// Reads a table in YAML.
     ///
     /// # Errors
-    /// It is no table, a case asks for a field that Workloads do not have, or the runtime would
-    /// refuse an answer.
+    /// If it is no table, a case uses a field that Workloads do not have, or the runtime would
+    /// reject an answer.
     pub fn read(text: &str) -> Result<Self, String> {
         let table: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         if table.cases.is_empty() {
@@ -95,12 +95,12 @@ impl Table {
         Ok(table)
     }
 
-    /// How many reservations may be activated at one time, if that is limited.
+    /// Returns the maximum number of activated reservations at one time, if there is one.
     pub fn seats(&self) -> Option<usize> {
         self.seats
     }
 
-    /// The first case that matches `item`.
+    /// Returns the first case that matches `item`.
     pub(super) fn find(&self, item: &Item) -> Option<&Case> {
         let workload = serde_json::to_value(&item.workload).unwrap_or_default();
         self.cases.iter().find(|case| {
@@ -111,7 +111,7 @@ impl Table {
 }
 
 impl Case {
-    /// The answer about the reservation `uid`.
+    /// Returns the answer about the reservation `uid`.
     pub(super) fn answer(&self, uid: &str) -> ItemAnswer {
         let answer = self.answer.clone();
         ItemAnswer {
@@ -155,7 +155,7 @@ fn typed(pattern: &Json, kind: &Type, place: &str) -> Result<(), String> {
     }
 }
 
-/// Whether `value` has everything that `pattern` has. `null` is a field that is absent.
+/// Returns true if `value` contains all of `pattern`. `null` is a field that is absent.
 fn is_part(pattern: &Json, value: &Json) -> bool {
     match (pattern, value) {
         (Json::Object(fields), Json::Object(values)) => fields.iter().all(|(name, pattern)| {

@@ -1,4 +1,4 @@
-//! The admission check: it returns what its services have answered, and has them asked.
+//! The admission check that returns the answers of its services, and queues requests to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use crate::CONTROLLER;
 use crate::document::fingerprint;
 use crate::servers::allowed;
 
-/// How many evaluations wait for an answer. The others end at once, and come again with it, so that
-/// other checks of the program are evaluated meanwhile.
+/// The maximum number of evaluations that wait for an answer. The others end at once and are
+/// repeated when the answer arrives, so that other checks of the program are evaluated meanwhile.
 const SEATS: usize = 4;
 
-/// The check. One of them answers any number of AdmissionChecks.
+/// The check. One instance decides for any number of AdmissionChecks.
 pub struct WebhookCheck {
     name: ControllerName,
     servers: ServerPolicy,
@@ -36,13 +36,13 @@ pub struct WebhookCheck {
 }
 
 impl WebhookCheck {
-    /// A check whose services are reached over HTTP, as far as the deployment allows.
+    /// Creates a check that reaches its services over HTTP, as far as the deployment allows.
     pub fn new(servers: ServerPolicy) -> Self {
         let transport = HttpTransport::new(servers.clone());
         Self::with_transport(servers, Arc::new(transport))
     }
 
-    /// A check with a stand-in for HTTP: for tests.
+    /// Creates a check with a stand-in for HTTP, for tests.
     pub fn with_transport(servers: ServerPolicy, transport: Arc<dyn Transport>) -> Self {
         Self {
             name: const { ControllerName::from_static(CONTROLLER) },
@@ -54,22 +54,22 @@ impl WebhookCheck {
         }
     }
 
-    /// The same with another controller name, where one program has several kinds of checks.
+    /// Sets another controller name, for a program that has several kinds of checks.
     #[must_use]
     pub fn named(mut self, name: ControllerName) -> Self {
         self.name = name;
         self
     }
 
-    /// The same with the annotations of Workloads that services are sent: whole keys, or domains
-    /// with their slash. Default: none.
+    /// Adds annotations of Workloads that are sent to services: whole keys, or domains with their
+    /// slash. Default: none.
     #[must_use]
     pub fn annotations(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.annotations.extend(keys.into_iter().map(Into::into));
         self
     }
 
-    /// The same with another clock, by which requests are signed: for tests.
+    /// Sets another clock for signatures, for tests.
     #[must_use]
     pub fn clock(mut self, clock: kueue_check::Clock) -> Self {
         self.clock = clock;
@@ -120,14 +120,14 @@ impl AdmissionCheckController for WebhookCheck {
         };
         self.shared.asked.notify_one();
         if let Ok(_seat) = self.seats.try_acquire() {
-            // Whether it was heard or not: what is known counts.
+            // The registry has the result, whether the wait timed out or not.
             let _ = timeout(PATIENCE, answered).await;
         }
         let concluded = self
             .shared
             .registry()
             .conclude(&request, fingerprint, Instant::now());
-        // If it has changed since, it is asked about again.
+        // If the Workload has changed since, it is reviewed again.
         self.shared.asked.notify_one();
         concluded
     }
@@ -149,7 +149,7 @@ impl AdmissionCheckController for WebhookCheck {
         let check = reservation.admission_check();
         let spec = {
             let mut registry = self.shared.registry();
-            // From here on no activation begins; one that is under way comes first.
+            // After this no activation begins; one that is in flight is completed first.
             registry.remove(reservation);
             if registry.is_activating(reservation) {
                 return Ok(ReleaseOutcome::RetryAfter(Duration::from_secs(1)));

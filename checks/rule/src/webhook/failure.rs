@@ -1,8 +1,8 @@
-//! Failures that are kept until an evaluation returns them.
+//! Failures that are stored until an evaluation returns them.
 
 use kueue_check::{CheckError, ErrorKind};
 
-/// Why the last request gave no verdict.
+/// The error of the last request, which returned no verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,

@@ -3,12 +3,12 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | [`resource`] | the custom resource `WebhookCheck` |
-//! | `registry` | what is known about each Workload, and who is asked about next; pure |
-//! | `pace` | how often a service is asked; pure |
+//! | `registry` | the verdicts of each Workload, and the order of reviews; pure |
+//! | `pace` | the rate of requests to a service; pure |
 //! | [`signature`] | signatures of requests |
 //! | [`transport`] | how requests reach a service |
-//! | `service` | deadline, circuit breaker, pauses and concurrency of each server |
-//! | `worker` | puts requests together, beside the evaluations |
+//! | `service` | timeout, circuit breaker, rate limiting and concurrency of each server |
+//! | `worker` | sends batched requests in the background |
 //! | `controller` | the admission check |
 
 mod controller;

@@ -1,17 +1,17 @@
-//! The pace of requests to one service.
+//! A rate limiter for requests to one service.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// At most so many requests in any minute: half of them at once, the others evenly.
+/// A limit of requests in any minute: half of them at once, the others evenly.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// When all requests so far are paid for.
+    /// When the sent requests no longer count.
     paid: Option<Instant>,
 }
 
-/// How many requests may come at once, and how far apart the others are.
+/// Returns the burst size, and the interval between the other requests.
 fn terms(per_minute: u32) -> (u32, Duration) {
     let burst = (per_minute / 2).max(1);
     let steady = per_minute.saturating_sub(burst).max(1);
@@ -19,7 +19,7 @@ fn terms(per_minute: u32) -> (u32, Duration) {
 }
 
 impl Pace {
-    /// When the next request may be sent; not later than `now` if at once.
+    /// Returns when the next request may be sent; not later than `now` if at once.
     pub(crate) fn next(self, per_minute: u32, now: Instant) -> Instant {
         let (burst, gap) = terms(per_minute);
         let paid = self.paid.unwrap_or(now).max(now);
@@ -27,7 +27,7 @@ impl Pace {
         paid.checked_sub(credit).unwrap_or(now)
     }
 
-    /// A request is sent.
+    /// Records a request at `now`.
     pub(crate) fn sent(&mut self, per_minute: u32, now: Instant) {
         let (_, gap) = terms(per_minute);
         self.paid = Some(self.paid.unwrap_or(now).max(now) + gap);
@@ -38,7 +38,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// When requests are sent that could be sent at any time, in milliseconds.
+    /// Returns the times in milliseconds of requests that are sent as early as possible.
     fn sent(per_minute: u32, count: usize) -> Vec<u128> {
         let start = Instant::now();
         let (mut pace, mut now) = (Pace::default(), start);

@@ -1,4 +1,4 @@
-//! What is known about each Workload, and who is asked about next. Pure: time comes with each call.
+//! The verdicts of each Workload, and the order of reviews. Pure: time is passed with each call.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::pace::Pace;
 use super::resource::WebhookCheckSpec;
 use crate::document::Decision;
 
-/// All Workloads about which services are asked.
+/// All Workloads that services review.
 #[derive(Default)]
 pub(crate) struct Registry {
     checks: BTreeMap<String, CheckItems>,
-    /// The reservations for which an activation is under way.
+    /// The reservations for which an activation is in flight.
     activating: BTreeSet<Reservation>,
 }
 
@@ -26,12 +26,12 @@ pub(crate) struct Registry {
 struct CheckItems {
     spec: Arc<WebhookCheckSpec>,
     items: BTreeMap<Uid, Entry>,
-    /// Who is to be asked about, in this order.
+    /// The Workloads to review, in this order.
     queue: VecDeque<Uid>,
-    /// Whether a request is being put together.
+    /// Whether a request is being assembled.
     collecting: bool,
-    /// How many items the next request may have: fewer after a failure, so that one item at which a
-    /// service fails costs itself only.
+    /// The maximum number of items in the next request. It decreases after a failure, so that an
+    /// item at which a service fails affects only itself.
     limit: usize,
     pace: Pace,
 }
@@ -44,7 +44,7 @@ struct Entry {
     known: Option<Known>,
     failure: Option<Failure>,
     activated: bool,
-    /// Whether an evaluation has asked since the request under way was put together.
+    /// Whether an evaluation has requested a review since the current request was assembled.
     wanted: bool,
     /// The evaluation that waits for an answer.
     waiter: Option<oneshot::Sender<()>>,
@@ -66,17 +66,17 @@ struct Known {
     delivered: bool,
 }
 
-/// What an evaluation receives.
+/// The result of a lookup for an evaluation.
 pub(crate) enum Look {
-    /// A verdict that holds.
+    /// A valid verdict.
     Verdict(Verdict),
     /// The last request failed.
     Failed(CheckError),
-    /// The service is being asked; the receiver is resolved when there is something new.
+    /// The service is being queried; the receiver is resolved when there is a result.
     Asked(oneshot::Receiver<()>),
 }
 
-/// A request that is put together.
+/// A request with several Workloads.
 pub(crate) struct Batch {
     pub(crate) check: String,
     pub(crate) spec: Arc<WebhookCheckSpec>,
@@ -88,21 +88,21 @@ pub(crate) struct Batch {
 pub(crate) struct BatchItem {
     pub(crate) request: Request,
     fingerprint: u64,
-    /// Whether no evaluation has asked: its verdict was about to be due.
+    /// Whether no evaluation requested it: its verdict was about to expire.
     early: bool,
 }
 
-/// An AdmissionCheck for which a request is put together, and its WebhookCheck.
+/// An AdmissionCheck for which a request is being assembled, and its WebhookCheck.
 pub(crate) type Collected = (String, Arc<WebhookCheckSpec>);
 
-/// What came of one item.
+/// The outcome of one item.
 pub(crate) enum Outcome {
     Decided(Decision),
     Failed(Failure),
 }
 
 impl Known {
-    /// Whether it holds at `now` for these facts.
+    /// Returns true if it is valid at `now` for this fingerprint.
     fn holds(&self, fingerprint: u64, now: Instant) -> bool {
         let age = now.duration_since(self.asked_at);
         let Decision { ttl, recheck, .. } = &self.decision;
@@ -110,7 +110,7 @@ impl Known {
         self.fingerprint == fingerprint && (!self.delivered || age < limit)
     }
 
-    /// The verdict at `now`.
+    /// Returns the verdict at `now`.
     fn verdict(&self, now: Instant) -> Verdict {
         let verdict = self.decision.verdict.clone();
         match self.decision.recheck {
@@ -122,7 +122,7 @@ impl Known {
         }
     }
 
-    /// When it may be asked about again although no evaluation has: half of its time is over.
+    /// Returns when it may be reviewed without an evaluation: after half of its recheck interval.
     fn early_at(&self) -> Option<Instant> {
         Some(self.asked_at + self.decision.recheck? / 2)
     }
@@ -148,7 +148,7 @@ impl Entry {
 }
 
 impl Registry {
-    /// The WebhookCheck of an AdmissionCheck.
+    /// Sets the WebhookCheck of an AdmissionCheck.
     pub(crate) fn set_spec(&mut self, check: &str, spec: &Arc<WebhookCheckSpec>) {
         let items = self.checks.entry(check.to_owned());
         let items = items.or_insert_with(|| CheckItems {
@@ -169,7 +169,7 @@ impl Registry {
         Some(Arc::clone(&self.checks.get(check)?.spec))
     }
 
-    /// The AdmissionChecks and their WebhookChecks.
+    /// Returns the AdmissionChecks and their WebhookChecks.
     pub(crate) fn specs(&self) -> Vec<(String, Arc<WebhookCheckSpec>)> {
         let specs = self.checks.iter();
         specs
@@ -177,7 +177,7 @@ impl Registry {
             .collect()
     }
 
-    /// How many Workloads are known, by AdmissionCheck.
+    /// Returns the number of stored Workloads, by AdmissionCheck.
     pub(crate) fn sizes(&self) -> Vec<(String, usize)> {
         let sizes = self.checks.iter();
         sizes
@@ -185,8 +185,8 @@ impl Registry {
             .collect()
     }
 
-    /// What is known about the Workload of `request`; if it does not hold any more, the service is
-    /// asked.
+    /// Returns the stored result for the Workload of `request`. If it is no longer valid, queues a
+    /// review.
     pub(crate) fn look(&mut self, request: &Request, fingerprint: u64, now: Instant) -> Look {
         let Some(items) = self.checks.get_mut(request.admission_check()) else {
             return Look::Failed(CheckError::transient("the WebhookCheck is not known yet"));
@@ -224,8 +224,8 @@ impl Registry {
         Look::Asked(receiver)
     }
 
-    /// What an evaluation returns that waits no longer: what came meanwhile, or that nothing
-    /// changes. In one step, so that what comes next evaluates the Workload again.
+    /// Returns the result of an evaluation that stops waiting: a result that has arrived, or
+    /// unchanged. This is one step, so that any later result triggers an evaluation.
     pub(crate) fn conclude(
         &mut self,
         request: &Request,
@@ -244,7 +244,7 @@ impl Registry {
         self.meanwhile(request)
     }
 
-    /// What an evaluation returns while the service has not answered: nothing changes.
+    /// Returns the result of an evaluation while the service has not answered: unchanged.
     fn meanwhile(&self, request: &Request) -> Result<Verdict, CheckError> {
         let items = self.checks.get(request.admission_check());
         let entry = items.and_then(|items| items.items.get(request.workload().uid()));
@@ -258,7 +258,7 @@ impl Registry {
             .check(request.admission_check())
             .is_some_and(|own| own.state().as_str() == "Ready");
         match entry.and_then(|entry| entry.known.as_ref()) {
-            // Whether a job is reviewed while it runs stays as it was.
+            // A running job is still reviewed if it was before.
             Some(known) => Ok(match known.decision.recheck {
                 Some(recheck) if known.decision.verdict.is_ready() => unchanged.recheck_in(recheck),
                 _ => unchanged,
@@ -268,8 +268,8 @@ impl Registry {
         }
     }
 
-    /// The AdmissionChecks for which a request is to be put together, and when there may be another
-    /// one. Each is named once, until its request is [taken](Self::take).
+    /// Returns the AdmissionChecks for which a request is to be assembled, and when there may be
+    /// another one. Each is returned once, until its request is [taken](Self::take).
     pub(crate) fn collect(&mut self, now: Instant) -> (Vec<Collected>, Option<Instant>) {
         let (mut ready, mut later) = (Vec::new(), None);
         for (check, items) in &mut self.checks {
@@ -290,8 +290,8 @@ impl Registry {
         (ready, later)
     }
 
-    /// The request for `check`: those that are to be asked about, and, where there is room in it,
-    /// those whose verdicts will be due next.
+    /// Takes the request for `check`: the Workloads to review, and in the remaining space those
+    /// whose verdicts are due next.
     pub(crate) fn take(&mut self, check: &str, now: Instant) -> Option<Batch> {
         let items = self.checks.get_mut(check)?;
         items.collecting = false;
@@ -338,28 +338,28 @@ impl Registry {
         })
     }
 
-    /// A request for `check` with `size` items was answered, or failed.
+    /// Records that a request for `check` with `size` items was answered, or failed.
     pub(crate) fn replied(&mut self, check: &str, size: usize, error: Option<&CheckError>) {
         let Some(items) = self.checks.get_mut(check) else {
             return;
         };
         match error.map(CheckError::kind) {
             None => items.limit = items.limit.max(size).saturating_mul(2),
-            // Fewer items do not end a pause.
+            // Fewer items do not end a throttling.
             Some(ErrorKind::Throttled { .. }) => {}
             Some(_) => items.limit = (size / 2).max(1),
         }
     }
 
-    /// Whether the activation of `item` may begin: its reservation is not over, and nothing is
-    /// activated for it yet.
+    /// Returns true if the activation of `item` may begin: its reservation is not over, and no
+    /// other activation of it is in flight.
     pub(crate) fn begin_activation(&mut self, check: &str, item: &BatchItem) -> bool {
         let reservation = item.request.reservation();
         let current = self.entry(check, item).is_some();
         current && self.activating.insert(reservation.clone())
     }
 
-    /// An activation has ended; `done` if it has succeeded.
+    /// Records the end of an activation; `done` is true if it succeeded.
     pub(crate) fn end_activation(&mut self, check: &str, item: &BatchItem, done: bool) {
         self.activating.remove(item.request.reservation());
         if let Some(entry) = self.entry(check, item) {
@@ -371,8 +371,8 @@ impl Registry {
         self.entry(check, item).is_some_and(|entry| entry.activated)
     }
 
-    /// Records what came of `item`. Returns whether the Workload is to be evaluated: there is
-    /// something new, and no evaluation waits for it.
+    /// Records the outcome of `item`. Returns true if the Workload is to be evaluated: the result
+    /// is new, and no evaluation waits for it.
     pub(crate) fn record(&mut self, batch: &Batch, item: &BatchItem, outcome: Outcome) -> bool {
         let check = &batch.check;
         let Some(entry) = self.entry(check, item) else {
@@ -380,7 +380,7 @@ impl Registry {
         };
         entry.progress = Progress::Idle;
         if entry.fingerprint != item.fingerprint {
-            // It is about what the Workload was.
+            // The answer is about an earlier version of the Workload.
             let asked_again = entry.wanted;
             if asked_again {
                 entry.progress = Progress::Queued;
@@ -417,12 +417,12 @@ impl Registry {
         news && !heard
     }
 
-    /// Whether an activation of `reservation` is under way.
+    /// Returns true if an activation of `reservation` is in flight.
     pub(crate) fn is_activating(&self, reservation: &Reservation) -> bool {
         self.activating.contains(reservation)
     }
 
-    /// Removes what is known about `reservation`.
+    /// Removes the data of `reservation`.
     pub(crate) fn remove(&mut self, reservation: &Reservation) {
         if let Some(items) = self.checks.get_mut(reservation.admission_check())
             && let Some(entry) = items.items.get(reservation.uid())
@@ -432,14 +432,14 @@ impl Registry {
         }
     }
 
-    /// Removes what is known about the Workload `uid`.
+    /// Removes the data of the Workload `uid`.
     pub(crate) fn remove_workload(&mut self, uid: &Uid) {
         for items in self.checks.values_mut() {
             items.items.remove(uid);
         }
     }
 
-    /// Removes requests that were in flight when a session ended.
+    /// Queues the Workloads of requests that were in flight when a session ended.
     pub(crate) fn reset(&mut self) {
         self.activating.clear();
         for items in self.checks.values_mut() {
@@ -472,7 +472,7 @@ impl Entry {
     }
 }
 
-/// The longest time that an evaluation waits for an answer.
+/// The maximum time that an evaluation waits for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::*;
 
 const CHECK: &str = "check";
 
-/// A request about the Workload `name`, whose quota was reserved in this second.
+/// Returns a request about the Workload `name`, whose quota was reserved in this second.
 fn request(name: &str, second: u32) -> Request {
     let since = format!("2026-11-21T09:00:{second:02}Z");
     let workload = Workload::from_json(json!({
@@ -57,7 +57,7 @@ fn take(registry: &mut Registry) -> Batch {
     registry.take(CHECK, Instant::now()).unwrap()
 }
 
-/// What an evaluation returns that need not ask.
+/// Returns the verdict of an evaluation for which no request is needed.
 fn verdict(registry: &mut Registry, request: &Request, fingerprint: u64) -> Option<Verdict> {
     match registry.look(request, fingerprint, Instant::now()) {
         Look::Verdict(verdict) => Some(verdict),
@@ -120,7 +120,7 @@ async fn an_answer_that_holds_for_no_time_is_heard_once() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_about_what_was_is_dropped() {
     let mut registry = registry(10);
-    // The reservation is another one.
+    // Another reservation.
     assert!(is_asked(&mut registry, &request("train", 0), 1));
     let batch = take(&mut registry);
     let later = request("train", 30);
@@ -132,7 +132,7 @@ async fn an_answer_about_what_was_is_dropped() {
     ));
     let batch = take(&mut registry);
     assert_eq!(batch.items[0].request.reservation(), later.reservation());
-    // The facts are others: it is asked about again by itself.
+    // The fingerprint differs: the Workload is reviewed again without an evaluation.
     assert!(is_asked(&mut registry, &later, 3));
     assert!(!registry.record(
         &batch,
@@ -142,7 +142,7 @@ async fn an_answer_about_what_was_is_dropped() {
     let batch = take(&mut registry);
     assert!(registry.record(&batch, &batch.items[0], decided(Verdict::ready("go"), 60)));
     assert!(verdict(&mut registry, &later, 3).unwrap().is_ready());
-    // It is gone.
+    // The Workload was removed.
     assert!(is_asked(&mut registry, &later, 4));
     let batch = take(&mut registry);
     registry.remove_workload(later.workload().uid());
@@ -166,7 +166,7 @@ async fn a_failure_is_returned_once_and_then_asked_about() {
     };
     assert_eq!(error.to_string(), "no answer");
     assert!(is_asked(&mut registry, &train, 1));
-    // As long as there is nothing new, the failure lasts: the policy counts its time.
+    // Without a new result the failure stays: the policy counts its time.
     assert!(registry.conclude(&train, 1, Instant::now()).is_err());
     let batch = take(&mut registry);
     registry.record(
@@ -199,12 +199,12 @@ async fn room_in_a_request_is_for_those_that_are_due_next() {
     advance(Duration::from_secs(45)).await;
     assert!(is_asked(&mut registry, &request("new", 0), 1));
     let batch = take(&mut registry);
-    // `a` is not past half of its time, and `d` is far from it.
+    // `a` has not reached half of its interval, and `d` is far from it.
     assert_eq!(names(&batch), ["new", "b", "c"]);
     let wait = || decided(Verdict::pending("wait"), 1000);
     assert!(registry.record(&batch, &batch.items[0], wait()));
-    // What was asked early and is the same again triggers no evaluation; what is new does, and a
-    // failure costs nothing.
+    // An unchanged result of an early review triggers no evaluation; a new result does, and a
+    // failure is ignored.
     assert!(!registry.record(
         &batch,
         &batch.items[1],

@@ -1,4 +1,4 @@
-//! `WebhookCheck`: what an AdmissionCheck refers to.
+//! The custom resource `WebhookCheck`, to which an AdmissionCheck refers.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::bounds::within;
 
 /// The largest number of Workloads in one request.
 pub const MAX_ITEMS: u32 = 500;
-/// How many reviews are sent in a minute, where several Workloads are in one.
+/// The default number of reviews in a minute, if a request may have several Workloads.
 const REQUESTS_PER_MINUTE: u32 = 10;
-/// How soon a Workload is asked about again whose answer does not say.
+/// The default recheck interval of a Workload whose answer has none.
 const RECHECK: Duration = Duration::from_mins(5);
-/// How long a request may take.
+/// The default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An HTTP service that decides when Workloads may start.
@@ -118,7 +118,7 @@ fn free_form(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl WebhookCheckSpec {
-    /// A service at `url`, with defaults.
+    /// Creates a check with a service at `url` and defaults.
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -137,7 +137,7 @@ impl WebhookCheckSpec {
         }
     }
 
-    /// What a schema can't say.
+    /// Validates what a schema cannot express.
     fn check(&self) -> Result<(), String> {
         PrometheusServer::validate_url(&self.url)
             .map_err(|problem| format!("`spec.url`: {problem}"))?;
@@ -175,13 +175,13 @@ impl WebhookCheckSpec {
         Ok(())
     }
 
-    /// How many Workloads may be in one request.
+    /// Returns the maximum number of Workloads in one request.
     pub(crate) fn max_items(&self) -> usize {
         let items = self.batch.as_ref().map_or(1, |batch| batch.max_items);
         usize::try_from(items.clamp(1, MAX_ITEMS)).unwrap_or(1)
     }
 
-    /// How many reviews may be sent in a minute, if several Workloads are in one.
+    /// Returns the maximum number of reviews in a minute, if a request may have several Workloads.
     pub(crate) fn requests_per_minute(&self) -> Option<u32> {
         let batch = self.batch.as_ref().filter(|batch| batch.max_items > 1)?;
         let requests = batch.requests_per_minute.unwrap_or(REQUESTS_PER_MINUTE);
@@ -196,12 +196,12 @@ impl WebhookCheckSpec {
         self.recheck_after.map_or(RECHECK, Duration::from)
     }
 
-    /// Whether credentials are sent.
+    /// Returns true if credentials are sent.
     pub(crate) fn has_credentials(&self) -> bool {
         self.auth.is_some() || self.signing_key_file.is_some() || self.client_certificate.is_some()
     }
 
-    /// The server.
+    /// Returns the server.
     pub(crate) fn origin(&self) -> Result<Origin, String> {
         let uri: http::Uri = self
             .url

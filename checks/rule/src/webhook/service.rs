@@ -1,5 +1,5 @@
-//! A service as the check sees it: with a deadline, a circuit breaker, pauses that it asks for, and
-//! few requests at once.
+//! A client for services with a timeout, a circuit breaker, throttling by the server and a
+//! concurrency limit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +18,13 @@ use tower::{Layer, ServiceExt, service_fn};
 use super::transport::{Operation, ServiceCall, ServiceReply, Transport, WHO};
 use crate::document::quote;
 
-/// How many requests one server has at once.
+/// The maximum number of concurrent requests to one server.
 const AT_ONCE: usize = 4;
-/// After how many failures in a row a server is left alone,
+/// The number of consecutive failures that open a server's circuit breaker.
 const FAILURES: u32 = 5;
-/// and for how long.
+/// How long the circuit breaker stays open.
 const PAUSE: Duration = Duration::from_secs(15);
-/// The longest pause that a server may ask for.
+/// The maximum throttling that a server may request.
 const LONGEST_PAUSE: Duration = Duration::from_mins(15);
 
 /// All servers, by their origin.
@@ -44,7 +44,7 @@ struct Host {
     paused_until: Pause,
 }
 
-/// Until when a server has asked to be left alone.
+/// Until when a server has throttled requests.
 type Pause = Arc<Mutex<Option<Instant>>>;
 
 impl Services {
@@ -56,7 +56,8 @@ impl Services {
         }
     }
 
-    /// Sends `call`, and returns a reply that is no outage. The caller has [room](Self::room).
+    /// Sends `call`, and returns a reply that is no outage. The caller holds a
+    /// [permit](Self::room).
     pub(crate) async fn send(&self, call: ServiceCall) -> Result<ServiceReply, CheckError> {
         let operation = call.operation;
         let reply = self.send_guarded(call).await;
@@ -69,12 +70,13 @@ impl Services {
         reply
     }
 
-    /// How many requests there were, by operation and result.
+    /// Returns the number of requests, by operation and result.
     pub(crate) fn counts(&self) -> BTreeMap<(Operation, &'static str), u64> {
         lock(&self.counts).clone()
     }
 
-    /// Waits for room for a request to the server of `origin`. It is held until the reply is read.
+    /// Waits for a permit for a request to the server of `origin`. It is held until the reply is
+    /// read.
     pub(crate) async fn room(&self, origin: Origin) -> Result<OwnedSemaphorePermit, CheckError> {
         Ok(self.host(origin).room.acquire_owned().await?)
     }
@@ -109,8 +111,7 @@ impl Services {
     }
 }
 
-/// Sends `call` once. The transport has a deadline of its own; this one is for those that do not
-/// keep it.
+/// Sends `call` once. The transport has its own timeout; this one is for transports that exceed it.
 fn attempt(
     transport: Arc<dyn Transport>,
     call: ServiceCall,
@@ -133,7 +134,7 @@ fn attempt(
     .boxed()
 }
 
-/// A reply that is an answer; an outage is an error.
+/// Returns a reply that is an answer; an outage is an error.
 fn classify(reply: ServiceReply) -> Result<ServiceReply, CheckError> {
     let status = reply.status.as_u16();
     let quoted = || quote(&reply.body);

@@ -4,16 +4,16 @@ use ring::hmac;
 
 /// The header of a signature.
 pub const SIGNATURE: &str = "kueue-check-signature";
-/// How short a key may be.
+/// The minimum length of a key, in bytes.
 const SHORTEST_KEY: usize = 16;
-/// How old a signature may be, and how far ahead of the clock, in seconds.
+/// The maximum difference between a signature's time and the clock, in seconds.
 const LONGEST_AGE: u64 = 300;
 
-/// The value of the header for `body`, signed at `seconds` since 1970: `t=SECONDS,v1=HEX`, where
-/// `HEX` is the HMAC-SHA256 of `SECONDS.BODY`.
+/// Returns the value of the header for `body`, signed at `seconds` since 1970: `t=SECONDS,v1=HEX`,
+/// where `HEX` is the HMAC-SHA256 of `SECONDS.BODY`.
 ///
 /// # Errors
-/// The key is too short.
+/// If the key is too short.
 pub fn sign(key: &str, seconds: i64, body: &str) -> Result<String, String> {
     if key.len() < SHORTEST_KEY {
         return Err(format!(
@@ -34,11 +34,11 @@ pub fn sign(key: &str, seconds: i64, body: &str) -> Result<String, String> {
     Ok(format!("t={seconds},v1={hex}"))
 }
 
-/// Whether `header` signs `body` with `key`, at a time at most five minutes away from `now`, in
-/// seconds since 1970.
+/// Returns an error unless `header` signs `body` with `key`, at a time at most 5 min away from
+/// `now`, in seconds since 1970.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why the signature is invalid.
 pub fn verify(key: &str, header: &str, body: &[u8], now: i64) -> Result<(), String> {
     if header.is_empty() {
         return Err("the request is not signed".to_owned());
@@ -62,7 +62,7 @@ pub fn verify(key: &str, header: &str, body: &[u8], now: i64) -> Result<(), Stri
     Ok(())
 }
 
-/// The bytes that are written as `hex`.
+/// Decodes the bytes that are written as `hex`.
 fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = hex.chars().map(|digit| digit.to_digit(16)).collect();
     let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;

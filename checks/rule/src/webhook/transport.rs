@@ -1,4 +1,4 @@
-//! How requests reach a service.
+//! The transport of requests to a service.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use kueue_check_sources::{
 use super::resource::WebhookCheckSpec;
 use super::signature::{SIGNATURE, sign};
 
-/// The word for a service in errors.
+/// The name of a service in errors.
 pub(crate) const WHO: &str = "the webhook";
-/// The largest answer.
+/// The maximum size of an answer, in bytes.
 const LARGEST: usize = 8 * 1024 * 1024;
 /// The header with the reservation.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -26,17 +26,17 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub struct ServiceCall {
     /// The WebhookCheck that it is for.
     pub spec: Arc<WebhookCheckSpec>,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
-    /// The body: a document in JSON, or nothing.
+    /// The body: a document in JSON, or empty.
     pub body: String,
-    /// The reservation, of a call that has an effect.
+    /// The reservation, for a call that has an effect.
     pub idempotency_key: Option<String>,
     /// When it is sent.
     pub time: Timestamp,
 }
 
-/// What is asked of a service.
+/// An operation of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// A review.
@@ -45,11 +45,11 @@ pub enum Operation {
     Activate,
     /// The call that releases.
     Release,
-    /// What is allocated.
+    /// The list of held reservations.
     Held,
 }
 
-/// What a service replied.
+/// The reply of a service.
 #[derive(Clone, Debug)]
 pub struct ServiceReply {
     /// The status.
@@ -60,7 +60,7 @@ pub struct ServiceReply {
     pub body: Vec<u8>,
 }
 
-/// A way to reach services: HTTP, or a stand-in.
+/// A transport to services: HTTP, or a stand-in.
 pub trait Transport: Send + Sync + 'static {
     /// Sends `call`, and returns the reply, whatever its status is.
     ///
@@ -68,14 +68,14 @@ pub trait Transport: Send + Sync + 'static {
     fn send(&self, call: ServiceCall) -> BoxFuture<'static, Result<ServiceReply, SourceError>>;
 }
 
-/// Services over HTTP.
+/// A transport over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpTransport {
     http: Http,
 }
 
 impl Operation {
-    /// The word for metrics and errors.
+    /// Returns its name in metrics and errors.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Review => "review",
@@ -85,7 +85,7 @@ impl Operation {
         }
     }
 
-    /// The URL of it, if the WebhookCheck has one.
+    /// Returns its URL, if the WebhookCheck has one.
     pub(crate) fn url(self, spec: &WebhookCheckSpec) -> Option<String> {
         let path = match self {
             Self::Review => return Some(spec.url.clone()),
@@ -100,7 +100,7 @@ impl Operation {
 }
 
 impl HttpTransport {
-    /// For the servers that the deployment allows.
+    /// Creates a transport for the servers that the deployment allows.
     pub fn new(servers: ServerPolicy) -> Self {
         Self {
             http: Http::new(servers).largest(LARGEST),

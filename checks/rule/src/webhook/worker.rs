@@ -1,4 +1,4 @@
-//! Requests to services, beside the evaluations: a slow service occupies no evaluation.
+//! Requests to services, sent in the background: a slow service blocks no evaluation.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,16 +23,16 @@ use crate::document::{
     read_refusal, read_review,
 };
 
-/// For how long Workloads are collected for one request.
+/// How long Workloads are collected for one request.
 const WINDOW: Duration = Duration::from_millis(50);
-/// How often services are asked what is allocated.
+/// The interval between lists of held reservations.
 const RELIST: Duration = Duration::from_mins(10);
 
-/// What the evaluations and the work beside them share.
+/// The state that evaluations and background tasks share.
 pub(crate) struct Shared {
     pub(crate) services: Services,
     registry: Mutex<Registry>,
-    /// There are Workloads to ask about.
+    /// Notified when there are Workloads to review.
     pub(crate) asked: Notify,
     triggers: Mutex<BTreeSet<Uid>>,
     relist: Mutex<bool>,
@@ -55,7 +55,7 @@ impl Shared {
         lock(&self.registry)
     }
 
-    /// Has the runtime ask what is allocated.
+    /// Triggers a list of held reservations by the runtime.
     pub(crate) fn relist(&self) {
         *lock(&self.relist) = true;
         self.triggered.notify_one();
@@ -66,7 +66,7 @@ impl Shared {
         self.triggered.notify_one();
     }
 
-    /// Which Workloads are to be evaluated.
+    /// Returns the triggers for Workloads to evaluate.
     pub(crate) fn triggers(self: Arc<Self>) -> impl Stream<Item = Trigger> {
         stream::unfold(self, async |shared| {
             loop {
@@ -109,7 +109,7 @@ pub(crate) async fn run(shared: Arc<Shared>, context: BackgroundContext) {
     }
 }
 
-/// One request: Workloads are collected while it waits for room.
+/// Sends one request; Workloads are collected while it waits for a permit.
 async fn fly(shared: Arc<Shared>, clock: Clock, check: String, spec: Arc<WebhookCheckSpec>) {
     if spec.max_items() > 1 {
         sleep(WINDOW).await;
@@ -119,7 +119,7 @@ async fn fly(shared: Arc<Shared>, clock: Clock, check: String, spec: Arc<Webhook
         Err(_) => None,
     };
     let batch = shared.registry().take(&check, Instant::now());
-    // Those that it has no room for are the next request.
+    // Workloads that do not fit are in the next request.
     shared.asked.notify_one();
     let Some(batch) = batch else {
         return;
@@ -225,8 +225,9 @@ fn expect_success(reply: ServiceReply) -> Result<ServiceReply, CheckError> {
     Err(CheckError::transient(text))
 }
 
-/// Whether a call of this `kind` has been carried out: 2xx with nothing, or with a JSON object that
-/// is no other document. The page of a proxy with status 200 is no confirmation.
+/// Returns an error unless a call of this `kind` was carried out. Confirmations are 2xx with an
+/// empty body, or with a JSON object that is no other document. A proxy's page with status 200 is
+/// none.
 fn expect_confirmation(reply: ServiceReply, kind: &str) -> Result<(), CheckError> {
     let reply = expect_success(reply)?;
     let document: Option<Map<String, Value>> = serde_json::from_slice(&reply.body).ok();
@@ -247,7 +248,7 @@ fn needs_activation(shared: &Shared, batch: &Batch, item: &BatchItem, decision: 
         && !shared.registry().is_activated(&batch.check, item)
 }
 
-/// Allocates for a Workload that was called Ready, and records what came of it.
+/// Allocates for a Workload with the verdict Ready, and records the outcome.
 async fn activate(
     shared: &Shared,
     clock: &Clock,
@@ -283,7 +284,7 @@ async fn activate(
     record(shared, batch, item, outcome);
 }
 
-/// `None` if it is allocated, or why not.
+/// Returns `None` if it is allocated, or the reason of the refusal.
 async fn post_activation(
     shared: &Shared,
     clock: &Clock,
@@ -323,7 +324,7 @@ pub(crate) async fn release(
     expect_confirmation(reply, RELEASE)
 }
 
-/// The reservations for which something is allocated.
+/// Returns the reservations for which something is allocated.
 pub(crate) async fn held(
     shared: &Shared,
     check: &str,
@@ -338,7 +339,7 @@ pub(crate) async fn held(
         .map_err(|problem| CheckError::transient(format!("{WHO}: {}", clean(&problem))))
 }
 
-/// What the service would answer about one Workload, without effect.
+/// Returns the verdict of the service about one Workload, without effect.
 pub(crate) async fn preview(
     shared: &Shared,
     spec: &Arc<WebhookCheckSpec>,

@@ -40,7 +40,7 @@ async fn send(server: &Process, line: &str, body: &Value) -> String {
     text
 }
 
-/// Silences the alerts of the storage for an hour. Returns the silence's name.
+/// Silences the alerts of the storage for an hour. Returns the silence's id.
 async fn silence(server: &Process) -> String {
     let now = kueue_check::Clock::system().now();
     let matcher = json!({"name": "component", "value": "storage", "isRegex": false});
@@ -98,7 +98,7 @@ async fn a_rule_reads_a_real_alertmanager() {
     let arguments = [
         "--config.file=prometheus.yml",
         "--storage.tsdb.path=data",
-        // An alert that fires or ends is sent at once; this is how often it is repeated.
+        // An alert that fires or ends is sent at once; this is the interval of repeats.
         "--rules.alert.resend-delay=1s",
         "--web.listen-address=ADDRESS",
         "--log.level=error",
@@ -110,7 +110,7 @@ async fn a_rule_reads_a_real_alertmanager() {
     let ready = || expect(&rule, &url, &none, true, "the rule is met");
     let waits = || expect(&rule, &url, &none, false, "waits for the alerts DiskSlow");
     ready().await;
-    // It fires, beside one of another component, and a silence covers it.
+    // The alert fires, beside one of another component, and a silence covers it.
     link.store(1, Ordering::Relaxed);
     disk.store(1, Ordering::Relaxed);
     waits().await;
@@ -128,7 +128,7 @@ async fn a_rule_reads_a_real_alertmanager() {
     ready().await;
     rack.store(0, Ordering::Relaxed);
     waits().await;
-    // It is resolved, and the other component's is not.
+    // The alert is resolved, and the other component's is not.
     disk.store(0, Ordering::Relaxed);
     ready().await;
     let all = send(&server, "GET /api/v2/alerts", &json!({})).await;

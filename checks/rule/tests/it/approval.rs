@@ -27,7 +27,8 @@ fn approval(name: &str, job: &str, user: &str) -> Value {
     })
 }
 
-/// The definition of a kind that the simulated API server does not have: admission policies.
+/// Returns the definition of a kind that the simulated API server does not have: admission
+/// policies.
 pub(crate) fn definition(kind: &str, plural: &str) -> Value {
     let group = "admissionregistration.k8s.io";
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -80,12 +81,12 @@ async fn two_approve(cluster: &Cluster) {
     cluster
         .expect_message("other", "approved so far by ann")
         .await;
-    // It is taken back.
+    // The approval is deleted.
     cluster.delete(&approval("c", "other", "ann"));
     cluster
         .expect_message("other", "waits for 2 approvals")
         .await;
-    // It counts for an hour.
+    // The approval counts for an hour.
     cluster.apply(&approval("d", "other", "ann"));
     cluster
         .expect_message("other", "approved so far by ann")
@@ -111,7 +112,7 @@ fn each_single_fault_harms_nobody() {
     println!("{}", story.run_with_each_fault(two_approve));
 }
 
-/// Where no policy guards who approves, no approval counts.
+/// Without the policy that guards the approvers, no approval counts.
 #[test]
 fn without_the_policy_nobody_approves() {
     let binding = guard::objects().pop().unwrap();
@@ -138,7 +139,7 @@ fn without_the_policy_nobody_approves() {
     });
 }
 
-/// Who is logged in may approve, as far as RBAC goes.
+/// Allows each authenticated user to approve, as far as RBAC applies.
 pub(crate) fn approvers() -> [Value; 2] {
     [
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "approvers"},
@@ -174,7 +175,7 @@ async fn the_api_server_vouches_for_who_approves() {
         let object: DynamicObject = serde_json::from_value(object).unwrap();
         ann.create(&PostParams::default(), &object).await
     };
-    // The policy is in force a moment after it is made.
+    // The policy takes effect a moment after its creation.
     let began = tokio::time::Instant::now();
     let refused = loop {
         let Err(refused) = create(approval("as-bob", "train", "bob")).await else {

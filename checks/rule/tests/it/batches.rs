@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::service::*;
 
-/// How many reviews there were in each minute.
+/// Returns the number of reviews in each minute.
 fn by_minute(service: &Service) -> Vec<usize> {
     let state = service.state();
     let Some((first, _)) = state.reviews.first() else {
@@ -26,8 +26,8 @@ fn by_minute(service: &Service) -> Vec<usize> {
     (0..=last.unwrap_or_default()).map(count).collect()
 }
 
-/// Held jobs are asked about together, and at most ten requests are sent in any minute, from the
-/// first one on.
+/// Held jobs are reviewed together, and at most ten requests are sent in any minute, including the
+/// first one.
 #[test]
 fn five_thousand_held_workloads_cost_at_most_ten_requests_a_minute() {
     const JOBS: usize = 5000;
@@ -58,7 +58,7 @@ fn five_thousand_held_workloads_cost_at_most_ten_requests_a_minute() {
         });
 }
 
-/// Jobs that come one after another share requests later on.
+/// Jobs that are submitted one after another share requests later.
 #[test]
 fn held_workloads_that_came_at_different_times_are_asked_about_together() {
     let webhook = webhook(&json!({"batch": {"maxItems": 500}, "recheckAfter": "5m"}));
@@ -77,7 +77,7 @@ fn held_workloads_that_came_at_different_times_are_asked_about_together() {
             .map(|(_, items)| items)
             .sum();
         assert!(asked >= 3 * 60, "{asked}");
-        // What changes for those that are asked about early is acted on.
+        // A changed answer of an early review takes effect.
         service.state().says = Some(json!({"state": "Ready", "message": "come in"}));
         cluster.advance(Duration::from_mins(5)).await;
         for job in 0..60 {
@@ -86,7 +86,7 @@ fn held_workloads_that_came_at_different_times_are_asked_about_together() {
     });
 }
 
-/// A Workload at which the service fails does not take the others with it.
+/// A failure of the service for one Workload does not affect the others.
 #[test]
 fn a_workload_at_which_a_service_fails_is_found_and_costs_itself() {
     let webhook = webhook(&json!({"batch": {"maxItems": 500}}));

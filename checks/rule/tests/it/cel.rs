@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 
 use crate::service::{allowed, no_harm};
 
-/// A stand-in for all data sources: what each answers, by name. Clones are one.
+/// A stand-in for all data sources, with an answer for each name. Clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct Sources(Arc<Mutex<State>>);
 
@@ -26,7 +26,7 @@ pub(crate) struct Sources(Arc<Mutex<State>>);
 struct State {
     answers: BTreeMap<String, Json>,
     asked: usize,
-    /// The requests that fail.
+    /// The range of requests that fail.
     failing: Option<std::ops::Range<usize>>,
 }
 
@@ -143,7 +143,7 @@ fn each_verdict_is_written() {
     });
 }
 
-/// Objects are watched: a change of one is noticed at once, and a quiet hour costs nothing.
+/// Objects are watched: a change takes effect at once, and an idle hour costs no request.
 #[test]
 fn objects_are_watched_and_a_quiet_hour_costs_no_request() {
     let spec = json!({
@@ -157,8 +157,8 @@ fn objects_are_watched_and_a_quiet_hour_costs_no_request() {
             cluster.submit(Job::new("train"));
             cluster.expect_message("train", "paused: maintenance").await;
             cluster.advance(Duration::from_mins(5)).await;
-            // Leases are renewed, watches begun again and their versions compared; nothing else is read
-            // or written.
+            // Leases are renewed, watches are restarted and their versions compared; nothing else
+            // is read or written.
             let of_workloads = |cluster: &Cluster| {
                 let kinds = [
                     "apply workloads",
@@ -178,7 +178,7 @@ fn objects_are_watched_and_a_quiet_hour_costs_no_request() {
         });
 }
 
-/// With `onError`, a source that falls silent counts as an error also where nothing else happens.
+/// With `onError`, a source that stops answering counts as an error even if nothing else happens.
 #[test]
 fn a_source_that_falls_silent_is_an_error_after_its_max_age() {
     let spec = json!({
@@ -205,7 +205,7 @@ fn a_source_that_falls_silent_is_an_error_after_its_max_age() {
         });
 }
 
-/// A source that does not answer is no verdict; one that answers is asked as often as it says.
+/// A source without an answer gives no verdict; one that answers is queried at its interval.
 #[test]
 fn a_data_source_is_asked_beside_the_evaluations() {
     let spec = json!({
@@ -231,7 +231,7 @@ fn a_data_source_is_asked_beside_the_evaluations() {
         cluster.advance(Duration::from_mins(10)).await;
         let asked = sources.state().asked - before;
         assert!((9..=11).contains(&asked), "{asked}");
-        // An answer that is too old counts no more, and the same one again counts at once.
+        // An answer that is too old no longer counts, and the same one again counts at once.
         sources.state().answers.clear();
         cluster.advance(Duration::from_mins(15)).await;
         cluster.submit(Job::new("later"));
@@ -293,7 +293,7 @@ fn a_mistake_makes_the_check_inactive_and_says_where() {
     }
 }
 
-/// Three stories, each with a sample of every single fault: no job is evicted, and each starts.
+/// Three scenarios, each with a sample of every single fault: no job is evicted, and each starts.
 fn story(spec: &Json, failing: Option<std::ops::Range<usize>>) -> Simulation {
     let make = move || {
         let sources = Sources::default();
@@ -340,8 +340,8 @@ fn each_single_fault_of_the_cluster_and_of_the_sources_harms_nobody() {
     }
 }
 
-/// 5,000 held jobs with a rule that reads the time and an object: they are evaluated each
-/// minute, and nothing is read or written for it.
+/// 5,000 held jobs with a rule that reads the time and an object are evaluated each minute, and
+/// nothing is read or written for it.
 #[test]
 fn five_thousand_held_workloads_cost_no_request() {
     const JOBS: usize = 5000;
@@ -371,8 +371,8 @@ fn five_thousand_held_workloads_cost_no_request() {
         });
 }
 
-/// A rule that takes a million steps for each Workload takes its share of them, and the other
-/// rules' Workloads are decided all the same. A thousand rules share as well.
+/// A rule that takes a million steps for each Workload takes only its share of them. The Workloads
+/// of the other rules are still decided. The same holds for a thousand rules.
 #[tokio::test(start_paused = true)]
 async fn a_hostile_rule_does_not_starve_the_others() {
     use kueue_check::api::Workload;

@@ -1,4 +1,4 @@
-//! The Helm chart has what this program says of itself.
+//! The values of the Helm chart equal the output of this program.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn the_charts_values_are_what_the_program_prints() {
         generated == printed,
         "values-rule.yaml is old: run `cargo xtask chart`"
     );
-    // The rights of a feature are those that its argument needs.
+    // The permissions of a feature are those that its argument needs.
     let values: Value = serde_saphyr::from_str(&values).unwrap();
     let features = values["features"].as_object().unwrap();
     for (name, feature) in features {

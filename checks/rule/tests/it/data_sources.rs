@@ -1,4 +1,4 @@
-//! What a data source asks, and what is read of its answer, over real HTTP on loopback.
+//! The queries of data sources and the reading of answers, over real HTTP on loopback.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::prometheus::verdict;
 use crate::server::{Reply, Server};
 
-/// A rule that shows what expressions see of its data source.
+/// Returns a rule whose message shows the value of its data source.
 fn rule(source: &Value, http: &Value) -> Value {
     let mut data = json!({"name": "price", "http": http});
     let fields = source.as_object().unwrap().clone();
@@ -21,7 +21,7 @@ fn rule(source: &Value, http: &Value) -> Value {
     })
 }
 
-/// What people read, which has the value of the data source or why there is none.
+/// Returns the message, which has the value of the data source or the error.
 async fn message(rule: &Value, url: &str) -> String {
     let verdict = verdict(rule, url, &json!({})).await;
     verdict.map_or_else(|error| error, |verdict| verdict.message().to_owned())

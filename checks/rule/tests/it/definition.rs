@@ -1,4 +1,4 @@
-//! The definition on a real API server: what is wrong is refused when it is applied.
+//! The definitions on a real API server: it rejects invalid objects when they are applied.
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, CustomResourceExt};

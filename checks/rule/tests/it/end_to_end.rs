@@ -31,7 +31,7 @@ fn workload(number: usize) -> Workload {
     .unwrap()
 }
 
-/// Every Workload with an even number may start.
+/// Returns Ready for every Workload with an even number.
 fn answer(received: &Received) -> Reply {
     let review: ReviewRequest = serde_json::from_str(&received.body).unwrap();
     let items = review.request.items.iter().map(|item| {
@@ -91,7 +91,7 @@ async fn evaluations_share_requests_and_each_gets_its_own_answer() {
         let request = RequestBuilder::new(workload(number), "window");
         check.evaluate(request.build(webhook.clone()))
     };
-    // While the service is broken, an evaluation says so and nothing else.
+    // While the service is broken, an evaluation returns the error and nothing else.
     let error = evaluate(0).await.unwrap_err();
     assert!(
         error.to_string().contains("answered 500: not yet"),
@@ -99,7 +99,7 @@ async fn evaluations_share_requests_and_each_gets_its_own_answer() {
     );
     broken.store(false, Ordering::Relaxed);
     let before = server.received().len();
-    // As the runtime does: an evaluation that had no answer comes again.
+    // As the runtime does: an evaluation without an answer is repeated.
     let mut waiting: Vec<usize> = (0..JOBS).collect();
     for _ in 0..100 {
         let verdicts = join_all(waiting.iter().map(|number| evaluate(*number))).await;
@@ -111,7 +111,7 @@ async fn evaluations_share_requests_and_each_gets_its_own_answer() {
                     assert_eq!(verdict.message(), format!("job-{number}"));
                     assert_eq!(verdict.is_ready(), number % 2 == 0, "{verdict:?}");
                 }
-                // The last failure stands until there is an answer.
+                // The last failure stays until there is an answer.
                 Err(_) => unanswered.push(*number),
             }
         }

@@ -1,5 +1,6 @@
-//! Each example on the simulated cluster: a job waits for it and starts, also with a sample of every
-//! single fault. What the files name and the simulation does not have is replaced, and said there.
+//! Each example on the simulated cluster: a job waits for it and starts, also with a sample of
+//! every single fault. Where the simulator lacks something that a file names, the test replaces it
+//! and has a comment on it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -25,7 +26,8 @@ use crate::cel::Sources;
 use crate::program::documents;
 use crate::service::no_harm;
 
-/// The parameters of an example, in which the first of each two texts is replaced by the second.
+/// Returns the parameters of an example, in which the first of each two texts is replaced by the
+/// second.
 fn example(name: &str, edits: &[(&str, &str)]) -> Json {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = std::fs::read_to_string(path.join(format!("examples/{name}.yaml"))).unwrap();
@@ -51,7 +53,8 @@ fn policy() -> ServerPolicy {
     }
 }
 
-/// An example of a CELCheck, whose data source `source` answers `answer` at first.
+/// Returns a simulation with an example of a CELCheck, whose data source `source` first answers
+/// `answer`.
 fn cel(example: &Json, watched: &'static str, source: &'static str, answer: &Json) -> Simulation {
     let answer = answer.clone();
     let make = move || {
@@ -69,8 +72,8 @@ fn cel(example: &Json, watched: &'static str, source: &'static str, answer: &Jso
     Simulation::with_context(check).parameters(example)
 }
 
-/// With a sample of every single fault of the cluster, and no job that is harmed.
-fn with_faults(simulation: Simulation, story: impl AsyncFn(&Cluster)) {
+/// Runs the scenario with a sample of every single fault of the cluster, none of which harms a job.
+fn with_faults(simulation: Simulation, story: impl AsyncFn(&Cluster) + Sync) {
     let simulation = simulation
         .points_of_a_kind(2)
         .invariant("no job is harmed", no_harm);
@@ -81,7 +84,7 @@ fn with_faults(simulation: Simulation, story: impl AsyncFn(&Cluster)) {
     println!("{}", simulation.run_with_each_fault(story));
 }
 
-/// A Workload of its own with this label: the simulated Kueue copies none from jobs.
+/// Returns a Workload with this label: the simulated Kueue copies no labels from jobs.
 fn labelled(key: &str, value: &str) -> Json {
     let pod = json!({"restartPolicy": "Never",
         "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]});
@@ -112,7 +115,7 @@ fn maintenance_holds_a_job_that_would_run_into_it() {
         cluster.submit(hour("first"));
         let message = "may take until after the beginning of network";
         cluster.expect_message("first", message).await;
-        // It is put off.
+        // The maintenance is postponed.
         let later = json!({"network": "2026-11-24T07:00:00Z/2026-11-24T08:00:00Z"});
         cluster.apply(&calendar(&later));
         cluster.expect_admitted("first").await;
@@ -121,15 +124,15 @@ fn maintenance_holds_a_job_that_would_run_into_it() {
         cluster.advance(Duration::from_mins(45)).await;
         cluster.submit(hour("second"));
         cluster.expect_message("second", message).await;
-        // It is over.
+        // The maintenance has ended.
         cluster.expect_admitted("second").await;
-        // One of the faults sets the clock of the replica forward by a minute.
+        // One of the faults sets the clock of the replica 1 min ahead.
         let now = cluster.now();
         assert!(now >= "2026-11-24T07:58:59Z".parse().unwrap(), "{now}");
     });
 }
 
-/// A definition of its own stands in for that of volumes' claims.
+/// A stand-in definition replaces that of `PersistentVolumeClaim`.
 #[test]
 fn dataset_holds_a_job_until_its_volume_is_bound() {
     let claim = |phase: &str| {
@@ -243,7 +246,7 @@ fn licences_holds_a_job_until_enough_are_free() {
         cluster.expect_message("train", message).await;
         cluster.external::<Sources>().answers("free", free(3));
         cluster.expect_admitted("train").await;
-        // The source shows three until the job has taken them.
+        // The source reports three until the job has acquired them.
         let mut other = labelled("example.com/licences", "1");
         other["metadata"]["name"] = json!("other");
         cluster.apply(&other);
@@ -259,7 +262,7 @@ fn approval(name: &str, user: &str, group: &str) -> Json {
     })
 }
 
-/// The simulated queue has CPUs only, so the rule counts these.
+/// The simulated queue has only CPUs, so the rule counts these.
 #[test]
 fn gpu_hours_holds_a_large_job_until_the_business_approves() {
     let rule = example("gpu-hours", &[("nvidia.com/gpu", "cpu")]);
@@ -363,7 +366,7 @@ fn opa_holds_a_job_that_its_policy_does_not_allow() {
         cluster.submit(Job::new("train"));
         let message = "the label `team` is missing";
         cluster.expect_message("train", message).await;
-        // As `kubectl label workload`.
+        // The same change as `kubectl label workload`.
         let labels = json!({"metadata": {"labels": {"team": "vision"}}});
         cluster.merge_workload("train", &labels);
         cluster.expect_admitted("train").await;
@@ -374,7 +377,8 @@ fn opa_holds_a_job_that_its_policy_does_not_allow() {
     });
 }
 
-/// Each example has a story here, and a section in the book; the story of `nights` is in `cel.rs`.
+/// Each example has a scenario here, and a section in the book; the scenario of `nights` is in
+/// `cel.rs`.
 #[test]
 fn each_example_has_a_story_and_a_section() {
     let text = include_str!("examples.rs");

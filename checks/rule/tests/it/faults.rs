@@ -49,7 +49,7 @@ fn story(fault: Option<(usize, ServiceFault)>) -> Simulation {
         .invariant("no job is harmed", no_harm)
 }
 
-/// How many requests a run without faults has, and a few more.
+/// The number of requests of a run without faults, and a few more.
 const POINTS: usize = 14;
 
 #[test]
@@ -71,7 +71,7 @@ fn a_fault_of_the_service_beside_each_single_fault_of_the_cluster() {
         let story = story(fault.map(|fault| (2 + number % 5, fault)))
             .points_of_a_kind(2)
             .seed(number as u64);
-        // `KUEUE_CHECK_SAMPLE` says how many are tried; otherwise a dozen for each fault.
+        // `KUEUE_CHECK_SAMPLE` sets the sample size; the default is a dozen for each fault.
         let story = match std::env::var_os("KUEUE_CHECK_SAMPLE") {
             Some(_) => story,
             None => story.sample(12),
@@ -80,8 +80,8 @@ fn a_fault_of_the_service_beside_each_single_fault_of_the_cluster() {
     }
 }
 
-/// A job that goes while its activation is under way: the release comes after it, or the service
-/// would hold a licence for ever.
+/// A job is deleted while its activation is in flight. The release follows it, because otherwise
+/// the service would hold a licence for ever.
 #[test]
 fn a_release_waits_for_the_activation_that_is_under_way() {
     let mut activations = 0;
@@ -112,7 +112,7 @@ fn a_release_waits_for_the_activation_that_is_under_way() {
     assert!(activations >= 2, "{activations} activations were under way");
 }
 
-/// What ended while no check ran is found in the list of what is held.
+/// Reservations that ended while no check ran are found in the list of held ones.
 #[test]
 fn what_ended_while_no_check_ran_is_released() {
     trial(&licences(), || Service::new(2, None)).run(async |cluster| {
@@ -127,7 +127,7 @@ fn what_ended_while_no_check_ran_is_released() {
         let released = |_: &Cluster| !service.state().held.contains(lost);
         cluster.expect("it is released", released).await;
         assert!(service.state().held.contains(&of_another));
-        // Later as well: a call may have arrived after its caller had died.
+        // Also later: a call may have arrived after its caller exited.
         service.state().held.insert(lost.to_owned());
         cluster.advance(Duration::from_mins(11)).await;
         assert!(!service.state().held.contains(lost));

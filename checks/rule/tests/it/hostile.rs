@@ -1,5 +1,5 @@
-//! What a service may do wrong, by a real server on loopback: it costs that answer, and the message
-//! says what it was.
+//! Errors of a service, from a real server on loopback. Each affects only that answer, and the
+//! message describes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

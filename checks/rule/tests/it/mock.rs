@@ -1,4 +1,4 @@
-//! `serve-mock` as a process, asked by the real WebhookCheck and by hand.
+//! `serve-mock` as a process, with requests of the real WebhookCheck and by hand.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -38,7 +38,7 @@ cases:
   answer: {state: Pending, message: waits for a seat, recheckAfterSeconds: 60}
 ";
 
-/// A mock as a process, until it is dropped.
+/// A mock as a process, which ends when this is dropped.
 struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -116,7 +116,7 @@ pub(crate) async fn verdict(
     panic!("no answer within 5 s");
 }
 
-/// The requests of a check beside its evaluations, until this is dropped.
+/// The background task of a check, which ends when this is dropped.
 pub(crate) struct Work {
     task: JoinHandle<()>,
     _leads: watch::Sender<bool>,
@@ -128,7 +128,7 @@ impl Drop for Work {
     }
 }
 
-/// Activates the check and runs its work in the background, as the leader does.
+/// Activates the check and runs its background task, as the leader does.
 pub(crate) async fn run(
     check: &Check<resource::WebhookCheck>,
     parameters: &resource::WebhookCheck,
@@ -260,7 +260,7 @@ async fn a_mock_refuses_what_is_no_document_and_what_is_not_signed() {
         let (found, text) = raw(mock.port(), "POST", &headers, &body).await;
         assert_eq!(found, status, "{text}");
         let shown = mock.line();
-        // The clock may have moved on.
+        // The clock may have advanced.
         assert!(shown == line || line.contains("400 s"), "{shown}");
     }
     for (listen, expected) in [("0.0.0.0:0", "on loopback only"), ("x", "--listen")] {
@@ -286,7 +286,7 @@ fn the_table_of_the_readme_is_one() {
     assert_eq!(Table::read(table).unwrap().seats(), Some(1));
 }
 
-/// A mock without a process: replies are the documents that the schemas describe.
+/// A mock without a process: its replies match the schemas of the documents.
 #[test]
 fn replies_of_a_mock_are_documents() {
     let table = Table::read(TABLE).unwrap();

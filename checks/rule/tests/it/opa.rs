@@ -14,7 +14,7 @@ use crate::mock::{run, verdict};
 use crate::prometheus::Process;
 use crate::temp_dir::Folder;
 
-/// Starts Open Policy Agent, if it can be had.
+/// Starts Open Policy Agent, if it is available.
 pub(crate) async fn start() -> Option<Process> {
     let program = or_skipped("a policy on a real Open Policy Agent", opa)?;
     let policy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/rego/review.rego");
@@ -54,7 +54,7 @@ fn parameters(url: &str, max_items: u32) -> resource::WebhookCheck {
     .unwrap()
 }
 
-/// A Workload with a pod set for each of `pods`.
+/// Returns a Workload with a pod set for each of `pods`.
 fn workload(name: &str, labels: &Value, priority: i32, pods: &[u32]) -> Workload {
     let sets = pods.iter().enumerate();
     let sets = sets.map(|(number, count)| json!({"name": format!("set-{number}"), "count": count}));
@@ -78,7 +78,7 @@ const ALLOWED: Result<&str, &str> = Ok("allowed by policy");
 const NO_TEAM: &str = "the label `team` is missing";
 const LARGE: &str = "65 pods are more than 64";
 
-/// Labels, priority, pods, and the verdict: Ready or Pending with its message.
+/// Labels, priority, pods, and the verdict: Ready, or Pending with its message.
 type Case = (
     Value,
     i32,
@@ -137,7 +137,7 @@ async fn a_policy_decides_on_a_real_open_policy_agent() {
         );
         join_all(verdicts).await;
     }
-    // What is no document of a policy is no verdict.
+    // A document that is none of a policy gives no verdict.
     let missing = parameters(&format!("{}/v0/data/kueue/rview", server.url()), 1);
     let one = workload("one", &json!({"team": "vision"}), 0, &[1]);
     let checked = check(&server.url());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_rule-check");
 
-/// Exit code, standard output and standard error.
+/// Returns exit code, standard output and standard error.
 pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(BINARY);
     let output = command.args(arguments).env_remove("KUBECONFIG").output();

@@ -18,12 +18,12 @@ use tokio::time::Instant;
 use crate::server::{Reply, Server};
 use crate::temp_dir::Folder;
 
-/// How long a figure may take to its verdict.
+/// The maximum time from a changed figure to its verdict.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The server that the examples name.
 const SERVER: &str = "https://prometheus.monitoring:9090";
 
-/// A program that listens on loopback, until it is dropped.
+/// A program that listens on loopback, and ends when this is dropped.
 pub(crate) struct Process {
     child: Child,
     pub(crate) port: u16,
@@ -38,7 +38,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts `program` in `folder`. In the arguments, `ADDRESS` is where it shall listen.
+    /// Starts `program` in `folder`. In the arguments, `ADDRESS` stands for its listen address.
     pub(crate) fn start(program: &Path, folder: Folder, arguments: &[&str]) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -76,14 +76,14 @@ impl Process {
     }
 }
 
-/// The `CELCheck` of an example, which reads `url` instead of `server`.
+/// Returns the `CELCheck` of an example, which reads `url` instead of `server`.
 pub(crate) fn example(text: &str, server: &str, url: &str) -> Value {
     let rule = text.split("---\n").next().unwrap();
     assert!(rule.contains(server), "{server} is not in {rule}");
     serde_saphyr::from_str(&rule.replace(server, url)).unwrap()
 }
 
-/// What `rule` says now, with figures that are asked for now.
+/// Returns the verdict of `rule` now, with figures queried now.
 pub(crate) async fn verdict(rule: &Value, url: &str, labels: &Value) -> Result<Verdict, String> {
     let check = CELCheck::new(ServerPolicy {
         folder: "/nonexistent".into(),
@@ -110,7 +110,8 @@ pub(crate) async fn verdict(rule: &Value, url: &str, labels: &Value) -> Result<V
     Ok(preview.verdict().unwrap().clone())
 }
 
-/// Asks until the verdict is Ready or not, as expected, and has `part` in its message or error.
+/// Evaluates until the verdict is Ready or not, as expected, and its message or error contains
+/// `part`.
 pub(crate) async fn expect(rule: &Value, url: &str, labels: &Value, is_ready: bool, part: &str) {
     let begun = Instant::now();
     loop {
@@ -160,7 +161,7 @@ async fn rules_read_a_real_prometheus() {
 
     let alerts = example(include_str!("../../examples/alerts.yaml"), SERVER, &url);
     let mut licences = example(include_str!("../../examples/licences.yaml"), SERVER, &url);
-    // Only the check that runs has the jobs that are starting.
+    // Only a running check stores the jobs that are starting.
     let variables = licences["spec"]["variables"].as_array_mut().unwrap();
     variables.last_mut().unwrap()["expression"] = json!("0");
     let (none, three) = (json!({}), json!({"example.com/licences": "3"}));
@@ -185,7 +186,7 @@ async fn rules_read_a_real_prometheus() {
         "waits until DiskSlow is quiet for 10 minutes",
     )
     .await;
-    // It has been quiet for less than ten minutes.
+    // There were no errors for less than 10 min.
     errors.store(0, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(3)).await;
     expect(&alerts, &url, &none, false, "waits until DiskSlow").await;

@@ -1,4 +1,4 @@
-//! What earlier definitions of the rule check's kinds promised is kept.
+//! The rule check's kinds are compatible with all earlier definitions.
 
 use kueue_check_promise::{Kind, Promise, Server};
 use kueue_check_rule::approval::resource::{Approval, ApprovalCheck};

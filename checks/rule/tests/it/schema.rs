@@ -1,4 +1,4 @@
-//! The committed schemas are those of the types.
+//! The committed schemas equal those of the types.
 
 use std::path::Path;
 

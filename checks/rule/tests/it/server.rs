@@ -1,4 +1,4 @@
-//! Real servers on loopback, which answer what a test says, byte by byte.
+//! Real servers on loopback, which send the bytes that a test sets.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is sent back.
+/// A reply of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// These bytes, and the connection is closed.
+    /// These bytes, after which the connection is closed.
     Raw(Vec<u8>),
-    /// These bytes, and then so many of `filler`.
+    /// These bytes, and then many of `filler`.
     Endless {
         head: String,
         filler: &'static [u8],
         bytes: usize,
     },
-    /// These bytes, one each 50 milliseconds.
+    /// These bytes, one every 50 ms.
     Drip(String),
-    /// Nothing, for ever.
+    /// No reply, for ever.
     Silence,
 }
 
 impl Reply {
-    /// A JSON document with this status.
+    /// Returns a JSON document with this status.
     pub(crate) fn json(status: u16, body: &str) -> Self {
         Self::with_headers(status, "content-type: application/json\r\n", body)
     }
@@ -38,7 +38,7 @@ impl Reply {
     }
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     /// The first line and the headers.
@@ -58,7 +58,7 @@ impl Received {
 /// Makes the reply to a request.
 type Answer = dyn Fn(&Received) -> Reply + Send + Sync;
 
-/// A server until the test ends.
+/// A server that ends with the test.
 pub(crate) struct Server {
     pub(crate) url: String,
     received: Arc<Mutex<Vec<Received>>>,
@@ -94,7 +94,7 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Received>>>, answer: Ar
     log.lock()
         .unwrap_or_else(PoisonError::into_inner)
         .push(request.clone());
-    // The client may hang up at any time.
+    // The client may close the connection at any time.
     let _ = write(&mut stream, answer(&request)).await;
     let _ = stream.shutdown().await;
 }

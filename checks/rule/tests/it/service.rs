@@ -1,4 +1,4 @@
-//! A stand-in for a service: licences, of which it has a fixed number, and its own faults.
+//! A stand-in for a service with a fixed number of licences, and with injected faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 const WHO: &str = "the webhook";
 
-/// What goes wrong with one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServiceFault {
     /// No process listens.
@@ -27,25 +27,25 @@ pub(crate) enum ServiceFault {
     Slow,
     /// It answers 500.
     Broken,
-    /// It asks for a pause.
+    /// It throttles the request.
     Throttles,
-    /// A page in HTML, with 200.
+    /// It returns an HTML page with status 200.
     Html,
-    /// An answer cut in the middle.
+    /// Its answer is truncated.
     Garbage,
-    /// A state that there is not.
+    /// It returns a state that does not exist.
     UnknownState,
     /// The body is too large.
     Oversized,
-    /// It answers about no Workload that was asked for.
+    /// It returns an item for no Workload of the request.
     OtherWorkload,
-    /// No item has an answer.
+    /// It returns no item.
     Silent,
-    /// The answer comes after eight seconds.
+    /// It answers after 8 s.
     Late,
-    /// It does what it is asked, and dies before it is heard.
+    /// It carries out the request, and exits before the reply is received.
     Dies,
-    /// It says the contrary once.
+    /// It returns the opposite state once.
     ChangesItsMind,
 }
 
@@ -65,25 +65,25 @@ pub(crate) const FAULTS: [ServiceFault; 13] = [
     ServiceFault::ChangesItsMind,
 ];
 
-/// The service. Clones are one; it survives the check's processes.
+/// The service. Clones share their state; it survives the check's processes.
 #[derive(Clone)]
 pub(crate) struct Service(Arc<Mutex<State>>);
 
 pub(crate) struct State {
     pub(crate) licences: usize,
-    /// By reservation.
+    /// The reservations that hold a licence.
     pub(crate) held: BTreeSet<String>,
-    /// How often each reservation was given one.
+    /// How often each reservation was given a licence.
     pub(crate) given: BTreeMap<String, u32>,
     pub(crate) most: usize,
-    /// When each review came, and of how many Workloads.
+    /// The time and the number of Workloads of each review.
     pub(crate) reviews: Vec<(jiff::Timestamp, usize)>,
     pub(crate) requests: usize,
     /// The fault, and the request at which it happens.
     pub(crate) fault: Option<(usize, ServiceFault)>,
-    /// The answer instead of what licences say.
+    /// The answer that replaces that of the licences.
     pub(crate) says: Option<Value>,
-    /// Fails for all that are in a request with a Workload that has this in its name.
+    /// Fails for each request that has a Workload with this in its name.
     pub(crate) poison: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl Service {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer of a service at which nothing goes wrong.
+    /// Returns the answer of a service without faults.
     fn answer(&self, call: &ServiceCall, contrary: bool) -> (u16, String) {
         let mut state = self.state();
         match call.operation {
@@ -179,7 +179,7 @@ impl Service {
                 "connection refused".to_owned(),
             ))
         };
-        // Time passes on the way there and back.
+        // Time passes for the request and the reply.
         sleep(Duration::from_millis(20)).await;
         let ok = |body: &str| Ok(reply(200, body));
         match fault {
@@ -261,7 +261,7 @@ pub(crate) fn allowed() -> ServerPolicy {
     }
 }
 
-/// A WebhookCheck `webhook` with these fields beside the URL.
+/// Returns a WebhookCheck `webhook` with these fields beside the URL.
 pub(crate) fn webhook(patch: &Value) -> Value {
     let mut spec = json!({"url": URL, "recheckAfter": "1m"});
     for (key, value) in patch.as_object().unwrap() {
@@ -270,7 +270,7 @@ pub(crate) fn webhook(patch: &Value) -> Value {
     json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "WebhookCheck", "metadata": {"name": "webhook"}, "spec": spec})
 }
 
-/// One that allocates, with batches.
+/// Returns a WebhookCheck that allocates, with batches.
 pub(crate) fn licences() -> Value {
     webhook(&json!({
         "batch": {"maxItems": 500},
@@ -278,7 +278,7 @@ pub(crate) fn licences() -> Value {
     }))
 }
 
-/// A trial of a check with a service that `make` makes.
+/// Returns a simulation of a check with a service that `make` makes.
 pub(crate) fn trial(
     webhook: &Value,
     make: impl Fn() -> Service + Clone + Send + Sync + 'static,
@@ -290,8 +290,8 @@ pub(crate) fn trial(
     .parameters(webhook)
 }
 
-/// Whether what was allocated is right: once for each reservation, never more than there are, and
-/// nothing for a reservation that is over.
+/// Returns an error if more licences were held at one time than exist, or one is held for a
+/// reservation that is over.
 pub(crate) fn nothing_lost(cluster: &Cluster) -> Result<(), String> {
     let service: Service = cluster.external();
     let state = service.state();
@@ -320,7 +320,7 @@ pub(crate) fn nothing_lost(cluster: &Cluster) -> Result<(), String> {
     }
 }
 
-/// Whether no Workload was ever evicted or given a state that the service never said.
+/// Returns an error if a Workload was ever evicted or has a state that the service never returned.
 pub(crate) fn no_harm(cluster: &Cluster) -> Result<(), String> {
     for change in cluster.server().history() {
         if change.resource.plural != "workloads" {

@@ -12,8 +12,8 @@ use crate::service::no_harm;
 const JOBS: usize = 50;
 const LICENCES: usize = 5;
 
-/// A source that never shows a licence as used: jobs start and end faster than it is asked. It is
-/// queried again at the moment at which a new leader begins to decide.
+/// Returns a simulation whose source never reports a licence as used: jobs start and end faster
+/// than it is queried. It is queried again at the moment at which a new leader begins to decide.
 fn licences() -> Simulation {
     let spec = json!({
         "data": [{"name": "free", "http": {"url": "https://licences.example/free"}, "interval": "15s"}],
@@ -32,7 +32,7 @@ fn licences() -> Simulation {
         .invariant("no licence is taken twice", no_licence_is_taken_twice)
 }
 
-/// Whether never more jobs were admitted at one time than there are licences.
+/// Returns an error if more jobs were admitted at one time than there are licences.
 fn no_licence_is_taken_twice(cluster: &Cluster) -> Result<(), String> {
     let mut running: BTreeSet<String> = BTreeSet::new();
     for change in cluster.server().history() {
@@ -66,7 +66,7 @@ fn admitted(cluster: &Cluster) -> Vec<String> {
     names.filter(|name| cluster.is_admitted(name)).collect()
 }
 
-/// Fifty jobs at once, each of which ends when five run.
+/// Runs fifty jobs at once, each of which ends when five run.
 async fn all_run(cluster: &Cluster) {
     for number in 0..JOBS {
         cluster.submit(Job::new(name(number)));
@@ -103,11 +103,11 @@ fn fifty_jobs_in_one_second_take_five_licences() {
             cluster.advance(Duration::from_secs(30)).await;
             assert_eq!(admitted(cluster).len(), LICENCES);
         }
-        // The next process reads from the Workloads what the one before let start.
+        // The next process reads from the Workloads which jobs the previous one let start.
         cluster.crash(0);
         cluster.advance(Duration::from_mins(2)).await;
         assert_eq!(admitted(cluster).len(), LICENCES);
-        // A job that is over frees its licence at once.
+        // A job that ends frees its licence at once.
         let first = admitted(cluster).remove(0);
         cluster.complete(&first);
         cluster.expect_finished(&first).await;

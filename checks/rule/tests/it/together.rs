@@ -1,4 +1,4 @@
-//! Both kinds of rules in one program: AdmissionChecks are distinguished by what they refer to.
+//! Both kinds of rules in one program: the kind of the parameters selects the check.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn cel(ready: &str) -> Value {
     json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "CELCheck", "metadata": {"name": "rule"}, "spec": {"ready": ready}})
 }
 
-/// `check` refers to a `WebhookCheck`, and `second` to a `CELCheck`.
+/// Returns a simulation in which `check` refers to a `WebhookCheck`, and `second` to a `CELCheck`.
 fn both(ready: &str) -> Simulation {
     trial(&licences(), || Service::new(2, None))
         .and("second", |_: &CheckContext| CELCheck::new(allowed()))
@@ -47,7 +47,7 @@ fn each_admission_check_is_answered_by_the_check_of_its_kind() {
     });
 }
 
-/// The state of another check is a fact that rules read, and a change of it is noticed at once.
+/// Rules can read the state of another check, and a change of it takes effect at once.
 #[test]
 fn a_rule_may_wait_for_another_check() {
     let ready = "checks.exists(c, c.name == 'check' && c.state == 'Ready')";
@@ -80,7 +80,8 @@ fn one_that_refers_to_something_else_is_told_what_there_is() {
     });
 }
 
-/// What the old one has allocated is released by the old one, and the new one decides.
+/// Returns a simulation of a switch between kinds: the old check releases what it has allocated,
+/// and the new one decides.
 fn from_one_kind_to_the_other() -> Simulation {
     both("workload.name.contains('train')")
         .invariant("nothing is lost", nothing_lost)

@@ -1,4 +1,4 @@
-//! The tools for authors, as commands of the program, and the examples, which they try.
+//! The tools for authors, as commands of the program, run on the examples.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn example(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The names of the examples.
+/// Returns the names of the examples.
 pub(crate) fn examples() -> BTreeSet<String> {
     let files = std::fs::read_dir(example("")).unwrap();
     let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());

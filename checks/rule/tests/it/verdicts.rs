@@ -57,8 +57,8 @@ fn a_pending_job_is_asked_about_again_when_the_answer_says() {
     });
 }
 
-/// A running job is reviewed only where its Ready has asked for it, also after a restart of the
-/// check, and evicted only by a verdict.
+/// A running job is reviewed only if its Ready set a recheck, also after a restart of the check,
+/// and evicted only by a verdict.
 #[test]
 fn a_running_job_is_reviewed_if_its_answer_asked_for_it() {
     for (recheck, reviewed) in [(None, false), (Some(60), true)] {
@@ -94,7 +94,7 @@ fn a_service_that_is_not_allowed_makes_the_check_inactive() {
     });
 }
 
-/// An answer that holds is not asked for again, and one about a Workload that has changed is.
+/// A valid answer is not requested again. One about a changed Workload is.
 #[test]
 fn what_changes_is_asked_about_again() {
     let pending = says(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 3600}));

@@ -1,4 +1,4 @@
-//! The program beside a real Kueue: not part of every run, because Kueue takes ten minutes to build.
+//! The program with a real Kueue: not part of every run, because Kueue takes 10 min to build.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +22,7 @@ use crate::service::document;
 
 /// The namespace of the check.
 const NAMESPACE: &str = "rule-check";
-/// How long anything may take that happens in another process.
+/// The maximum time for a change in another process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn apply(client: &Client, document: &Value) -> Result<DynamicObject, kube::Error> {
@@ -49,7 +49,8 @@ pub(crate) async fn apply(client: &Client, document: &Value) -> Result<DynamicOb
     api.patch(&name, &parameters, &Patch::Apply(document)).await
 }
 
-/// Installs what `manifests` prints for a program that watches `watched`. Returns a kubeconfig with the rights of its ServiceAccount.
+/// Installs the output of `manifests` for a program that watches `watched`. Returns a kubeconfig
+/// with the permissions of its ServiceAccount.
 async fn install(cluster: &Cluster, client: &Client, watched: &str) -> PathBuf {
     let metadata = ObjectMeta {
         name: Some(NAMESPACE.to_owned()),
@@ -90,7 +91,7 @@ async fn install(cluster: &Cluster, client: &Client, watched: &str) -> PathBuf {
     access.kubeconfig_with_token(NAMESPACE, &token).unwrap()
 }
 
-/// The program until the test ends.
+/// The program, which ends with the test.
 struct Running(Child);
 
 impl Running {
@@ -121,7 +122,7 @@ impl Drop for Running {
     }
 }
 
-/// Asks until `done` holds of the object. Returns it.
+/// Polls the object until `done` returns true. Returns it.
 async fn eventually(
     client: &Client,
     document: &Value,
@@ -143,7 +144,7 @@ async fn eventually(
     }
 }
 
-/// The service lets jobs of team `a` start.
+/// Returns the answer of a service that lets jobs of team `a` start.
 fn answer(received: &Received) -> Reply {
     let review: ReviewRequest = serde_json::from_str(&received.body).unwrap();
     let items = review.request.items.iter().map(|item| {
@@ -184,13 +185,13 @@ fn workload(name: &str, team: &str) -> Value {
     })
 }
 
-/// Whether the condition `kind` of `object` has the status True or False.
+/// Returns the condition `kind` of `object` if its status is True or False.
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let mut conditions = object["status"]["conditions"].as_array()?.iter();
     conditions.find(|condition| condition["type"] == kind)
 }
 
-/// A queue that asks `checks`.
+/// Creates a queue that requires `checks`.
 async fn queue(client: &Client, checks: &[Value]) {
     let names: Vec<Value> = checks
         .iter()
@@ -217,8 +218,8 @@ async fn queue(client: &Client, checks: &[Value]) {
     }
 }
 
-/// With the rights of the manifests, beside a real Kueue: the AdmissionCheck becomes active when its
-/// server is allowed, and each job has the verdict of the service.
+/// With the permissions of the manifests and a real Kueue, the AdmissionCheck becomes active when
+/// its server is allowed. Each job gets the verdict of the service.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn jobs_start_when_the_service_says_so() {
@@ -267,8 +268,8 @@ async fn jobs_start_when_the_service_says_so() {
     assert!(admitted.is_none_or(|admitted| admitted["status"] == "False"));
 }
 
-/// A rule in CEL over a watched object and an HTTP document, beside a webhook for the same queue,
-/// with the rights of the manifests.
+/// A rule in CEL over a watched object and an HTTP document, and a webhook for the same queue, with
+/// the permissions of the manifests.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn jobs_start_when_the_expression_is_true() {

@@ -1,4 +1,4 @@
-//! The suite of the data sources: one binary, because linking is what takes time.
+//! The suite of the data sources: one binary, because linking is slow.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

@@ -1,4 +1,4 @@
-//! Prometheus' query API, by a stand-in on loopback.
+//! Prometheus' query API, with a stand-in on loopback.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,8 @@ use tokio::net::TcpListener;
 
 use crate::temp_dir::Folder;
 
-/// A server that answers `body` with `status`, and the forms that it was sent.
+/// Starts a server that returns `body` with `status`. Returns its URL and the forms that it
+/// received.
 async fn server(status: u16, body: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::<Mutex<Vec<String>>>::default();
     let log = Arc::clone(&asked);

@@ -1,9 +1,9 @@
-//! Folders that go with the test that made them.
+//! Temporary folders, removed at the end of the test.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An empty folder, until it is dropped.
+/// An empty folder, removed when it is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -16,7 +16,7 @@ impl Folder {
         Self(folder)
     }
 
-    /// Writes a file, in a folder below this one if its name says so.
+    /// Writes a file, in a folder below this one if its name contains one.
     pub(crate) fn write(&self, file: &str, text: &str) {
         let path = self.0.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

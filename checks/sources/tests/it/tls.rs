@@ -1,4 +1,4 @@
-//! TLS with authorities and certificates from files, by a real server on loopback.
+//! TLS with authorities and certificates from files, with a real server on loopback.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +34,8 @@ fn key_pem(pair: &Pair) -> String {
     ))
 }
 
-/// A server with the certificate `own`, which asks for one by `client` if there is any. Its answer
-/// is 200.
+/// Starts a server with the certificate `own`, which requests one by `client` if there is any. Its
+/// response is 200.
 async fn server(own: &Pair, client: Option<&Pair>) -> String {
     let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap();
@@ -207,7 +207,7 @@ async fn authorities_and_certificates_come_from_files_of_the_server() {
         ) {
             (Ok(status), Ok(expected)) => assert_eq!(status, expected, "{case}"),
             (Err(error), Err((reason, part))) => {
-                // What a server that refuses does with the connection differs.
+                // Servers differ in what they do with a rejected connection.
                 let any = reason.is_empty();
                 assert!(any || error.reason() == reason, "{case}: {error:?}");
                 assert!(error.to_string().contains(part), "{case}: {error}");

@@ -1,4 +1,4 @@
-//! What changed between two objects, field by field.
+//! Field-by-field comparison of two objects.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::set::{Element, FieldSet};
 use super::typed::{Shape, below, element, shape};
 use crate::schema::Schema;
 
-/// The fields that came, went and changed.
+/// The fields added, removed and modified between two objects.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Difference {
     pub(crate) added: FieldSet,
@@ -16,7 +16,7 @@ pub(crate) struct Difference {
     pub(crate) modified: FieldSet,
 }
 
-/// From `old` to `new`.
+/// Compares `old` with `new`.
 pub(crate) fn compare(old: &Value, new: &Value, schema: &Schema) -> Difference {
     let mut walk = Walk {
         path: Vec::new(),
@@ -55,7 +55,7 @@ impl Walk {
         }
     }
 
-    /// Goes on with what is below, if both sides can be divided. Says whether this is a leaf.
+    /// Compares the children if both sides can be divided. Returns true if this is a leaf.
     fn divide(&mut self, old: Option<&Value>, new: Option<&Value>, schema: &Schema) -> bool {
         match (parts(old, schema), parts(new, schema)) {
             (Parts::Map(old), Parts::Map(new)) => {
@@ -76,7 +76,7 @@ impl Walk {
             (Parts::Missing, Parts::List(new)) => self.lists(&[], new, schema),
             _ => return true,
         }
-        // An empty one beside nothing is a leaf.
+        // An empty map or list against a missing value is a leaf.
         let empty = |side: Option<&Value>| {
             side.is_none_or(|v| match v {
                 Value::Object(map) => map.is_empty(),

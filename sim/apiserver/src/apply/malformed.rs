@@ -1,4 +1,4 @@
-//! What makes a configuration impossible to take apart, in the words of the real server.
+//! Validation of an applied configuration, with the messages of the real server.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::typed::element;
 use crate::schema::{ListKind, Schema, Type, key_of};
 
-/// Why `config` cannot be applied; `None` if it can. Only the first error is returned.
+/// Returns why `config` cannot be applied; `None` if it can. Only the first error is returned.
 pub(crate) fn malformed(config: &Value, schema: &Schema) -> Option<String> {
     walk(config, schema, "")
 }
@@ -36,7 +36,7 @@ fn walk(value: &Value, schema: &Schema, path: &str) -> Option<String> {
     }
 }
 
-/// A value of another sort than the schema has.
+/// Returns an error if the value's type differs from the schema's type.
 fn unexpected(value: &Value, schema: &Schema) -> Option<String> {
     if schema.int_or_string {
         return None;
@@ -79,7 +79,7 @@ fn items(list: &[Value], schema: &Schema, path: &str) -> Option<String> {
     None
 }
 
-/// Why an item cannot be distinguished from its neighbours.
+/// Returns why an item of an associative list cannot be identified.
 fn nameless(item: &Value, list: &ListKind, schema: &Schema) -> Option<String> {
     let ListKind::Map(keys) = list else {
         let what = match item {
@@ -118,12 +118,12 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// As Go's `%v` shows it.
+/// Formats a pointer to a value as Go's `%v`.
 fn go_value(value: &Value) -> String {
     format!("&{{{}}}", go_map(value))
 }
 
-/// The same without the pointer.
+/// Formats a value as Go's `%v`.
 pub(crate) fn go_map(value: &Value) -> String {
     let spaced = |parts: Vec<String>| parts.join(" ");
     match value {
@@ -138,7 +138,7 @@ pub(crate) fn go_map(value: &Value) -> String {
     }
 }
 
-/// As Go's `%#v` shows it.
+/// Formats a value as Go's `%#v`.
 fn go_syntax(value: &Value) -> String {
     let mut out = String::from("&value.valueUnstructured{Value:");
     syntax(value, &mut out);

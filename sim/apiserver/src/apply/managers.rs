@@ -1,4 +1,4 @@
-//! `metadata.managedFields`.
+//! Field managers: `metadata.managedFields`.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::set::FieldSet;
 
-/// Who owns fields: a name, and how it came to own them.
+/// A field manager: an owner of fields, with its kind of write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) manager: String,
-    /// By apply, or by any other write.
+    /// True for apply, false for any other write.
     pub(crate) applies: bool,
-    /// Of an apply it does not tell owners apart, and is that of the last one.
+    /// For an apply it does not distinguish owners; it is the version of the last apply.
     pub(crate) api_version: String,
     pub(crate) subresource: String,
 }
@@ -22,7 +22,7 @@ impl Owner {
         if self.applies { "Apply" } else { "Update" }
     }
 
-    /// As conflicts name it.
+    /// Formats the owner as conflict messages do.
     pub(crate) fn show(&self) -> String {
         let mut text = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {
@@ -43,21 +43,21 @@ impl Owner {
     }
 }
 
-/// What one owner owns.
+/// The fields of one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) set: FieldSet,
     pub(crate) time: String,
 }
 
-/// All owners of an object.
+/// All field managers of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Managers {
     pub(crate) owners: BTreeMap<Owner, Owned>,
 }
 
 impl Managers {
-    /// From an object's metadata.
+    /// Reads the field managers from an object's metadata.
     pub(crate) fn of(object: &Value) -> Self {
         let entries = object
             .pointer("/metadata/managedFields")
@@ -92,7 +92,7 @@ impl Managers {
         Self { owners }
     }
 
-    /// Takes the entry of this owner out, whatever its version if it applies.
+    /// Removes and returns the entry of this owner; for an apply, in any version.
     pub(crate) fn take(&mut self, owner: &Owner) -> Option<Owned> {
         let found = self.owners.keys().find(|o| o.is_same(owner))?.clone();
         self.owners.remove(&found)
@@ -102,8 +102,8 @@ impl Managers {
         self.owners.retain(|_, owned| !owned.set.is_empty());
     }
 
-    /// Of owners that do not apply only the newest ten are distinguished; what the others have goes
-    /// to `ancient-changes`.
+    /// Limits the entries of owners that do not apply to ten. The oldest entries are merged into
+    /// `ancient-changes`.
     pub(crate) fn cap(&mut self) {
         const MAX: usize = 10;
         let mut updates: Vec<(String, Owner)> = self
@@ -141,7 +141,7 @@ impl Managers {
         }
     }
 
-    /// As it stands in metadata, in the order of the real server.
+    /// Returns the entries of `metadata.managedFields`, in the order of the real server.
     pub(crate) fn encode(&self) -> Vec<Value> {
         let mut entries: Vec<(&Owner, &Owned)> = self.owners.iter().collect();
         entries.sort_by(|(a, x), (b, y)| {
@@ -165,8 +165,8 @@ impl Managers {
             .map(|(owner, owned)| {
                 let mut entry = json!({
                     "manager": owner.manager, "operation": owner.operation(), "apiVersion": owner.api_version, "fieldsType": "FieldsV1",
-                    "fieldsV1": owned.set.encode(),
                 });
+                entry["fieldsV1"] = owned.set.encode();
                 if !owned.time.is_empty() {
                     entry["time"] = owned.time.clone().into();
                 }
@@ -178,7 +178,7 @@ impl Managers {
             .collect()
     }
 
-    /// Writes them into an object's metadata.
+    /// Writes the field managers into an object's metadata.
     pub(crate) fn write_to(&self, object: &mut Value) {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
             return;

@@ -1,4 +1,4 @@
-//! Laying an applied configuration over an object.
+//! Merging an applied configuration into an object.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::set::Element;
 use super::typed::{Shape, element, shape};
 use crate::schema::Schema;
 
-/// `live` with everything that `config` says.
+/// Returns `live` merged with all values of `config`.
 pub(crate) fn merge(live: &Value, config: &Value, schema: &Schema) -> Value {
     match (shape(live, schema), shape(config, schema)) {
         (Shape::Map(live), Shape::Map(config)) => Value::Object(merge_maps(live, config, schema)),
@@ -38,7 +38,7 @@ fn merge_maps(
     out
 }
 
-/// Items keep the order of the configuration; those that it does not name stay behind the same
+/// Merges lists item by item. Items of `config` keep its order; other items stay behind the same
 /// neighbour.
 fn merge_lists(live: &[Value], config: &[Value], schema: &Schema) -> Vec<Value> {
     let item_schema = schema.item();
@@ -71,7 +71,7 @@ fn merge_lists(live: &[Value], config: &[Value], schema: &Schema) -> Vec<Value> 
                 next_shared = shared.next();
                 continue;
             }
-            // Named by the configuration, but not yet: it comes later.
+            // `config` has this item at a later position.
             if wanted.contains_key(at) && next_shared.is_some_and(|next| next != at) {
                 l += 1;
                 continue;

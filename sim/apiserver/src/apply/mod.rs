@@ -1,4 +1,4 @@
-//! Server-side apply: who owns which field, and what follows from it.
+//! Server-side apply: field ownership, conflicts and merging.
 //!
 //! All of it is pure: values and sets in, values and sets out.
 

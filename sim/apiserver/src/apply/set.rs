@@ -1,11 +1,11 @@
-//! Sets of fields, and their form in `fieldsV1`.
+//! Sets of fields, and their encoding in `fieldsV1`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// One step of a path. The order is that of the real server: fields, keys, values.
+/// One step of a field path. The order is that of the real server: fields, keys, values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Element {
     /// A field of an object, or a key of a map.
@@ -14,7 +14,7 @@ pub(crate) enum Element {
     Key(String),
     /// An item of a set; its JSON.
     Value(String),
-    /// An item by its place; never made here, but understood.
+    /// An item by its index; parsed, but never created here.
     Index(String),
 }
 
@@ -39,7 +39,7 @@ impl Element {
         }
     }
 
-    /// As it stands in messages: `.name`, `[name="a"]`, `[="a"]`, `[3]`.
+    /// Formats the step as messages do: `.name`, `[name="a"]`, `[="a"]`, `[3]`.
     pub(crate) fn show(&self) -> String {
         match self {
             Self::Field(name) => format!(".{name}"),
@@ -54,7 +54,7 @@ impl Element {
     }
 }
 
-/// A set of paths.
+/// A set of field paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet {
     pub(crate) members: BTreeSet<Element>,
@@ -100,7 +100,7 @@ impl FieldSet {
         out
     }
 
-    /// Without the members of `other`; what is below them stays.
+    /// Returns the set without the members of `other`; paths below them stay.
     pub(crate) fn difference(&self, other: &Self) -> Self {
         let mut out = Self {
             members: self.members.difference(&other.members).cloned().collect(),
@@ -115,7 +115,7 @@ impl FieldSet {
         out
     }
 
-    /// Without a field of the root and all that is below it.
+    /// Removes a field of the root and all paths below it.
     pub(crate) fn without_root(&mut self, name: &str) {
         let element = Element::Field(name.to_owned());
         self.members.remove(&element);
@@ -128,7 +128,7 @@ impl FieldSet {
         }
     }
 
-    /// All paths, as messages show them, in order.
+    /// Returns all paths in order, formatted as in messages.
     pub(crate) fn paths(&self) -> Vec<String> {
         let mut out = Vec::new();
         self.collect("", &mut out);
@@ -146,7 +146,7 @@ impl FieldSet {
         }
     }
 
-    /// From `fieldsV1`. What is not understood is left out.
+    /// Decodes `fieldsV1`. Invalid keys are left out.
     pub(crate) fn decode(value: &Value) -> Self {
         let mut set = Self::default();
         for (text, below) in value.as_object().into_iter().flatten() {
@@ -164,7 +164,7 @@ impl FieldSet {
         set
     }
 
-    /// To `fieldsV1`.
+    /// Encodes the set as `fieldsV1`.
     pub(crate) fn encode(&self) -> Value {
         let mut out = Map::new();
         for member in &self.members {

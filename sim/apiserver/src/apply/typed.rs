@@ -1,4 +1,4 @@
-//! How a value divides into fields that are owned one by one.
+//! Division of a value into fields that are owned separately.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 use super::set::{Element, FieldSet};
 use crate::schema::{ListKind, Schema, key_of};
 
-/// What a value is to its owners.
+/// The division of a value for ownership.
 pub(crate) enum Shape<'a> {
-    /// One thing.
+    /// Owned as a whole.
     Leaf,
-    /// Each field by itself.
+    /// Each field is owned separately.
     Map(&'a Map<String, Value>),
-    /// Each item by itself.
+    /// Each item is owned separately.
     List(&'a [Value]),
 }
 
-/// How `value` divides.
+/// Returns how `value` divides.
 pub(crate) fn shape<'a>(value: &'a Value, schema: &Schema) -> Shape<'a> {
     match value {
         Value::Object(map) if !schema.atomic_map => Shape::Map(map),
@@ -26,12 +26,12 @@ pub(crate) fn shape<'a>(value: &'a Value, schema: &Schema) -> Shape<'a> {
     }
 }
 
-/// Whether lists of this schema divide into items.
+/// Returns true if lists of this schema divide into items.
 fn divides(schema: &Schema) -> bool {
     schema.list != ListKind::Atomic
 }
 
-/// What tells this item from its neighbours.
+/// Returns the path element that identifies an item in its list.
 pub(crate) fn element(item: &Value, list: &Schema, item_schema: &Schema) -> Element {
     match &list.list {
         ListKind::Map(keys) => {
@@ -41,7 +41,7 @@ pub(crate) fn element(item: &Value, list: &Schema, item_schema: &Schema) -> Elem
     }
 }
 
-/// The schema below `element`, and whether it is a field that the schema names.
+/// Returns the schema below `element`, and true if it is a field named in the schema.
 pub(crate) fn below(schema: &Schema, element: &Element) -> (Arc<Schema>, bool) {
     match element {
         Element::Field(name) => schema.field(name),
@@ -49,11 +49,11 @@ pub(crate) fn below(schema: &Schema, element: &Element) -> (Arc<Schema>, bool) {
     }
 }
 
-/// The fields that an applied configuration speaks about.
+/// Returns the fields that an applied configuration contains.
 pub(crate) fn fields_of(value: &Value, schema: &Schema) -> FieldSet {
     let mut set = FieldSet::default();
     match shape(value, schema) {
-        // Only the whole can be a leaf here; fields that are leaves are inserted by their parents.
+        // Only the root value can be a leaf here; leaf fields are inserted by their parents.
         Shape::Leaf => {}
         Shape::Map(map) => {
             for (name, child) in map {
@@ -76,7 +76,7 @@ pub(crate) fn fields_of(value: &Value, schema: &Schema) -> FieldSet {
 
 fn add(set: &mut FieldSet, element: Element, child: &Value, schema: &Schema, member: bool) {
     let leaf = matches!(shape(child, schema), Shape::Leaf);
-    // A null where items would be says nothing.
+    // A null in place of items sets no field.
     let silent = child.is_null() && divides(schema) && !member;
     if (leaf && !silent) || member {
         set.members.insert(element.clone());
@@ -89,7 +89,7 @@ fn add(set: &mut FieldSet, element: Element, child: &Value, schema: &Schema, mem
     }
 }
 
-/// The same set with the named fields on the way to its members as members too.
+/// Returns the set, extended by the named fields on the paths to its members.
 pub(crate) fn with_parents(set: &FieldSet, schema: &Schema) -> FieldSet {
     let mut out = FieldSet {
         members: set.members.clone(),
@@ -106,7 +106,7 @@ pub(crate) fn with_parents(set: &FieldSet, schema: &Schema) -> FieldSet {
     out
 }
 
-/// `value` without the fields and items of `set`; a member takes all below it with it.
+/// Returns `value` without the fields and items of `set`. A member is removed with all below it.
 pub(crate) fn without(value: &Value, set: &FieldSet, schema: &Schema) -> Value {
     match shape(value, schema) {
         Shape::Leaf => value.clone(),

@@ -1,4 +1,4 @@
-//! What a write does to the owners, and an apply to the object.
+//! Effects of a write on field owners, and of an apply on the object.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::typed::{fields_of, with_parents, without};
 use crate::schema::Schema;
 use crate::status::Status;
 
-/// The fields without an owner: they name the object, or the server writes them.
+/// The fields without an owner: they identify the object, or the server writes them.
 const UNOWNED: [&str; 9] = [
     "name",
     "namespace",
@@ -26,7 +26,7 @@ const UNOWNED: [&str; 9] = [
     "resourceVersion",
 ];
 
-/// The top-level fields that a write to this subresource cannot change.
+/// Returns the top-level fields that a write to this subresource cannot change.
 pub(crate) fn reset_fields(status: bool, subresource: &str) -> &'static [&'static str] {
     match (status, subresource) {
         (true, "status") => &["metadata", "spec"],
@@ -56,13 +56,13 @@ fn owned_part(mut set: FieldSet, reset: &[&str]) -> FieldSet {
     set
 }
 
-/// What a change takes from owners.
+/// The fields that a change takes from their owners.
 struct Taken {
     changed: FieldSet,
     conflicts: BTreeMap<Owner, FieldSet>,
 }
 
-/// Takes from the others what changed between the two objects, and from all what is gone.
+/// Takes the changed and the removed fields from all owners except `keep`.
 fn take_changes(
     old: &Value,
     new: &Value,
@@ -91,7 +91,7 @@ fn take_changes(
     Taken { changed, conflicts }
 }
 
-/// The owners after a write that is not an apply.
+/// Returns the owners after a write that is not an apply.
 pub(crate) fn update(
     old: &Value,
     new: &Value,
@@ -123,17 +123,17 @@ pub(crate) struct Applied {
     pub(crate) managers: Managers,
 }
 
-/// Why an apply is refused.
+/// A rejected apply.
 #[derive(Debug)]
 pub(crate) enum ApplyError {
-    /// It can't be taken apart.
+    /// The configuration does not fit the schema.
     Malformed(String),
-    /// Others own fields that it would change.
+    /// Other owners have fields that the apply would change.
     Conflicts(BTreeMap<Owner, FieldSet>),
 }
 
 impl ApplyError {
-    /// `subject` is as in `(ns/name; group/version, Kind=Kind)`.
+    /// Converts the error to a `Status`. `subject` is as in `(ns/name; group/version, Kind=Kind)`.
     pub(crate) fn into_status(self, subject: &str) -> Status {
         match self {
             Self::Malformed(why) => Status::new(
@@ -171,14 +171,14 @@ fn conflict_status(conflicts: &BTreeMap<Owner, FieldSet>) -> Status {
     Status::new(409, "Conflict", message).with_details(json!({"causes": causes}))
 }
 
-/// Who applies, and how.
+/// The owner and options of an apply.
 pub(crate) struct Request<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) owner: &'a Owner,
-    /// Whether to take what others own.
+    /// Whether to take fields from other owners.
     pub(crate) force: bool,
     pub(crate) now: &'a str,
-    /// The top-level fields that cannot be changed this way.
+    /// The top-level fields that this write cannot change.
     pub(crate) reset: &'a [&'a str],
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn apply(
         Some(last) => drop_abandoned(merged, &last.set, &managers, schema),
         None => merged,
     };
-    // An apply that changes no value keeps the time of the last one; the first one then has none.
+    // An apply that changes no value keeps the time of the last apply; a first apply then has none.
     if object != *live
         && let Some(owned) = managers.owners.get_mut(owner)
     {
@@ -226,7 +226,7 @@ pub(crate) fn apply(
     Ok(Applied { object, managers })
 }
 
-/// Drops what the owner applied last time and what has no owner now.
+/// Removes the fields that the owner applied last time and that have no owner now.
 fn drop_abandoned(merged: Value, last: &FieldSet, managers: &Managers, schema: &Schema) -> Value {
     let last = with_parents(last, schema);
     let mut left = last.clone();
@@ -244,8 +244,8 @@ fn drop_abandoned(merged: Value, last: &FieldSet, managers: &Managers, schema: &
     }
     let owned = with_parents(&owned, schema);
     let kept = |value: &Value| with_parents(&fields_of(value, schema), schema);
-    // Without everything it had; then with what others, or it again, own; then with what it never
-    // had.
+    // `bare` has no field of the last apply. `with_owned` restores the fields that any owner has
+    // now, and `gone` excludes fields outside the last apply.
     let bare = without(merged, &last, schema);
     let with_owned = without(merged, &all.difference(&kept(&bare).union(&owned)), schema);
     let gone = all.difference(&kept(&with_owned)).intersection(&last);

@@ -2,12 +2,12 @@
 
 use crate::status::Status;
 
-/// How objects are shown.
+/// The form of objects in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As they are.
+    /// Whole objects.
     Whole,
-    /// Their metadata only.
+    /// Metadata only.
     Metadata,
     /// A list of metadata.
     MetadataList,
@@ -17,8 +17,8 @@ pub(super) enum Form {
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// The first form in an `Accept` header that is known here. Protobuf is not; it is answered with
-/// 406 if nothing else is taken.
+/// Returns the first supported form of an `Accept` header. Protobuf is not supported: the result is
+/// 406 if the client accepts nothing else.
 pub(super) fn accept(header: &str, custom: bool, list: bool) -> Result<Form, Status> {
     if header.trim().is_empty() {
         return Ok(Form::Whole);
@@ -60,7 +60,7 @@ pub(super) fn accept(header: &str, custom: bool, list: bool) -> Result<Form, Sta
     Err(Status::new(406, "NotAcceptable", why).with_details(serde_json::json!({})))
 }
 
-/// YAML is answered with JSON, which is YAML too.
+/// Returns true if JSON satisfies the media type. JSON is valid YAML.
 fn is_json(media_type: &str) -> bool {
     matches!(
         media_type,

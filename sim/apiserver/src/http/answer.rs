@@ -20,7 +20,7 @@ pub(super) fn json(code: u16, value: &Value) -> Response<Body> {
     with(code, "application/json", whole(bytes.into()))
 }
 
-/// JSON that is written already.
+/// Returns a response with serialized JSON.
 pub(super) fn document(bytes: Bytes) -> Response<Body> {
     with(200, "application/json", whole(bytes))
 }
@@ -53,13 +53,13 @@ pub(super) fn answer(answer: &ApiResponse) -> Response<Body> {
     response
 }
 
-/// What Go's own server says to a path that nothing serves.
+/// Returns the response of Go's own server for a path that is not served.
 fn page() -> Response<Body> {
     let text = format!("{NO_SUCH_PAGE}\n");
     with(404, "text/plain; charset=utf-8", whole(text.into()))
 }
 
-/// A refusal, with the header that says when to come again.
+/// Returns an error response, with the `Retry-After` header if a delay is given.
 pub(super) fn status(status: &Status, retry_after: Option<u64>) -> Response<Body> {
     if status.message == NO_SUCH_PAGE {
         return page();

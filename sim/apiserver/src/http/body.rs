@@ -9,10 +9,10 @@ use crate::kinds::Kind;
 use crate::status::Status;
 use crate::verbs::decode::unrecognized;
 
-/// What is too long for the real server, in bytes.
+/// The largest body that the real server accepts, in bytes.
 const LIMIT: usize = 3 * 1024 * 1024;
 
-/// How a patch is written, from its content type.
+/// Returns the format of a patch from its content type.
 pub(super) fn patch(content_type: &str, custom: bool) -> Result<Patch, Status> {
     match media_type(content_type) {
         "application/json-patch+json" => Ok(Patch::Json),
@@ -27,7 +27,7 @@ pub(super) fn patch(content_type: &str, custom: bool) -> Result<Patch, Status> {
     }
 }
 
-/// 415 for a patch that the kind does not understand.
+/// Returns status 415 for a patch format that the kind does not support.
 pub(crate) fn unknown_patch() -> Status {
     Status::unsupported_media_type(
         "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
@@ -38,7 +38,7 @@ fn media_type(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// The value that the body of a call holds. `kind` is the kind of the path.
+/// Parses the body of a call. `kind` is the kind of the path.
 pub(super) fn read(
     bytes: &[u8],
     content_type: &str,
@@ -91,7 +91,7 @@ fn object(bytes: &[u8], content_type: &str, kind: &str) -> Result<Value, Status>
     }
 }
 
-/// JSON is YAML, and read faster.
+/// Parses YAML. JSON is tried first: it is valid YAML and parses faster.
 fn yaml(bytes: &[u8], head: &str) -> Result<Value, Status> {
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -102,7 +102,7 @@ fn yaml(bytes: &[u8], head: &str) -> Result<Value, Status> {
     })
 }
 
-/// What Go says about JSON that can't be read.
+/// Returns Go's message for invalid JSON.
 fn go_error(error: &serde_json::Error, bytes: &[u8]) -> String {
     if error.classify() == Category::Eof {
         return "unexpected end of JSON input".to_owned();

@@ -10,12 +10,12 @@ use super::handle;
 use crate::server::ApiServer;
 
 impl ApiServer {
-    /// A client. Its field manager is `sim` where none is given.
+    /// Returns a client. Its default field manager is `sim`.
     pub fn client(&self) -> Client {
         self.client_as("sim")
     }
 
-    /// A client whose name `agent` selects faults, and is the field manager where none is given.
+    /// Returns a client. `agent` selects its faults and is its default field manager.
     pub fn client_as(&self, agent: &str) -> Client {
         let (core, agent) = (Arc::clone(&self.core), Arc::<str>::from(agent));
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {

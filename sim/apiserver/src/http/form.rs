@@ -7,8 +7,7 @@ use super::accept::Form;
 use crate::kinds::{Column, Kind};
 use crate::status::Status;
 
-/// An answer that is not a refusal, in the form that was asked for. `include` is the parameter
-/// `includeObject`.
+/// Returns a successful response in the requested form. `include` is the parameter `includeObject`.
 pub(super) fn shown(
     form: Form,
     kind: &Kind,
@@ -40,7 +39,7 @@ fn not_one(kind: &Kind) -> Status {
     Status::new(406, "NotAcceptable", why)
 }
 
-/// The object of an event of a watch. Only the first table of a watch has columns.
+/// Returns the object of a watch event. Only the first table of a watch has columns.
 pub(super) fn event(
     form: Form,
     kind: &Kind,
@@ -65,7 +64,7 @@ fn items(list: &Value) -> &[Value] {
     items.map_or(&[], Vec::as_slice)
 }
 
-/// What a list says about itself; an empty `continue` is left out.
+/// Returns the metadata of a list; an empty `continue` is left out.
 fn list_metadata(list: &Value) -> Value {
     let mut found = list["metadata"].clone();
     if let Some(map) = found.as_object_mut() {
@@ -146,13 +145,13 @@ fn age(since: &str, now: Timestamp) -> String {
     }
 }
 
-/// A time as `kubectl get` shows it: two units at most, fewer the longer it is.
+/// Formats a duration as `kubectl get` does: two units at most, fewer the longer it is.
 fn human_readable(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
     const YEAR: i64 = 365 * DAY;
-    // Up to a limit (exclusive): a unit, and the smaller one that is shown beside it.
+    // Up to a limit (exclusive): a unit, and the smaller unit shown beside it.
     let steps = [
         (10 * MINUTE, MINUTE, "m", Some((1, "s"))),
         (3 * HOUR, MINUTE, "m", None),

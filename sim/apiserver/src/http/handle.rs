@@ -14,7 +14,7 @@ use crate::Core;
 use crate::call::{ApiRequest, Verb};
 use crate::hooks::{self, RequestFault};
 
-/// Answers a request. An error is a connection that broke.
+/// Processes a request. An error is a connection that broke.
 pub(crate) async fn handle(
     core: Arc<Core>,
     agent: Option<Arc<str>>,
@@ -97,12 +97,12 @@ async fn asked(
     }
 }
 
-/// How far what is read is behind what was written.
+/// The staleness of the data that a read returns.
 #[derive(Clone, Copy, Default)]
 struct StaleCache {
-    /// The version that a list is answered from.
+    /// The version that a list is served from.
     version: Option<u64>,
-    /// How long each event of a watch takes.
+    /// The delay of each watch event.
     lag: Duration,
 }
 

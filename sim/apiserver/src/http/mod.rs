@@ -1,4 +1,4 @@
-//! HTTP around the server: paths in, JSON out, and faults in between.
+//! The HTTP layer of the server: routes, bodies, responses and injected faults.
 
 mod accept;
 mod answer;
@@ -16,5 +16,5 @@ use http_body_util::combinators::UnsyncBoxBody;
 
 pub(crate) use handle::handle;
 
-/// The body of an answer; it can break.
+/// The body of a response; it can break.
 pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;

@@ -1,8 +1,7 @@
-//! Objects of built-in kinds in Kubernetes' protobuf encoding, as kubectl and other Go clients
-//! write them.
+//! Kubernetes' protobuf encoding of built-in kinds, as kubectl and other Go clients write it.
 //!
 //! `protobuf.json` has the number of each field, from the Go types of Kubernetes 1.36.3. A negative
-//! one is a pointer there: its zero value counts, while that of another field is left out. A name
+//! number marks a pointer: its zero value is kept, while that of another field is left out. A name
 //! after `=` is a message whose fields are among its owner's in JSON.
 
 use std::collections::BTreeMap;
@@ -17,7 +16,7 @@ use crate::schema::{Schema, Type};
 
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What stands before the message.
+/// The prefix before the message.
 const MAGIC: &[u8] = b"k8s\0";
 
 type Numbers = BTreeMap<String, BTreeMap<String, i64>>;
@@ -30,12 +29,12 @@ fn numbers() -> &'static Numbers {
     })
 }
 
-/// Returns true if objects of this kind can be read. Those of custom kinds have no such encoding.
+/// Returns true if objects of this kind can be decoded. Custom kinds have no such encoding.
 pub(super) fn is_known(kind: &Kind) -> bool {
     !kind.custom && numbers().contains_key(&kind.schema.name)
 }
 
-/// The object in a body. `None` if it cannot be decoded.
+/// Decodes the object in a body. `None` if it cannot be decoded.
 pub(super) fn read(body: &[u8], schema: &Schema) -> Option<Value> {
     let envelope = fields(body.strip_prefix(MAGIC)?)?;
     let mut object = Map::new();
@@ -54,7 +53,7 @@ pub(super) fn read(body: &[u8], schema: &Schema) -> Option<Value> {
     Some(Value::Object(object))
 }
 
-/// Adds the fields of a message to `object`. Fields that are not known are left out.
+/// Adds the fields of a message to `object`. Unknown fields are left out.
 fn message(
     bytes: &[u8],
     schema: &Schema,
@@ -138,7 +137,7 @@ fn value(field: &Field<'_>, schema: &Schema) -> Option<Value> {
     }
 }
 
-/// Seconds and nanoseconds; a message without either is no time.
+/// Decodes a time from seconds and nanoseconds. A message without seconds is null.
 fn time(bytes: &[u8]) -> Option<Value> {
     let (mut seconds, mut nanos) = (None, 0);
     for (number, field) in fields(bytes)? {
@@ -162,7 +161,7 @@ fn int_or_string(bytes: &[u8]) -> Option<Value> {
     }
 }
 
-/// What Go leaves out of JSON.
+/// Returns true for a value that Go leaves out of JSON.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -174,7 +173,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// A field as it is written.
+/// An encoded field.
 enum Field<'a> {
     Integer(u64),
     Bytes(&'a [u8]),
@@ -192,7 +191,7 @@ impl<'a> Field<'a> {
         Some(std::str::from_utf8(self.bytes()?).ok()?.into())
     }
 
-    /// Negative numbers are written in two's complement.
+    /// Returns the integer. Negative numbers are encoded in two's complement.
     fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(value) => Some(value.cast_signed()),
@@ -201,15 +200,15 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The first field with this number. `None` outside if the message cannot be read.
+/// Returns the first field with this number. The outer `None` is an invalid message.
 #[expect(clippy::option_option, reason = "unreadable, or without the field")]
 fn first(bytes: &[u8], number: u64) -> Option<Option<Field<'_>>> {
     let mut all = fields(bytes)?.into_iter();
     Some(all.find(|(n, _)| *n == number).map(|(_, field)| field))
 }
 
-/// The fields of a message and their numbers. Kubernetes has integers and what has a length only;
-/// `None` at anything else, or at an early end.
+/// Decodes the fields of a message and their numbers. Kubernetes uses integers and length-delimited
+/// fields only. Returns `None` for any other type, and for a truncated message.
 fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Field<'_>)>> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -249,7 +248,7 @@ mod tests {
     use crate::kinds::builtin;
     use serde_json::json;
 
-    /// What kubectl 1.36.3 sends for `kubectl create job train --image=busybox`.
+    /// The body that kubectl 1.36.3 sends for `kubectl create job train --image=busybox`.
     const JOB: &str = "6b3873000a0f0a0862617463682f763112034a6f621280010a150a05747261696e12001a0022002a0032003800420012\
         5d325b0a100a0012001a0022002a003200380042001247122\
         40a05747261696e120762757379626f782a0042006a00720080010088010090010\

@@ -13,15 +13,15 @@ use crate::kinds::{self, Kind, Registry};
 use crate::status::Status;
 use crate::verbs::{method_not_allowed, no_such_resource};
 
-/// What a request asks.
+/// The target of a request.
 pub(super) enum Route {
-    /// Something about objects.
+    /// A request about objects.
     Call(ApiRequest, Form),
-    /// A watch; the call is the list that it belongs to.
+    /// A watch, with the list request that it belongs to.
     Watch(ApiRequest, Form),
     /// JSON about the server itself.
     Json(Bytes),
-    /// A text.
+    /// Plain text.
     Text(&'static str),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Incoming<'a> {
     pub(crate) agent: &'a str,
 }
 
-/// What is asked.
+/// Parses a request into its route.
 pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Status> {
     let parts: Vec<String> = incoming
         .path
@@ -120,7 +120,7 @@ fn objects(
     Ok(Route::Call(ApiRequest { body, ..call }, form))
 }
 
-/// `/api/v1/namespaces/NAME/status` is about the Namespace itself.
+/// Returns true for a subresource of a Namespace, as in `/api/v1/namespaces/NAME/status`.
 fn is_part(word: &str) -> bool {
     matches!(word, "status" | "finalize")
 }
@@ -134,7 +134,7 @@ fn verb(incoming: &Incoming<'_>, kind: &Kind, named: bool) -> Result<Verb, Statu
         (&Method::DELETE, true) => Verb::Delete,
         (&Method::DELETE, false) => Verb::DeleteCollection,
         (&Method::PATCH, true) => Verb::Patch(body::patch(incoming.content_type, kind.custom)?),
-        // The status of a custom kind says itself that it cannot be made.
+        // The create verb rejects the status of a custom kind with its own error.
         (&Method::POST, true) if kind.custom => Verb::Create,
         (&Method::PUT | &Method::PATCH, false) if kind.custom => {
             return Err(Status::bad_request("name must be provided"));
@@ -144,7 +144,7 @@ fn verb(incoming: &Incoming<'_>, kind: &Kind, named: bool) -> Result<Verb, Statu
     Ok(verb)
 }
 
-/// The parameters of a query, in order.
+/// Parses the parameters of a query, in order.
 fn pairs(query: &str) -> Vec<(String, String)> {
     let parts = query.split('&').filter(|p| !p.is_empty());
     parts
@@ -158,7 +158,7 @@ fn pairs(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Without percent signs.
+/// Decodes percent-encoded text.
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -18,7 +18,7 @@ use crate::server::ApiServer;
 use crate::state::Core;
 
 impl ApiServer {
-    /// Answers plain HTTP/1.1 on this port until the future is dropped. Agents are distinguished by
+    /// Serves plain HTTP/1.1 on this port until the future is dropped. Agents are distinguished by
     /// their user agent. There is no authentication: listen on loopback.
     pub async fn serve(&self, listener: TcpListener) -> io::Result<Infallible> {
         let mut connections = JoinSet::new();

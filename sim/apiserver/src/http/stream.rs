@@ -18,15 +18,15 @@ use crate::hooks::{EventFault, WatchDelivery};
 use crate::status::Status;
 use crate::watch::{Event, Watch, WatchOptions};
 
-/// How long a watch lives if it does not say.
+/// The default lifetime of a watch.
 const LIFETIME: Duration = Duration::from_secs(1800);
-/// How often bookmarks come.
+/// The interval between bookmarks.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
-/// The last bookmark comes so long before the end.
+/// The time from the last bookmark to the end of a watch.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How long until the next bookmark, if the watch ends after `left`.
+/// Returns the time until the next bookmark, if the watch ends after `left`.
 fn next_bookmark(left: Duration) -> Duration {
     match left.checked_sub(FAREWELL) {
         Some(farewell) if !farewell.is_zero() => BOOKMARKS.min(farewell),
@@ -34,7 +34,7 @@ fn next_bookmark(left: Duration) -> Duration {
     }
 }
 
-/// The body of the watch that this call asks for; each event comes `lag` after it happened.
+/// Starts the watch of a call and returns its body. Each event is sent `lag` after it happened.
 pub(super) fn start(
     core: &Arc<Core>,
     call: &ApiRequest,
@@ -77,12 +77,12 @@ pub(super) fn start(
     Ok(BodyExt::boxed_unsync(StreamBody::new(stream)))
 }
 
-/// A connection that the other side closed.
+/// Returns the error of a connection that the peer closed.
 pub(super) fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")
 }
 
-/// A flag of a query: whatever does not say no says yes.
+/// Returns true for a query flag, unless it is `false` or `0`.
 pub(super) fn is_true(text: &str) -> bool {
     !matches!(text, "false" | "0")
 }
@@ -107,7 +107,7 @@ struct Lines {
     core: Arc<Core>,
     agent: String,
     form: Form,
-    /// As in the query: what of an object goes with its row of a table.
+    /// The query parameter: which part of an object a table row includes.
     include: String,
     /// Whether anything was sent.
     sent: bool,
@@ -115,14 +115,14 @@ struct Lines {
     bookmarks: bool,
     next_bookmark: Instant,
     end: Instant,
-    /// Events that come again.
+    /// Events to send again.
     waiting: VecDeque<Event>,
-    /// How long an event takes.
+    /// The delay of each event.
     lag: Duration,
-    /// Events in transit, and when they arrive. Bookmarks too: one that overtook an event would
-    /// hide it for ever.
+    /// Delayed events, and when they are sent. Bookmarks are delayed too: a bookmark sent before an
+    /// older event would hide the event for ever.
     behind: VecDeque<(Instant, Event)>,
-    /// Whether the watch has no more events than those in transit.
+    /// Whether the watch has no more events than the delayed ones.
     ended: bool,
     state: State,
 }
@@ -130,7 +130,7 @@ struct Lines {
 #[derive(PartialEq)]
 enum State {
     Running,
-    /// Nothing comes any more.
+    /// Nothing more is sent.
     Closed,
 }
 
@@ -148,7 +148,7 @@ impl Lines {
         None
     }
 
-    /// The next event that arrives.
+    /// Returns the next event to send.
     async fn event(&mut self) -> Option<Event> {
         if self.lag.is_zero() {
             return self.happening().await;
@@ -177,7 +177,7 @@ impl Lines {
         }
     }
 
-    /// The next event that happens. `None` at the end.
+    /// Returns the next event that happens; `None` at the end.
     async fn happening(&mut self) -> Option<Event> {
         tokio::select! {
             biased;
@@ -191,7 +191,7 @@ impl Lines {
         }
     }
 
-    /// Sends an event, unless something goes wrong with it.
+    /// Sends an event, unless a fault prevents it.
     async fn deliver(&mut self, event: Event) -> Option<io::Result<Bytes>> {
         let fault = self.core.faults().and_then(|faults| {
             faults.event(&WatchDelivery {

@@ -1,7 +1,7 @@
-//! The kinds that every server has.
+//! The built-in kinds, which every server has.
 //!
-//! `builtin.json` is what kube-apiserver 1.36.3 publishes about them (discovery and OpenAPI v3),
-//! without descriptions and without defaults, which there are the zero values of Go.
+//! `builtin.json` contains what kube-apiserver 1.36.3 publishes about them (discovery and OpenAPI
+//! v3), without descriptions and without defaults. Its defaults are the zero values of Go.
 
 use std::sync::{Arc, OnceLock};
 
@@ -36,7 +36,7 @@ struct Entry {
     categories: Vec<String>,
 }
 
-/// What every server starts with, and the schema of `metadata`, which custom kinds share.
+/// Returns the built-in kinds, and the schema of `metadata`, which custom kinds share.
 pub(crate) fn builtin() -> &'static (Registry, Arc<Schema>) {
     static BUILTIN: OnceLock<(Registry, Arc<Schema>)> = OnceLock::new();
     BUILTIN.get_or_init(read)
@@ -74,7 +74,7 @@ fn read() -> (Registry, Arc<Schema>) {
     (registry, metadata)
 }
 
-/// The fields that the built-in kinds can be selected by, besides name and namespace.
+/// Returns the selectable fields of a built-in kind, besides name and namespace.
 fn selectable(group: &str, plural: &str) -> Vec<String> {
     let fields: &[&str] = match (group, plural) {
         ("", "pods") => &[

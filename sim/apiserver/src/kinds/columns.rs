@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// One column.
+/// One column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -11,12 +11,12 @@ pub(crate) struct Column {
     pub(crate) format: String,
     pub(crate) priority: i64,
     pub(crate) path: Path,
-    /// Whether what is there is a time, and how long ago that was is shown.
+    /// Whether the value is a time, shown as its age.
     pub(crate) ago: bool,
 }
 
-/// A path in the small `JSONPath` that definitions may use: fields, indices, and
-/// `[?(@.field=="value")]`.
+/// A path in the subset of `JSONPath` that definitions may use. Supported are fields, indices,
+/// `[*]` and `[?(@.field=="value")]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Path {
     steps: Vec<Step>,
@@ -32,7 +32,7 @@ enum Step {
     All,
 }
 
-/// The columns of a version of a definition: its own, or the age.
+/// Returns the columns of a version of a definition: its own, or the age.
 pub(crate) fn columns(version: &Value) -> Vec<Column> {
     let own = version
         .get("additionalPrinterColumns")
@@ -58,7 +58,7 @@ fn column(source: &Value) -> Column {
     }
 }
 
-/// How old an object is.
+/// Returns the column for the age of an object.
 pub(crate) fn age(kind: &str) -> Column {
     Column {
         name: "Age".to_owned(),
@@ -93,13 +93,13 @@ impl Path {
         Self { steps }
     }
 
-    /// The first value at this path.
+    /// Returns the first value at this path.
     pub(crate) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         find(&self.steps, object)
     }
 }
 
-/// A dot that a backslash stands before does not end a field.
+/// Returns the end of a field. A dot after a backslash does not end it.
 fn end_of_field(text: &str) -> usize {
     let mut escaped = false;
     for (index, c) in text.char_indices() {

@@ -9,7 +9,9 @@ use super::{Kind, builtin};
 use crate::call::Resource;
 use crate::schema::compile;
 
-/// The kinds of a definition's served versions, with group and plural. `None` if it lacks names.
+/// Returns the kinds of a definition's served versions, with group and plural.
+///
+/// `None` if the definition is incomplete.
 pub(crate) fn custom_kinds(definition: &Value) -> Option<(String, String, Vec<Kind>)> {
     let spec = definition.get("spec")?;
     let group = spec.get("group")?.as_str()?;
@@ -23,7 +25,7 @@ pub(crate) fn custom_kinds(definition: &Value) -> Option<(String, String, Vec<Ki
     let served = versions
         .iter()
         .filter(|v| v.get("served") == Some(&Value::Bool(true)));
-    // A webhook that converts is not there to be called, so other versions than the stored one
+    // The server does not call conversion webhooks. Objects in versions other than the stored one
     // would be wrong.
     let converts = spec.pointer("/conversion/strategy").and_then(Value::as_str) == Some("Webhook");
     let kinds = served
@@ -83,7 +85,7 @@ fn kind(
     })
 }
 
-/// The schema with `metadata` as all objects have it.
+/// Compiles a schema, with `apiVersion`, `kind` and `metadata` as in all objects.
 fn compile_custom(source: &Value) -> Arc<crate::schema::Schema> {
     let schema = compile(source);
     let Ok(mut schema) = Arc::try_unwrap(schema) else {
@@ -109,7 +111,7 @@ fn texts(value: &Value, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the server writes into the status of a definition that it accepts.
+/// Returns the status that the server writes into an accepted definition.
 pub(crate) fn condition_status(definition: &Value, now: &str) -> Value {
     let names = definition
         .pointer("/spec/names")

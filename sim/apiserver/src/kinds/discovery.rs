@@ -1,4 +1,4 @@
-//! What `/api` and `/apis` say.
+//! Discovery documents: `/api` and `/apis`.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::{Kind, Registry};
 
-/// `/api`.
+/// Returns the document `/api`.
 pub(crate) fn versions() -> Value {
     json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
 }
 
-/// `/apis`.
+/// Returns the document `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Value {
     let mut names: Vec<&str> = registry
         .iter()
@@ -26,7 +26,7 @@ pub(crate) fn groups(registry: &Registry) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/GROUP`.
+/// Returns the document `/apis/GROUP`.
 pub(crate) fn group(registry: &Registry, name: &str) -> Option<Value> {
     let mut entry = group_entry(registry, name)?;
     entry["kind"] = "APIGroup".into();
@@ -50,7 +50,7 @@ fn group_entry(registry: &Registry, name: &str) -> Option<Value> {
     Some(json!({"name": name, "versions": list, "preferredVersion": preferred}))
 }
 
-/// Stable versions come first, then betas, then alphas; each newest first.
+/// Returns the sort key of a version: stable, then beta, then alpha; newest first in each.
 fn order(version: &str) -> (u8, u32, u32) {
     let numbers = |text: &str| text.parse::<u32>().unwrap_or(0);
     let rest = version.trim_start_matches('v');
@@ -63,7 +63,7 @@ fn order(version: &str) -> (u8, u32, u32) {
     }
 }
 
-/// `/api/v1` and `/apis/GROUP/VERSION`.
+/// Returns the document `/api/v1` or `/apis/GROUP/VERSION`.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     let kinds = registry

@@ -1,9 +1,9 @@
-//! Events are the same objects in two groups, with other names for their fields. They are kept as
-//! `events.k8s.io` has them.
+//! Conversion of events between their two groups. Both groups serve the same objects with other
+//! field names. They are stored as `events.k8s.io` objects.
 
 use serde_json::Value;
 
-/// The fields of the core group, and those of `events.k8s.io`.
+/// The fields of the core group, with those of `events.k8s.io`.
 const FIELDS: [(&str, &str); 8] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -15,7 +15,7 @@ const FIELDS: [(&str, &str); 8] = [
     ("reportingInstance", "reportingInstance"),
 ];
 
-/// As the core group shows it.
+/// Converts a stored event to the core group.
 pub(crate) fn to_core(event: &mut Value) {
     rename(event, FIELDS.map(|(core, own)| (own, core)));
     event["apiVersion"] = "v1".into();
@@ -26,7 +26,7 @@ pub(crate) fn to_core(event: &mut Value) {
     }
 }
 
-/// As it is kept.
+/// Converts an event of the core group to its stored form.
 pub(crate) fn from_core(event: &mut Value) {
     rename(event, FIELDS);
     event["apiVersion"] = "events.k8s.io/v1".into();
@@ -46,7 +46,7 @@ fn rename(event: &mut Value, fields: [(&str, &str); 8]) {
     }
 }
 
-/// The path of a field of the core group in what is kept.
+/// Returns the path of a field of the core group in the stored form.
 pub(crate) fn kept_path(path: &str) -> String {
     if path == "source" {
         return "deprecatedSource.component".to_owned();

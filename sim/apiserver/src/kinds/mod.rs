@@ -1,4 +1,4 @@
-//! The kinds of objects that are served.
+//! The registry of served kinds.
 
 mod builtin;
 mod columns;
@@ -34,25 +34,25 @@ pub(crate) struct Kind {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    /// Whether `status` is written by itself.
+    /// Whether the kind has a `status` subresource.
     pub(crate) status: bool,
-    /// Whether it comes from a CustomResourceDefinition.
+    /// Whether the kind comes from a CustomResourceDefinition.
     pub(crate) custom: bool,
     pub(crate) schema: Arc<Schema>,
-    /// The schema as the definition has it, for OpenAPI.
+    /// The schema as in the definition, for OpenAPI.
     pub(crate) source: Arc<Value>,
-    /// Paths such as `status.admission.clusterQueue`.
+    /// Selectable field paths, such as `status.admission.clusterQueue`.
     pub(crate) selectable: Vec<String>,
-    /// What `kubectl get` shows besides the name.
+    /// The columns of `kubectl get` besides the name.
     pub(crate) columns: Vec<Column>,
-    /// The version in which objects are kept.
+    /// The storage version.
     pub(crate) stored: String,
 }
 
-/// Group and plural: where objects of all versions of a kind are kept.
+/// Group and plural: the table with the objects of all versions of a kind.
 pub(crate) type TableKey = (String, String);
 
-/// Where the objects of a resource are kept. Events of the core group are those of `events.k8s.io`.
+/// Returns the table of a resource. Events of the core group are stored as `events.k8s.io`.
 pub(crate) fn table_of(resource: &Resource) -> TableKey {
     let group = match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "events") => "events.k8s.io",
@@ -66,12 +66,12 @@ impl Kind {
         table_of(&self.resource)
     }
 
-    /// Whether objects are kept in another form than this one.
+    /// Returns true if the stored form of objects differs from this version.
     pub(crate) fn converts(&self) -> bool {
         self.resource.version != self.stored || self.is("", "events")
     }
 
-    /// From the form in which objects are kept to this one.
+    /// Converts an object from its stored form to this version.
     pub(crate) fn show(&self, object: &mut Value) {
         if self.is("", "events") {
             events::to_core(object);
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// From this form to the one in which objects are kept.
+    /// Converts an object from this version to its stored form.
     pub(crate) fn keep(&self, object: &mut Value) {
         if self.is("", "events") {
             events::from_core(object);
@@ -95,20 +95,20 @@ impl Kind {
         self.resource.api_version()
     }
 
-    /// Whether this is the built-in kind with this group and plural.
+    /// Returns true if the kind has this group and plural.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.resource.group == group && self.resource.plural == plural
     }
 }
 
-/// All kinds, by group, plural and version. Cheap to clone: servers start from the same one.
+/// All kinds by resource. Cheap to clone: all servers start from the same registry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
     kinds: Arc<BTreeMap<Resource, Arc<Kind>>>,
     documents: Documents,
 }
 
-/// Documents about the kinds, as they are sent: made once for all servers that start from the same
+/// Serialized documents about the kinds, created once for all servers that start from the same
 /// kinds.
 #[derive(Clone, Debug, Default)]
 struct Documents(Arc<Mutex<BTreeMap<String, Bytes>>>);
@@ -118,7 +118,7 @@ impl Registry {
         self.kinds.get(resource).cloned()
     }
 
-    /// Replaces what this group and plural had.
+    /// Replaces the kinds of this group and plural.
     pub(crate) fn set(&mut self, group: &str, plural: &str, kinds: Vec<Kind>) {
         self.documents = Documents::default();
         let all = Arc::make_mut(&mut self.kinds);
@@ -128,7 +128,7 @@ impl Registry {
         }
     }
 
-    /// The same without one version of a group.
+    /// Returns the registry without one version of a group.
     pub(crate) fn without(&self, group: &str, version: &str) -> Self {
         let mut kinds = (*self.kinds).clone();
         kinds.retain(|r, _| r.group != group || r.version != version);
@@ -138,7 +138,7 @@ impl Registry {
         }
     }
 
-    /// The document at `path`: the one that is there, or what `make` makes. `None` if there is
+    /// Returns the document at `path`: the cached one, or the result of `make`. `None` if there is
     /// none.
     pub(crate) fn document(
         &self,
@@ -158,7 +158,7 @@ impl Registry {
         Some(document)
     }
 
-    /// Whether this version of a group belongs to the built-in kinds.
+    /// Returns true if this version of a group belongs to the built-in kinds.
     pub(crate) fn is_builtin(&self, group: &str, version: &str) -> bool {
         group.is_empty()
             || self.iter().any(|kind| {

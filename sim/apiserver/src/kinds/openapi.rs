@@ -1,5 +1,4 @@
-//! The OpenAPI v3 documents: the schemas of the kinds, and of the paths as much as kubectl looks
-//! for.
+//! The OpenAPI v3 documents: the schemas of the kinds, and the parts of paths that kubectl reads.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Kind, Registry};
 
-/// `/openapi/v3`: which documents there are.
+/// Returns the document `/openapi/v3`, the list of documents.
 pub(crate) fn index(registry: &Registry) -> Value {
     let mut paths = BTreeMap::new();
     for kind in registry.iter() {
@@ -26,7 +25,7 @@ fn path(group: &str, version: &str) -> String {
     }
 }
 
-/// `/openapi/v3/apis/GROUP/VERSION`.
+/// Returns the document `/openapi/v3/apis/GROUP/VERSION`.
 pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut schemas = BTreeMap::new();
     let mut paths = BTreeMap::new();
@@ -42,7 +41,7 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     })
 }
 
-/// Where one object of the kind is.
+/// Returns the path of one object of the kind.
 fn object_path(kind: &Kind) -> String {
     let namespace = if kind.namespaced {
         "/namespaces/{namespace}"
@@ -53,8 +52,8 @@ fn object_path(kind: &Kind) -> String {
     format!("/{version}{namespace}/{}/{{name}}", kind.resource.plural)
 }
 
-/// What a patch may say in its query: kubectl looks for `fieldValidation` before it leaves
-/// validation to the server.
+/// Returns the patch operation with its query parameters. kubectl requires `fieldValidation` among
+/// them before it leaves validation to the server.
 fn patch(kind: &Kind) -> Value {
     let parameters: Vec<Value> = ["dryRun", "fieldManager", "fieldValidation", "force"]
         .iter()
@@ -67,7 +66,8 @@ fn patch(kind: &Kind) -> Value {
     })
 }
 
-/// `com.example.v1.Pool`: the group backwards, the version and the kind.
+/// Returns the name of a schema, such as `com.example.v1.Pool`. It consists of the reversed group,
+/// the version and the kind.
 fn component(kind: &Kind) -> String {
     let mut parts: Vec<&str> = kind.resource.group.split('.').rev().collect();
     parts.push(&kind.resource.version);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::kinds::{Kind, kept_path};
 use crate::status::Status;
 
-/// A list of `path=value` and `path!=value`, all of which must hold.
+/// A field selector: a list of `path=value` and `path!=value`, all of which must hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FieldSelector {
     terms: Vec<Term>,
@@ -19,7 +19,7 @@ struct Term {
 }
 
 impl FieldSelector {
-    /// Refuses fields that the kind cannot be selected by.
+    /// Parses a field selector. Rejects fields that the kind cannot be selected by.
     pub(crate) fn parse(kind: &Kind, text: &str) -> Result<Self, Status> {
         let mut terms = Vec::new();
         if let Some(bad) = bad_escape(text) {
@@ -82,7 +82,7 @@ fn unknown(kind: &Kind, path: &str) -> Status {
     Status::bad_request(text)
 }
 
-/// Only backslash, comma and equals may be escaped.
+/// Returns the first invalid escape. Only backslash, comma and equals may be escaped.
 fn bad_escape(text: &str) -> Option<String> {
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -97,7 +97,7 @@ fn bad_escape(text: &str) -> Option<String> {
     None
 }
 
-/// Commas separate, unless a backslash stands before them.
+/// Splits at commas, unless a backslash precedes them.
 fn split(text: &str) -> Vec<String> {
     let (mut parts, mut part, mut escaped) = (Vec::new(), String::new(), false);
     for c in text.chars() {
@@ -143,7 +143,7 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// The value as a text; a missing one is empty.
+/// Returns the value as text; empty if it is missing.
 fn value_at(object: &Value, path: &str) -> String {
     let path = if path == "name" {
         "metadata.name"
@@ -164,7 +164,7 @@ fn value_at(object: &Value, path: &str) -> String {
     }
 }
 
-/// What Go's zero values look like in the fields of built-in kinds that are not text.
+/// Returns Go's zero value, as text, of a missing field of a built-in kind.
 fn default_of(path: &str) -> String {
     match path {
         "spec.hostNetwork" | "spec.unschedulable" => "false".to_owned(),

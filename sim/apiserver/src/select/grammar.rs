@@ -1,4 +1,4 @@
-//! The grammar of label selectors, with the words of the real server for what breaks it.
+//! The grammar of label selectors, with the parse errors of the real server.
 
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -7,7 +7,7 @@ use std::vec::IntoIter;
 use super::requirement::{Requirement, Test};
 use crate::verbs::names;
 
-/// A part of a selector.
+/// A token of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     Word(String),
@@ -35,7 +35,7 @@ fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// The requirements of a selector.
+/// Parses the requirements of a selector.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
     let mut parser = Parser {
         tokens: tokens(text).into_iter().peekable(),
@@ -93,7 +93,7 @@ impl Parser {
         there
     }
 
-    /// Whether a requirement ends here.
+    /// Returns true if a requirement ends here.
     fn at_end(&mut self) -> bool {
         matches!(self.peek(), None | Some(Token::Symbol(",")))
     }
@@ -146,7 +146,7 @@ impl Parser {
         }
     }
 
-    /// `(a,b)`; nothing between commas is the empty value.
+    /// Parses `(a,b)`; nothing between commas is the empty value.
     fn values(&mut self) -> Result<Vec<String>, String> {
         if !self.take("(") {
             return self.expected(" expected: '('");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::grammar;
 use super::requirement::Requirement;
 
-/// Requirements on labels, all of which must hold.
+/// A label selector: requirements on labels, all of which must hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LabelSelector {
     requirements: Vec<Requirement>,

@@ -1,4 +1,4 @@
-//! Which objects a list or a watch is about.
+//! Label and field selectors of lists and watches.
 
 mod fields;
 mod grammar;
@@ -21,7 +21,7 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// Reads them, as they stand in the query.
+    /// Parses both selectors of a query.
     pub(crate) fn parse(
         kind: &Kind,
         labels: Option<&str>,
@@ -34,7 +34,7 @@ impl Selector {
         })
     }
 
-    /// Narrows it to one object.
+    /// Narrows the selector to one object.
     pub(crate) fn only(&mut self, name: &str) {
         self.fields.add_name(name);
     }
@@ -43,7 +43,7 @@ impl Selector {
         self.labels.matches(object) && self.fields.matches(object)
     }
 
-    /// Whether it selects everything.
+    /// Returns true if the selector selects everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }

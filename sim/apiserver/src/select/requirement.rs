@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-/// What a label must be.
+/// A requirement on one label.
 #[derive(Clone, Debug)]
 pub(super) struct Requirement {
     pub(super) key: String,
     pub(super) test: Test,
 }
 
-/// What is required of the value.
+/// The test of a label's value.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     Exists,

@@ -1,4 +1,4 @@
-//! The garbage collector and the namespace controller: what happens to others when an object goes.
+//! The garbage collector and the namespace controller: effects of a deletion on other objects.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::store::owners;
 
 const COLLECTOR: &str = "generic-garbage-collector";
 
-/// Does what follows from `object` being new or changed, being marked to go, or being gone.
+/// Processes the consequences of a new, changed, deleted or removed `object`.
 pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
     if kind.is("", "namespaces") && is_deleting(object) && !gone {
         empty_namespace(core, object);
@@ -38,24 +38,24 @@ pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
     }
 }
 
-/// Those that this object owns. The store is free again when this returns: what follows writes to
-/// it.
+/// Returns the objects that this one owns. The store is unlocked when this returns: the caller
+/// writes to it.
 fn dependents(core: &Core, owner: &Value) -> Vec<(TableKey, Arc<Value>)> {
     core.store().dependents(text(owner, "uid"))
 }
 
-/// Whether an object goes only after those that it owns.
+/// Returns true if an object is removed only after its dependents.
 fn waits_for_dependents(object: &Value) -> bool {
     is_deleting(object) && finalizers(object).contains(&"foregroundDeletion")
 }
 
-/// What an owner is to one of its dependents.
+/// The state of an owner, for one of its dependents.
 enum Owner {
-    /// It is there and stays.
+    /// It exists and stays.
     Solid,
-    /// It is gone.
+    /// It is removed.
     Gone,
-    /// It waits for this dependent to go.
+    /// It waits for the removal of this dependent.
     Waiting,
 }
 
@@ -68,7 +68,7 @@ fn owner_of(core: &Core, reference: &Value) -> Owner {
     }
 }
 
-/// Whether a reference keeps its owner from going first.
+/// Returns true if a reference blocks the removal of its owner.
 fn blocks(reference: &Value) -> bool {
     reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
 }
@@ -78,7 +78,7 @@ fn references(object: &Value) -> &[Value] {
     list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A dependent with a solid owner loses the others; one without goes.
+/// Removes other owners from a dependent with a solid owner; deletes a dependent without one.
 fn settle(core: &Core, table: &TableKey, dependent: &Value) {
     let (mut solid, mut waiting, mut others) = (false, false, Vec::new());
     for reference in references(dependent) {
@@ -111,7 +111,7 @@ fn settle(core: &Core, table: &TableKey, dependent: &Value) {
     delete(core, table, dependent, policy);
 }
 
-/// Owners of what is gone may have waited for it.
+/// Ends the wait of owners for a removed object.
 fn end_foreground(core: &Core, gone: &Value) {
     for uid in owners(gone) {
         if let Some((table, owner)) = core.find(uid)
@@ -122,7 +122,7 @@ fn end_foreground(core: &Core, gone: &Value) {
     }
 }
 
-/// Lets an owner go that no dependent keeps.
+/// Ends the wait of an owner that no dependent blocks.
 fn end_wait(core: &Core, table: &TableKey, owner: &Value) {
     let uid = text(owner, "uid");
     let kept = dependents(core, owner).iter().any(|(_, dependent)| {
@@ -170,7 +170,7 @@ fn remove_finalizer(core: &Core, table: &TableKey, object: &Value, finalizer: &s
     patch_metadata(core, table, object, json!({"finalizers": left}));
 }
 
-/// Deletes what is in a Namespace, then lets it go. What has finalizers keeps it waiting.
+/// Deletes the contents of a Namespace, then removes it. Objects with finalizers delay its removal.
 fn empty_namespace(core: &Core, namespace: &Value) {
     let name = text(namespace, "name");
     let contents = core.store().contents(name);
@@ -180,7 +180,7 @@ fn empty_namespace(core: &Core, namespace: &Value) {
     core.end_namespace(name);
 }
 
-/// Lets a Namespace go if nothing is left in it.
+/// Returns the resource of Namespaces.
 pub(crate) fn namespace_resource() -> Resource {
     Resource::new("", "v1", "namespaces")
 }

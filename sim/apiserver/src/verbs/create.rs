@@ -1,4 +1,4 @@
-//! Making objects.
+//! Creating objects.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(super) fn create(context: &Context<'_>) -> Result<ApiResponse, Status> {
     Err(method_not_allowed())
 }
 
-/// Makes `object`, which is decoded. `applied` objects bring their managed fields.
+/// Creates a decoded `object`. `applied` objects already have their managed fields.
 pub(super) fn create_object(
     context: &Context<'_>,
     mut object: Value,
@@ -89,7 +89,7 @@ pub(super) fn create_object(
     )
 }
 
-/// Built-in kinds refuse finalizers without a domain; who adds one to another kind is warned.
+/// Returns warnings for new finalizers without a domain. Built-in kinds reject them.
 pub(super) fn bare_finalizers(
     context: &Context<'_>,
     old: Option<&Value>,

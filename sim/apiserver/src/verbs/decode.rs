@@ -1,4 +1,4 @@
-//! From a body to an object of its kind: type checked, unknown fields dropped, defaults filled in.
+//! Decoding of a body: types checked, unknown fields dropped, defaults filled in.
 
 use std::fmt::Write as _;
 
@@ -10,24 +10,24 @@ use crate::kinds;
 use crate::schema::{default_fields, drop_nulls, prune, undecodable};
 use crate::status::{FieldError, Status};
 
-/// Where an object comes from: that decides how its errors are reported.
+/// The source of an object: it decides how errors are reported.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Source<'a> {
-    /// It is the body.
+    /// The body.
     Body,
-    /// It is what a patch made.
+    /// The result of a patch.
     Patch,
-    /// It is what this strategic patch made.
+    /// The result of this strategic patch.
     Strategic(&'a Value),
 }
 
-/// An object, and what the client should know about it.
+/// A decoded object, with warnings for the client.
 pub(super) struct Decoded {
     pub(super) object: Value,
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads a body, or what a patch made, as an object of the kind.
+/// Decodes a body, or the result of a patch, as an object of the kind.
 pub(super) fn decode(
     context: &Context<'_>,
     mut object: Value,
@@ -102,10 +102,10 @@ fn refuse_patch(shown: &str, why: &str) -> Status {
     Status::invalid("", "", "", &[error])
 }
 
-/// Drops unknown fields and fills in defaults. Returns the paths of what was dropped.
+/// Drops unknown fields and fills in defaults. Returns the paths of dropped fields.
 pub(super) fn shape(context: &Context<'_>, object: &mut Value, sent: bool) -> Vec<String> {
     let schema = &context.kind.schema;
-    // What was applied was looked through already.
+    // An applied configuration has been validated already.
     let dropped = if sent || !context.kind.custom {
         prune(object, schema)
     } else {
@@ -127,7 +127,7 @@ pub(super) fn shape(context: &Context<'_>, object: &mut Value, sent: bool) -> Ve
     dropped
 }
 
-/// Go's empty values are not written.
+/// Removes nulls: Go does not write its empty values.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -139,7 +139,7 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// Empty parts of metadata are left out, as Go does.
+/// Removes empty parts of metadata, as Go does.
 fn normalize_metadata(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
@@ -153,7 +153,7 @@ fn normalize_metadata(object: &mut Value) {
     });
 }
 
-/// The type in a body must be that of the URL.
+/// Checks that the type in a body is that of the URL.
 fn check_type(context: &Context<'_>, object: &Value, source: Source<'_>) -> Result<(), Status> {
     let kind = &context.kind;
     if !object.is_object() {
@@ -216,7 +216,7 @@ fn check_type(context: &Context<'_>, object: &Value, source: Source<'_>) -> Resu
     )))
 }
 
-/// The Go type of another built-in kind, such as `v1.Secret`.
+/// Returns the Go type of another built-in kind, such as `v1.Secret`.
 fn known(context: &Context<'_>, api_version: &str, kind: &str) -> Option<String> {
     let store = context.core.store();
     let found = store
@@ -226,7 +226,7 @@ fn known(context: &Context<'_>, api_version: &str, kind: &str) -> Option<String>
     Some(format!("{}.{kind}", found.resource.version))
 }
 
-/// The Go package of a group's internal types.
+/// Returns the Go package of a group's internal types.
 fn internal(group: &str) -> &str {
     match group {
         "" | "events.k8s.io" => "core",
@@ -234,11 +234,11 @@ fn internal(group: &str) -> &str {
     }
 }
 
-/// What Go says about JSON that ends too early.
+/// Go's error for JSON that ends too early.
 pub(crate) const UNFINISHED: &str =
     "couldn't get version/kind; json parse error: unexpected end of JSON input";
 
-/// 400 for a body of which not even the type can be read.
+/// Returns 400 for a body whose type cannot be read.
 pub(crate) fn unrecognized(kind: &str, why: &str, body: &str) -> Status {
     const SHOWN: usize = 30;
     let bytes = body.as_bytes();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::list::{item, list_metadata, matching};
+use super::list::{item, list_metadata, listed, matching};
 use super::meta::{finalizers, is_deleting, text};
 use super::{Context, builtin};
 use crate::call::{ApiResponse, Resource};
@@ -29,7 +29,7 @@ pub(super) fn delete(context: &Context<'_>) -> Result<ApiResponse, Status> {
     Ok(answer)
 }
 
-/// Who deletes a Job and says nothing leaves its Pods.
+/// Returns the warning for a Job deleted without a policy, which orphans its Pods.
 fn orphan_warning(context: &Context<'_>) -> Option<String> {
     let said = ["propagationPolicy", "orphanDependents"]
         .iter()
@@ -39,7 +39,7 @@ fn orphan_warning(context: &Context<'_>) -> Option<String> {
     })
 }
 
-/// What is wrong with the options of a deletion, as they stand in the query or in the body.
+/// Checks the options of a deletion, from the query and the body.
 pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
     let body = &context.call.body;
     if !body.is_null() && !body.is_object() {
@@ -95,14 +95,10 @@ pub(super) fn delete_collection(context: &Context<'_>) -> Result<ApiResponse, St
     for object in &found {
         delete_object(context, object)?;
     }
-    // As they were before they went.
+    // The objects as they were before the deletion.
     let items: Vec<Value> = found.iter().map(|o| item(context, o)).collect();
-    let metadata = list_metadata(context, version);
-    let kind = &context.kind;
-    Ok(ApiResponse::new(
-        200,
-        json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
-    ))
+    let list = listed(context, list_metadata(context, version), items);
+    Ok(ApiResponse::new(200, list))
 }
 
 fn success(context: &Context<'_>, object: &Value) -> Value {
@@ -117,11 +113,11 @@ fn success(context: &Context<'_>, object: &Value) -> Value {
 
 struct Outcome {
     object: Arc<Value>,
-    /// It is still there, with finalizers or a grace period.
+    /// The object still exists, with finalizers or a grace period.
     pending: bool,
 }
 
-/// Whether nothing is to be stored: said in the query or in the body.
+/// Returns true if nothing is stored: a dry run by the query or the body.
 fn dry_run(context: &Context<'_>) -> bool {
     let said = option(context, "dryRun").and_then(Value::as_array);
     context.dry_run || said.is_some_and(|list| list.iter().any(|word| word == "All"))
@@ -149,7 +145,7 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
             pending,
         });
     }
-    // A Pod has a time to end, even if it is none.
+    // A Pod always gets a deletion time, even with a grace period of 0.
     if (pending || context.kind.is("", "pods")) && !is_deleting(old) {
         mark(context, &mut new, grace);
     }
@@ -197,7 +193,7 @@ fn mark(context: &Context<'_>, new: &mut Value, grace: i64) {
     }
 }
 
-/// A Pod on a node has time to end.
+/// Returns the grace period of a Pod on a node, in seconds; 0 for other objects.
 fn grace_seconds(context: &Context<'_>, old: &Value) -> i64 {
     if !context.kind.is("", "pods") {
         return 0;
@@ -240,7 +236,7 @@ fn policy<'a>(context: &'a Context<'_>) -> &'a str {
         .unwrap_or_else(|| builtin::default_policy(&context.kind))
 }
 
-/// A finalizer selects what the garbage collector does.
+/// Sets the finalizer that selects what the garbage collector does.
 fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
     let wanted = match policy(context) {
         "Orphan" => "orphan",
@@ -264,7 +260,7 @@ fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
     }
 }
 
-/// A Namespace waits for the client that empties it.
+/// Returns true for a Namespace with finalizers in its spec: it waits until it is emptied.
 fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
     kind.is("", "namespaces")
         && namespace

@@ -15,7 +15,7 @@ use crate::schema::{blocks_rules, duplicates, validate, validate_status, violate
 use crate::status::{FieldError, Status};
 use crate::store::{ChangeVerb, Write};
 
-/// Ends a write.
+/// Runs the last part of a write.
 pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<ApiResponse, Status> {
     if !prepared.applied {
         own(context, &mut prepared);
@@ -115,7 +115,7 @@ fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
     errors
 }
 
-/// The name belongs to an object that is there.
+/// Returns the error for a name that an existing object has.
 fn taken(resource: &Resource, name: &str, known: &Value) -> Status {
     let status = Status::already_exists(resource, name);
     if is_deleting(known) {
@@ -189,7 +189,7 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     })
 }
 
-/// Whether an object waits out its grace period.
+/// Returns true if an object waits for the end of its grace period.
 fn waits(object: &Value) -> bool {
     object
         .pointer("/metadata/deletionGracePeriodSeconds")

@@ -1,4 +1,4 @@
-//! Reading many objects.
+//! Lists of objects.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::call::ApiResponse;
 use crate::select::Selector;
 use crate::status::{FieldError, Status};
 
-/// The objects that a list is about, at one version.
+/// The objects of a list, at one version.
 pub(crate) struct ListRange {
     pub(crate) version: u64,
     pub(crate) objects: Vec<(String, Arc<Value>)>,
 }
 
-/// The selectors of a request.
+/// Returns the selectors of a request.
 pub(super) fn selector(context: &Context<'_>) -> Result<Selector, Status> {
     let mut selector = Selector::parse(
         &context.kind,
@@ -28,7 +28,7 @@ pub(super) fn selector(context: &Context<'_>) -> Result<Selector, Status> {
     Ok(selector)
 }
 
-/// All objects that the request selects, now.
+/// Returns all objects that the request selects, now.
 pub(super) fn matching(context: &Context<'_>) -> Result<Vec<Arc<Value>>, Status> {
     let selector = selector(context)?;
     let all = context
@@ -47,9 +47,9 @@ fn prefix(context: &Context<'_>) -> String {
     }
 }
 
-/// Where a list goes on.
+/// A decoded continue token.
 struct Continue {
-    /// The version that is read; the newest if it is not said.
+    /// The version to read; `None` for the newest.
     version: Option<u64>,
     start: String,
 }
@@ -60,7 +60,7 @@ pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<ApiRespon
     let mut limit = usize::try_from(number(context, "limit")?).unwrap_or(0);
     number(context, "timeoutSeconds")?;
     if context.call.parameter("resourceVersion") == Some("0") {
-        // Answered from the cache, which has everything at hand.
+        // Version 0 is served from the cache, which ignores the limit.
         limit = 0;
     }
     let token = match context.call.parameter("continue") {
@@ -91,14 +91,19 @@ pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<ApiRespon
         }
     }
     let items: Vec<Value> = page.iter().map(|(_, o)| item(context, o)).collect();
-    let kind = &context.kind;
-    Ok(ApiResponse::new(
-        200,
-        json!({"apiVersion": kind.api_version(), "kind": kind.list_kind, "metadata": metadata, "items": items}),
-    ))
+    Ok(ApiResponse::new(200, listed(context, metadata, items)))
 }
 
-/// A number of the query; 0 if it is not given.
+/// Returns a list of the kind. The items are moved: `json!` would copy them.
+pub(super) fn listed(context: &Context<'_>, metadata: Value, items: Vec<Value>) -> Value {
+    let kind = &context.kind;
+    let mut list = json!({"apiVersion": kind.api_version(), "kind": kind.list_kind});
+    list["metadata"] = metadata;
+    list["items"] = Value::Array(items);
+    list
+}
+
+/// Parses a number in the query; 0 if it is missing.
 fn number(context: &Context<'_>, name: &str) -> Result<i64, Status> {
     let text = context.call.parameter(name).unwrap_or("0");
     text.parse().map_err(|_| {
@@ -108,7 +113,7 @@ fn number(context: &Context<'_>, name: &str) -> Result<i64, Status> {
     })
 }
 
-/// Lists of custom kinds always have a `continue`.
+/// Returns the metadata of a list. Lists of custom kinds always have a `continue`.
 pub(super) fn list_metadata(context: &Context<'_>, version: u64) -> Value {
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if context.kind.custom {
@@ -117,7 +122,7 @@ pub(super) fn list_metadata(context: &Context<'_>, version: u64) -> Value {
     metadata
 }
 
-/// Items of lists of built-in kinds do not say their type.
+/// Returns an item of a list. Items of built-in kinds have no type.
 pub(super) fn item(context: &Context<'_>, object: &Value) -> Value {
     let mut item = context.show(object);
     if let Some(map) = item.as_object_mut().filter(|_| !context.kind.custom) {
@@ -190,7 +195,7 @@ fn range(
     })
 }
 
-/// The version that is to be read exactly, if one is.
+/// Returns the version to read exactly; `None` if any is allowed.
 fn requested_version(
     context: &Context<'_>,
     newest: u64,
@@ -219,13 +224,13 @@ fn requested_version(
     Ok(Some(version))
 }
 
-/// Refuses a version that is not there yet.
+/// Rejects a version that does not exist yet.
 pub(super) fn check_reached(context: &Context<'_>) -> Result<(), Status> {
     let store = context.core.store();
     requested_version(context, store.version(), 0).map(|_| ())
 }
 
-/// A resourceVersion of a list or a watch.
+/// Parses the `resourceVersion` of a list or a watch.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         format!(
@@ -245,7 +250,7 @@ fn too_large(version: u64, newest: u64) -> Status {
     }))
 }
 
-/// The key that comes next after `last`: a zero byte cannot be in a key, so it is written apart.
+/// Returns the token for the rest: it starts at `last` plus a zero byte, which no key contains.
 fn write_token(context: &Context<'_>, version: u64, last: &str) -> String {
     let relative = last.strip_prefix(&prefix(context)).unwrap_or(last);
     let token = json!({"v": "meta.k8s.io/v1", "rv": version, "start": format!("{relative}\u{0}")});
@@ -296,7 +301,7 @@ fn expired_token(context: &Context<'_>, token: &Continue) -> Status {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// For URLs, without padding.
+/// Encodes base64 for URLs, without padding.
 fn base64(bytes: &[u8]) -> String {
     let mut out = String::new();
     for chunk in bytes.chunks(3) {

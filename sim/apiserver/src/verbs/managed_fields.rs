@@ -1,4 +1,4 @@
-//! Who owns what a write changed.
+//! Field managers of a write.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::prepared::Prepared;
 use super::{Context, builtin};
 use crate::apply::{self, Managers, Owner};
 
-/// Who owns what this request writes.
+/// Returns the field manager of this request.
 pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
     Owner {
         manager: context.manager(),
@@ -16,15 +16,15 @@ pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
     }
 }
 
-/// Gives the writer the fields that it changed.
+/// Assigns the changed fields to the client that wrote them.
 pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
     let kind = &context.kind;
     let sent = prepared
         .new
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array);
-    // One empty entry clears all owners; clients that know nothing of owners send none, and mean no
-    // change.
+    // One empty entry clears all owners. Clients that do not use field managers send no entry,
+    // which changes nothing.
     let cleared = sent.is_some_and(|s| s.len() == 1 && s[0].as_object().is_some_and(Map::is_empty));
     let managers = match (&prepared.old, sent) {
         (Some(_), _) if cleared => Managers::default(),
@@ -32,7 +32,7 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
         (None, Some(_)) => Managers::of(&prepared.new),
         _ => Managers::default(),
     };
-    // Owners that were cleared stay so until a client applies.
+    // Cleared owners stay cleared until a client applies.
     if prepared.old.is_some() && managers.owners.is_empty() {
         managers.write_to(&mut prepared.new);
         return;
@@ -56,7 +56,7 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
     next.write_to(&mut prepared.new);
 }
 
-/// If only the times of the owners differ, nothing was written: they keep their times.
+/// Keeps the times of the owners if nothing else differs: nothing was written.
 pub(super) fn keep_times(old: &Value, new: &mut Value) {
     fn entries(object: &Value) -> &[Value] {
         let list = object.pointer("/metadata/managedFields");

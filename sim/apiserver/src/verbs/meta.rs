@@ -1,4 +1,4 @@
-//! Metadata: what must hold of it.
+//! Validation of metadata.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::names;
 use crate::kinds::Kind;
 use crate::status::FieldError;
 
-/// What is wrong with the metadata of an object.
+/// Returns the errors in the metadata of an object.
 pub(crate) fn check(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let rule = name_rule(kind);
@@ -46,7 +46,7 @@ pub(crate) fn check(kind: &Kind, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A finalizer without the name of the client that removes it.
+/// Returns true for a finalizer without a domain, except the standard ones.
 pub(crate) fn is_bare(finalizer: &str) -> bool {
     !finalizer.contains('/') && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
 }
@@ -65,7 +65,7 @@ fn name_rule(kind: &Kind) -> fn(&str) -> Vec<String> {
     }
 }
 
-/// What new and changed objects have in common: labels, annotations and owners.
+/// Checks what new and changed objects have in common: labels, annotations and owners.
 fn check_content(object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_labels(object, &mut errors);
@@ -93,7 +93,7 @@ fn check_labels(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The bytes that the annotations of one object may have together.
+/// The maximum size of all annotations of one object, in bytes.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 fn check_annotations(object: &Value, errors: &mut Vec<FieldError>) {
@@ -155,7 +155,7 @@ fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// An owner in the order of the fields of its Go type.
+/// Formats an owner in the order of the fields of its Go type.
 fn show_owner(owner: &Value) -> String {
     let fields = [
         "apiVersion",
@@ -172,7 +172,7 @@ fn show_owner(owner: &Value) -> String {
     format!("{{{}}}", shown.join(","))
 }
 
-/// Drops owners that are named twice. Returns the uids of those.
+/// Removes duplicate owners. Returns the uids of those.
 pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     let list = object.pointer_mut("/metadata/ownerReferences");
     let Some(list) = list.and_then(Value::as_array_mut) else {
@@ -194,7 +194,7 @@ pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     twice
 }
 
-/// The finalizers of an object.
+/// Returns the finalizers of an object.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     let list = object
         .pointer("/metadata/finalizers")
@@ -205,12 +205,12 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Whether it is being deleted.
+/// Returns true if the object is being deleted.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-/// What is wrong with a change of metadata.
+/// Returns the errors in a change of metadata.
 pub(crate) fn check_change(old: &Value, new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let before = finalizers(old);
@@ -238,7 +238,7 @@ pub(crate) fn check_change(old: &Value, new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The text of a field of metadata; empty if it is not there.
+/// Returns the text of a field of metadata; empty if it is missing.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object
         .get("metadata")

@@ -1,4 +1,4 @@
-//! What each verb does.
+//! The verbs of the API.
 
 mod builtin;
 mod collect;
@@ -35,7 +35,7 @@ pub(crate) struct Context<'a> {
     pub(crate) call: &'a ApiRequest,
     pub(crate) kind: Arc<Kind>,
     pub(crate) at: jiff::Timestamp,
-    /// `at` as metadata has it.
+    /// `at` in the format of metadata.
     pub(crate) now: String,
     pub(crate) namespace: String,
     pub(crate) dry_run: bool,
@@ -54,22 +54,23 @@ impl Context<'_> {
         super::store::key(&self.namespace, self.name())
     }
 
-    /// The name under which fields are owned.
+    /// Returns the field manager.
     fn manager(&self) -> String {
         let default = || self.call.agent.split('/').next().unwrap_or("unknown");
         let name = self.call.parameter("fieldManager").unwrap_or_else(default);
         name.chars().take(128).collect()
     }
 
-    /// `Strict`, `Warn` or `Ignore`.
+    /// Returns the field validation: `Strict`, `Warn` or `Ignore`.
     fn field_validation(&self) -> &str {
         self.call.parameter("fieldValidation").unwrap_or("Warn")
     }
 
-    /// The object as it is stored.
+    /// Returns the stored object.
     fn live(&self) -> Option<Arc<Value>> {
         let found = self.core.store().get(&self.kind.table(), &self.key())?;
-        // Versions of one kind differ in nothing but their name; the two groups of Events do.
+        // Versions of one kind differ only in their name; the two groups of Events differ in
+        // fields.
         if self.kind.is("", "events") {
             return Some(Arc::new(self.show(&found)));
         }
@@ -80,8 +81,7 @@ impl Context<'_> {
         Status::not_found(&self.kind.resource, self.name())
     }
 
-    /// An object as this version shows it; copied only if that is another form than the one it is
-    /// in.
+    /// Returns an object in the form of this version; copied only if its stored form differs.
     fn shown<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
         if self.kind.converts() && !object.is_null() {
             Cow::Owned(self.show(object))
@@ -90,13 +90,13 @@ impl Context<'_> {
         }
     }
 
-    /// An object as this version shows it.
+    /// Returns a copy of an object in the form of this version.
     pub(crate) fn show(&self, object: &Value) -> Value {
         show(&self.kind, object)
     }
 }
 
-/// An object as a version of its kind shows it.
+/// Returns a copy of an object in the form of a version of its kind.
 pub(crate) fn show(kind: &Kind, object: &Value) -> Value {
     let mut object = object.clone();
     if kind.converts() {
@@ -105,12 +105,12 @@ pub(crate) fn show(kind: &Kind, object: &Value) -> Value {
     object
 }
 
-/// `2026-11-21T09:00:00Z`.
+/// Formats a time as `2026-11-21T09:00:00Z`.
 pub(crate) fn seconds(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Answers a call.
+/// Processes a call.
 pub(crate) fn answer(core: &Core, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
     match respond(core, call, view) {
         Ok(answer) => answer,
@@ -150,7 +150,7 @@ fn respond(core: &Core, call: &ApiRequest, view: Option<u64>) -> Result<ApiRespo
     }
 }
 
-/// 404 for a kind that is not there.
+/// Returns 404 for a kind that is not served.
 pub(crate) fn no_such_resource(core: &Core, resource: &Resource) -> Status {
     let registry = &core.store().registry;
     if registry.is_builtin(&resource.group, &resource.version) {
@@ -160,7 +160,7 @@ pub(crate) fn no_such_resource(core: &Core, resource: &Resource) -> Status {
     }
 }
 
-/// Whether the path, with or without a namespace, is one for this kind.
+/// Checks that the path, with or without a namespace, is one for this kind.
 fn check_place(kind: &Kind, call: &ApiRequest) -> Result<(), Status> {
     let nowhere = || {
         if kind.custom {
@@ -211,7 +211,7 @@ fn check_subresource(context: &Context<'_>) -> Result<(), Status> {
     }
 }
 
-/// 405.
+/// Returns 405.
 pub(crate) fn method_not_allowed() -> Status {
     Status::new(
         405,
@@ -266,7 +266,7 @@ fn check_options(context: &Context<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// A field manager is printable and has at most 128 bytes.
+/// Checks a field manager: printable, at most 128 bytes.
 fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
     const MAX: usize = 128;
     if manager.len() > MAX {

@@ -24,11 +24,11 @@ fn too_long(text: &str, maximum: usize) -> Option<String> {
     (text.len() > maximum).then(|| format!("must be no more than {maximum} characters"))
 }
 
-/// What is wrong with a name that must be a DNS label.
+/// Returns the errors of a name that must be a DNS label.
 pub(crate) fn dns_label(text: &str) -> Vec<String> {
     let mut errors: Vec<String> = too_long(text, 63).into_iter().collect();
     if !is_label(text) {
-        // What would be a subdomain has dots and no other fault.
+        // A valid subdomain has dots and no other error.
         let why = if is_subdomain(text) {
             "must not contain dots"
         } else {
@@ -39,7 +39,7 @@ pub(crate) fn dns_label(text: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a name that must be a DNS subdomain.
+/// Returns the errors of a name that must be a DNS subdomain.
 pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
     let mut errors: Vec<String> = too_long(text, 253).into_iter().collect();
     if !is_subdomain(text) {
@@ -48,14 +48,14 @@ pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with the key of a label.
+/// Returns the errors of a label key.
 pub(crate) fn label_key(text: &str) -> Vec<String> {
     let errors = qualified_name(text).into_iter();
     let said = |why: String| why.replacen("a qualified name must", "a valid label key must", 1);
     errors.map(said).collect()
 }
 
-/// What is wrong with a name that may have the name of a domain before it.
+/// Returns the errors of a name with an optional domain before it.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let (prefix, name) = match text.split_once('/') {
@@ -96,7 +96,7 @@ fn is_qualified_part(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// What is wrong with the value of a label.
+/// Returns the errors of a label value.
 pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {

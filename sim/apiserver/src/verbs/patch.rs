@@ -83,7 +83,7 @@ fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
     }
     let version = text(&config, "resourceVersion").to_owned();
     let reset = apply::reset_fields(kind.status, context.subresource());
-    // Whatever is kept in the form that is applied to need not be copied.
+    // An object stored in the form of the request is not copied.
     let other;
     let base: &Value = match &live {
         Some(live) if !kind.converts() => live,
@@ -117,12 +117,12 @@ fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
     check_identity(context, &new)?;
     let Some(old) = live else {
         if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
-            // There is nothing that it could be the version of.
+            // A new object has no earlier version.
             metadata.remove("resourceVersion");
         }
         return create::create_object(context, new, true, Vec::new());
     };
-    // The version of the object that was merged is not what the client asked for.
+    // The version of the configuration, if it has one, is the precondition.
     new["metadata"]["resourceVersion"] = if version.is_empty() {
         text(&old, "resourceVersion").into()
     } else {
@@ -131,7 +131,7 @@ fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
     update::replace(context, Arc::clone(&old), new, true, Vec::new())
 }
 
-/// The owners before an apply. An object without any belongs to the client that wrote it before.
+/// Returns the owners before an apply. If there are none, `before-first-apply` owns all fields.
 fn known_managers(context: &Context<'_>, exists: bool, base: &Value, reset: &[&str]) -> Managers {
     let managers = Managers::of(base);
     if !exists || !managers.owners.is_empty() {
@@ -156,7 +156,7 @@ fn known_managers(context: &Context<'_>, exists: bool, base: &Value, reset: &[&s
     )
 }
 
-/// `(ns/name; group/version, Kind=Kind)`, as the configuration has them.
+/// Formats `(ns/name; group/version, Kind=Kind)` from the configuration.
 fn subject(context: &Context<'_>, config: &Value) -> String {
     let kind = &context.kind;
     format!(
@@ -168,7 +168,7 @@ fn subject(context: &Context<'_>, config: &Value) -> String {
     )
 }
 
-/// `group/version`, also for the core group.
+/// Returns `group/version`, also for the core group.
 fn full_version(kind: &crate::kinds::Kind) -> String {
     format!("{}/{}", kind.resource.group, kind.resource.version)
 }

@@ -1,17 +1,17 @@
-//! A write before what all writes have in common.
+//! A write before the steps that all writes share.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// A write, ready but for what all writes have in common.
+/// A write, ready for the steps that all writes share.
 pub(super) struct Prepared {
     pub(super) key: String,
     pub(super) name: String,
     pub(super) old: Option<Arc<Value>>,
     pub(super) new: Value,
-    /// Whether `new` has its owners already.
+    /// Whether `new` already has its field managers.
     pub(super) applied: bool,
-    /// What the client should know.
+    /// Warnings for the client.
     pub(super) warnings: Vec<String>,
 }

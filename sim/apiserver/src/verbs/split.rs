@@ -1,11 +1,11 @@
-//! What of an object a write may change: the status by itself, or everything but the status.
+//! The part of an object that a write may change: only the status, or all but the status.
 
 use serde_json::{Map, Value, json};
 
 use super::prepared::Prepared;
 use super::{Context, builtin};
 
-/// Keeps status out of writes of the object and the rest out of writes of the status, and counts
+/// Keeps the status in writes of the object, and the rest in writes of the status. Counts
 /// generations.
 pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
     let kind = &context.kind;
@@ -40,7 +40,7 @@ pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
     }
 }
 
-/// What a write of the status leaves as it is: everything but the status, and who owns it.
+/// Keeps everything but the status and its field managers, for a write of the status.
 fn keep_all_but_status(old: &Value, new: &mut Map<String, Value>) {
     let old = old.as_object();
     let kept = |name: &str| name == "status" || name == "metadata";
@@ -68,7 +68,7 @@ fn keep_all_but_status(old: &Value, new: &mut Map<String, Value>) {
     }
 }
 
-/// Whether anything but metadata (and status, where it is apart) differs.
+/// Returns true if anything but metadata and version (and status, if it is separate) differs.
 fn differs(status: bool, old: &Value, new: &Value) -> bool {
     let counts =
         |name: &str| !(name == "metadata" || name == "apiVersion" || (status && name == "status"));

@@ -25,7 +25,7 @@ pub(super) fn update(context: &Context<'_>) -> Result<ApiResponse, Status> {
     }
 }
 
-/// A write cannot give an object another name.
+/// Checks that a write keeps the name and the namespace of the object.
 pub(super) fn check_identity(context: &Context<'_>, new: &Value) -> Result<(), Status> {
     let name = text(new, "name");
     if name.is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn check_identity(context: &Context<'_>, new: &Value) -> Result<(), S
     Ok(())
 }
 
-/// Puts `new` where `old` is, if its version allows it.
+/// Replaces `old` with `new`, if the version of `new` allows it.
 pub(super) fn replace(
     context: &Context<'_>,
     old: std::sync::Arc<Value>,
@@ -75,7 +75,7 @@ pub(super) fn replace(
         let (group, plural) = (&kind.resource.group, &kind.resource.plural);
         return Err(Status::invalid(group, plural, context.name(), &[error]));
     }
-    // Only a replacement takes the uid as a condition; a patch that changes it is refused later.
+    // Only an update takes the uid as a precondition; a patch that changes it is rejected later.
     let uid = text(&new, "uid");
     let replaces = context.call.verb == Verb::Update;
     if replaces && !uid.is_empty() && uid != text(&old, "uid") {
@@ -104,7 +104,7 @@ pub(super) fn replace(
     )
 }
 
-/// Where the real server keeps the object.
+/// Returns the storage key of the object on the real server.
 fn registry_key(context: &Context<'_>) -> String {
     let resource = &context.kind.resource;
     let key = context.key();
@@ -115,7 +115,7 @@ fn registry_key(context: &Context<'_>) -> String {
     }
 }
 
-/// What only the server writes stays as it is.
+/// Keeps the fields that only the server writes.
 fn keep_server_fields(old: &Value, new: &mut Value) {
     let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
@@ -133,7 +133,7 @@ fn keep_server_fields(old: &Value, new: &mut Value) {
             None => metadata.remove(field),
         };
     }
-    // These are kept where nothing is said; saying something else is a fault.
+    // A missing uid is kept, and another one is rejected later. Deletion fields are always kept.
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let is_deletion = field != "uid";
         if let Some(value) = old.get("metadata").and_then(|m| m.get(field))

@@ -1,4 +1,4 @@
-//! What the contract with Kueue rests on: owners of Workload statuses, guards in an apply, quota in
+//! The basis of the contract with Kueue: owners of Workload statuses, guards in an apply, quota in
 //! selectors, and the rules of Kueue's definitions.
 
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn entry(name: &str, state: &str) -> Value {
     json!({"name": name, "state": state, "message": "m", "lastTransitionTime": WHEN})
 }
 
-/// An apply of a status, by a manager, with more metadata.
+/// Returns an apply of a status by a manager, with more metadata.
 fn apply(code: u16, manager: &str, metadata: Value, status: Value) -> Step {
     let mut object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "w"}, "status": status});
     for (name, value) in metadata.as_object().into_iter().flatten() {

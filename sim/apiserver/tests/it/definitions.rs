@@ -1,5 +1,5 @@
-//! Small kinds: one with every sort of list, map, bound and default, one in no Namespace, and one
-//! with rules.
+//! Small kinds for the rows. One has every sort of list, map, bound and default, one has no
+//! Namespace, and one has rules.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn definition(plural: &str, kind: &str, scope: &str, versions: Value) -> Value {
     })
 }
 
-/// With a status of its own, in two versions without conversion.
+/// Returns a kind with a status subresource, in two versions without conversion.
 fn widgets() -> Value {
     let port = json!({"type": "object", "required": ["port"], "properties": {
         "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "note": {"type": "string"},
@@ -67,7 +67,7 @@ fn widgets() -> Value {
     )
 }
 
-/// Without a status of its own, in no Namespace.
+/// Returns a cluster-scoped kind without a status subresource.
 fn plain() -> Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {
         "spec": {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}, "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -80,12 +80,12 @@ fn plain() -> Value {
     )
 }
 
-/// A rule in CEL that says `message` when it is broken.
+/// Returns a CEL rule with the `message` of its violation.
 fn rule(rule: &str, message: &str) -> Value {
     json!({"rule": rule, "message": message})
 }
 
-/// With a rule at every sort of node.
+/// Returns a kind with a rule at every sort of node.
 fn ruled() -> Value {
     let word = |rules: Value| json!({"type": "string", "maxLength": 20, "x-kubernetes-validations": rules});
     let item = json!({"type": "object", "required": ["name"], "properties": {
@@ -138,12 +138,12 @@ fn ruled() -> Value {
 /// The path of Widgets in the row's Namespace.
 pub(super) const WIDGETS: &str = "/apis/test.example.com/v1/namespaces/{ns}/widgets";
 
-/// The path of one.
+/// Returns the path of one Widget.
 pub(super) fn widget_path(rest: &str) -> String {
     format!("{WIDGETS}/{rest}")
 }
 
-/// A Widget.
+/// Returns a Widget.
 pub(super) fn widget(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }

@@ -1,5 +1,5 @@
-//! What becomes of versions that are no longer kept. These rows run after the others, one by one:
-//! forgetting is for all.
+//! Requests with compacted versions. These rows run after the others, one by one, because
+//! compaction affects the whole server.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ pub(super) fn rows() -> Vec<Row> {
                 compact(),
                 get(410, format!("{WIDGETS}?limit=1&continue={{token}}"))
                     .says("The provided continue parameter is too old"),
-                // The refusal says how to go on with what is there now.
+                // The error contains a token that continues with the present objects.
                 get(200, format!("{WIDGETS}?limit=1&continue={{token}}")),
                 make("bbb"),
                 get(200, format!("{WIDGETS}?limit=9&continue={{token}}")),

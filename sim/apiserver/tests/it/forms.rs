@@ -1,4 +1,4 @@
-//! Answers as metadata and as tables.
+//! Responses as metadata and as tables.
 
 use serde_json::json;
 

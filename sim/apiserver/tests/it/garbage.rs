@@ -1,5 +1,5 @@
-//! The garbage collector. A real API server has none: what it does itself is in the table of
-//! [`super::deletes`]; this is the collector alone.
+//! The garbage collector. A real API server has none: the deletions of the server itself are in the
+//! table of [`super::deletes`]; these tests cover the collector alone.
 
 use kueue_check_apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ struct Box {
     resource: Resource,
 }
 
-/// An owner reference: the name of the owner, and whether it keeps the owner from going first.
+/// An owner reference: the name of the owner, and whether it blocks the owner's removal.
 type Owned = (&'static str, bool);
 
 impl Box {
@@ -48,7 +48,7 @@ impl Box {
         assert_eq!(answer.code, 200, "{}", answer.body);
     }
 
-    /// Those that are left, with their owners in brackets; those that wait to go have a star.
+    /// Returns the remaining objects, with owners in brackets and a star if being deleted.
     fn left(&self) -> String {
         let objects = self.server.objects(&self.resource, "default");
         let shown = objects.iter().map(|object| {
@@ -75,7 +75,7 @@ impl Box {
     }
 }
 
-/// Objects with their owners and finalizers; which one goes, and how; who is left.
+/// Objects with owners and finalizers, the deleted object and the policy, the remaining objects.
 type Case = (
     &'static str,
     &'static [(&'static str, &'static [Owned], &'static [&'static str])],

@@ -1,4 +1,4 @@
-//! Running rows and comparing what was said.
+//! Running rows and comparing the responses.
 
 use std::fmt::Write as _;
 
@@ -25,9 +25,9 @@ pub(super) struct Row {
     steps: Vec<Step>,
 }
 
-/// One request. In paths, bodies and parameters, `{ns}` is the row's Namespace, `{rv}` and `{uid}`
-/// are those of the last object that was answered, `{first}` is the first version that was answered
-/// in the row, and `{token}` is the last `continue`.
+/// One request. Paths, bodies and parameters may contain placeholders. `{ns}` is the row's
+/// Namespace. `{rv}` and `{uid}` are those of the last returned object. `{first}` is the first
+/// version that was returned in the row. `{token}` is the last `continue`.
 pub(super) struct Step {
     method: Method,
     path: String,
@@ -58,32 +58,32 @@ impl Step {
         }
     }
 
-    /// The form in which the answer is wanted.
+    /// Sets the form of the response.
     pub(super) fn accepting(mut self, accept: &'static str) -> Self {
         self.accept = accept;
         self
     }
 
-    /// How the body says that it is written.
+    /// Sets the content type of the body.
     pub(super) fn typed(mut self, content_type: &'static str) -> Self {
         self.content_type = content_type;
         self
     }
 
-    /// With this body, which may be none.
+    /// Sets the body, which may be empty.
     pub(super) fn raw(mut self, body: impl Into<String>) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    /// The text that the message of the answer must contain.
+    /// Sets the text that the message of the response must contain.
     pub(super) fn says(mut self, text: &'static str) -> Self {
         self.says = Some(text);
         self
     }
 }
 
-/// The server removes all versions but the newest.
+/// Returns a step in which the server removes all versions but the newest.
 pub(super) fn compact() -> Step {
     Step::new(Method::TRACE, 200, "", None)
 }
@@ -135,10 +135,10 @@ pub(super) fn ssa(code: u16, path: impl Into<String>, body: Value) -> Step {
     patch("application/apply-patch+yaml", code, path, body)
 }
 
-/// What one server said to a row.
+/// The responses of one server to a row.
 pub(super) struct Said(Vec<Reply>);
 
-/// What one server said to a step, without what differs from run to run.
+/// The response of one server to a step, without values that differ from run to run.
 struct Reply {
     code: u16,
     body: Value,
@@ -204,8 +204,8 @@ impl Side {
                 .expect("request");
             etcd.request::<Value>(request).await.expect("etcd")
         };
-        // A version that cannot be read any more, once the API server has noticed: it looks every
-        // half minute.
+        // The version cannot be read any more once the API server has observed the compaction. It
+        // checks every 30 s.
         let revision =
             ask("/v3/kv/range", json!({"key": base64("/")})).await["header"]["revision"].clone();
         ask("/v3/kv/compaction", json!({"revision": revision})).await;
@@ -250,7 +250,7 @@ impl Side {
         Said(said)
     }
 
-    /// A kind that is new to the real server is not ready at once.
+    /// Sends a request, again after 429: the real server needs time until a new kind is ready.
     async fn send(&self, step: &Step, memory: &mut Memory) -> (u16, Value) {
         if step.method == Method::TRACE {
             self.compact().await;
@@ -266,7 +266,7 @@ impl Side {
         panic!("{} {}: 429 for ten seconds", step.method, step.path);
     }
 
-    /// The code, and the answer with the headers that matter.
+    /// Returns the code, and the response with the compared headers.
     async fn send_once(&self, step: &Step, memory: &Memory) -> (u16, Value) {
         let body = step.body.as_ref().map(|body| memory.fill(body));
         let mut request = Request::builder()
@@ -321,7 +321,7 @@ fn base64(text: &str) -> Value {
     serde_json::to_value(bytes).expect("text")
 }
 
-/// Bookmarks come when they come, but for the one that ends what is there at first.
+/// Returns true except for bookmarks at any time; the one after the initial events is certain.
 fn is_certain(event: &Value) -> bool {
     event["type"] != "BOOKMARK" || event.pointer("/object/metadata/annotations").is_some()
 }
@@ -357,7 +357,7 @@ impl Memory {
     }
 }
 
-/// Without what differs from run to run.
+/// Removes values that differ from run to run.
 fn normal(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -372,15 +372,15 @@ fn normal(value: &Value) -> Value {
                         }
                         ("continue", Value::String(text)) if !text.is_empty() => json!("TOKEN"),
                         ("cells", Value::Array(cells)) => cells.iter().map(without_age).collect(),
-                        // Prose of the API's documentation is not carried here.
+                        // The simulated API server has no descriptions.
                         ("description", Value::String(_)) => json!(""),
                         _ => normal(child),
                     };
                     (name.clone(), plain)
                 })
                 .collect();
-            // Entries of one second are ordered by name: whether two writes fall into one second is
-            // chance.
+            // Entries of one second are ordered by name, and whether two writes fall into one
+            // second varies.
             if let Some(Value::Array(entries)) = out.get_mut("managedFields") {
                 let text =
                     |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
@@ -404,7 +404,7 @@ fn normal(value: &Value) -> Value {
                 && let Some(message) = out.get("message").and_then(Value::as_str)
                 && let Some((head, _)) = message.split_once(" is invalid: ")
             {
-                // The real server's order is that of a map.
+                // The real server uses the order of a map.
                 out.insert("message".to_owned(), format!("{head} is invalid").into());
             }
             Value::Object(out)
@@ -415,7 +415,7 @@ fn normal(value: &Value) -> Value {
     }
 }
 
-/// How old something is depends on when it is asked.
+/// Replaces an age, which depends on the time of the request.
 fn without_age(cell: &Value) -> Value {
     static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^[0-9]+s$").expect("pattern"));
     match cell {
@@ -424,7 +424,7 @@ fn without_age(cell: &Value) -> Value {
     }
 }
 
-/// Without uids, the times of the run, and versions where they are called so.
+/// Removes uids, the times of the run, and versions that are named as such.
 fn plain_text(text: &str) -> String {
     static PATTERNS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
         let pattern = |text: &str| Regex::new(text).expect("pattern");
@@ -461,7 +461,7 @@ fn plain_text(text: &str) -> String {
 }
 
 impl Row {
-    /// What is written in the table about codes and texts.
+    /// Checks the codes and texts of the table.
     pub(super) fn check_literals(&self, who: &str, said: &Said) {
         let mut wrong = String::new();
         self.literals(who, said, &mut wrong);
@@ -480,7 +480,7 @@ impl Row {
                 );
             }
             let mut message = body["message"].as_str().map_or(text, str::to_owned);
-            // Of several causes, the message is not compared.
+            // If there are several causes, the message is not compared.
             for cause in body["details"]["causes"].as_array().into_iter().flatten() {
                 for name in ["field", "message"] {
                     let _ = write!(message, " {}", cause[name].as_str().unwrap_or_default());
@@ -497,7 +497,7 @@ impl Row {
     }
 }
 
-/// Both must agree with each other and with the table.
+/// Checks that both servers agree with each other and with the table.
 pub(super) fn compare(rows: &[Row], ours: &[Said], theirs: &[Said]) {
     let (mut wrong, mut bad) = (String::new(), 0);
     for ((row, ours), theirs) in rows.iter().zip(ours).zip(theirs) {

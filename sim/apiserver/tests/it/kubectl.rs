@@ -16,7 +16,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    /// Runs it; the text is what it reads. Panics with what it says if it fails.
+    /// Runs kubectl with `text` as its input. Panics with its output if it fails.
     async fn run(&self, arguments: &str, text: &str) -> String {
         let mut command = Command::new(&self.program);
         command

@@ -9,7 +9,7 @@ fn make(name: &str) -> Step {
     post(201, WIDGETS, widget(name, json!({"text": "abc"})))
 }
 
-/// The real server's cache may be behind until a client requests the newest.
+/// Requests the newest version; until then the cache of the real server may be stale.
 pub(super) fn caught_up() -> Step {
     get(
         200,
@@ -100,7 +100,8 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 make("a"),
                 make("b"),
-                // The real server may answer from a cache that has not seen the second one yet.
+                // The real server may respond from a cache that does not contain the second one
+                // yet.
                 caught_up(),
                 get(
                     200,

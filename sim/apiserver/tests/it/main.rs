@@ -1,5 +1,5 @@
-//! One table of requests, run on the server in memory and on a real kube-apiserver: both must say
-//! the same.
+//! One table of requests, run on the in-memory server and on a real kube-apiserver. Both must
+//! return the same responses.
 
 #![expect(
     clippy::expect_used,

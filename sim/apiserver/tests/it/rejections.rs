@@ -1,4 +1,4 @@
-//! Paths, methods, forms and bodies that are refused before anything is read.
+//! Paths, methods, forms and bodies that are rejected before anything is read.
 
 use http::Method;
 use serde_json::json;

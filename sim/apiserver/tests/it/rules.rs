@@ -1,4 +1,4 @@
-//! Rules in CEL: what they refuse, where they say it, and when they run.
+//! CEL rules: what they reject, at which path they report it, and when they run.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn object(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "test.example.com/v1", "kind": "Ruled", "metadata": {"name": name}, "spec": spec})
 }
 
-/// All rules of a spec need `max`: one asks for it without looking.
+/// Adds `max` to a spec, because one of its rules reads it without `has()`.
 fn with_max(mut spec: Value) -> Value {
     if spec.get("max").is_none() {
         spec["max"] = json!(50);
@@ -29,7 +29,7 @@ fn taken(name: &'static str, spec: Value) -> Row {
     row(name, [post(201, RULEDS, object("a", with_max(spec)))])
 }
 
-/// One change of the spec of an object.
+/// Returns a row with one change of the spec of an object.
 fn change(name: &'static str, spec: Value, code: u16, patch: Value) -> Row {
     let path = format!("{RULEDS}/a");
     row(

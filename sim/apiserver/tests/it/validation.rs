@@ -1,4 +1,4 @@
-//! What a schema refuses, drops and fills in.
+//! Schemas: rejected, dropped and defaulted fields.
 
 use serde_json::{Value, json};
 

@@ -181,7 +181,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// When they come is not promised by the real server, so both are not compared in this.
+/// The real server does not guarantee the times of bookmarks, so this test does not compare both.
 #[tokio::test(start_paused = true)]
 async fn bookmarks_come_every_minute_and_before_the_end() {
     use http_body_util::BodyExt;

@@ -1,8 +1,8 @@
-//! A story that is shown: progress while it happens, the timeline, a page, and if wanted a port for
+//! Demo of a scenario: progress while it runs, the timeline, a page, and optionally a port for
 //! kubectl.
 //!
-//! Check binaries use it behind a feature of their own (`demo`), so that what runs in production
-//! does not carry a cluster with it.
+//! Check binaries use it behind their own feature (`demo`), so that production builds do not
+//! contain a simulated cluster.
 
 mod kubeconfig;
 mod progress;
@@ -20,7 +20,7 @@ use kueue_check_sim::scenarios::Scenario;
 use kueue_check_sim::timeline::Timeline;
 use kueue_check_sim::{Cluster, Simulation};
 
-/// How a story is shown. These are the flags of `demo`.
+/// The options of a demo. These are the flags of `demo`.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -46,22 +46,22 @@ use kueue_check_sim::{Cluster, Simulation};
 /// ```
 #[derive(Clone, Debug, clap::Args)]
 pub struct Demo {
-    /// Where the page with the timeline is written.
+    /// The file of the page with the timeline.
     #[arg(long, value_name = "FILE", default_value = "demo.html")]
     pub html: PathBuf,
-    /// How many seconds of the story pass in one second. 0: as fast as it goes.
+    /// Simulated seconds per real second. 0: as fast as possible.
     #[arg(long, value_name = "TIMES", default_value_t = 600)]
     pub speed: u32,
     /// Keeps the cluster running afterwards, in real time, on a port of 127.0.0.1 for kubectl.
-    /// Without a number any free port.
+    /// Without a number, any free port.
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "0")]
     pub serve: Option<u16>,
-    /// Where the kubeconfig for that port is written.
+    /// The file of the kubeconfig for that port.
     #[arg(long, value_name = "FILE", default_value = "demo.kubeconfig")]
     pub kubeconfig: PathBuf,
 }
 
-/// Why a story could not be shown.
+/// An error of a demo.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -78,15 +78,15 @@ pub struct Demo {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DemoError {
-    /// The story did not come out as it should.
+    /// The scenario failed.
     #[error("{0}")]
     Story(String),
-    /// A file or the port.
+    /// A file or the port failed.
     #[error("{what}: {source}")]
     Io {
-        /// Which.
+        /// The file or the port.
         what: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -100,8 +100,8 @@ impl DemoError {
     }
 }
 
-/// How long the last phases are shown, after a story of this length: what ends with the picture
-/// could not be seen in it.
+/// Returns the time to simulate after a scenario of this length. The timeline then shows its last
+/// phases.
 fn tail(length: SignedDuration) -> Duration {
     length
         .unsigned_abs()
@@ -109,12 +109,12 @@ fn tail(length: SignedDuration) -> Duration {
         .max(Duration::from_secs(10))
 }
 
-/// Columns of the timeline.
+/// The width of the timeline, in columns.
 const WIDTH: usize = 120;
 
 impl Demo {
     /// Runs `scenario` and shows it under `title`. Must not be called inside a tokio runtime: it
-    /// has one of its own, whose time is virtual.
+    /// creates its own, whose time is virtual.
     ///
     /// # Errors
     /// [`DemoError`].

@@ -1,4 +1,4 @@
-//! What happens, line by line.
+//! Progress of a scenario, line by line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use kueue_check_sim::apiserver::{ApiServer, WatchOptions};
 use kueue_check_sim::kueue;
 use kueue_check_sim::timeline::summary;
 
-/// No line is waited for longer than this.
+/// The longest wait for a line.
 const LONGEST: Duration = Duration::from_millis(400);
 
-/// Prints each change of a Workload's phase or checks. Virtual time stands still while a thread
-/// sleeps, so that is how the pace is kept.
+/// Prints each change of a Workload's phase or checks. A sleeping thread sets the pace: virtual
+/// time stands still meanwhile.
 pub(super) async fn show(server: ApiServer, clock: Clock, speed: u32) {
     let Ok(mut watch) = server.watch(WatchOptions::all(&kueue::resource("workloads"))) else {
         return;

@@ -63,7 +63,7 @@ pub(super) fn calls(
 }
 
 fn created(kind: Kind, after: Version<'_>) -> Vec<Call> {
-    // Kueue makes the Workload of a Job.
+    // Kueue creates the Workload of a Job.
     if kind == Kind::Workload && job_of(after.raw).is_some() {
         return Vec::new();
     }
@@ -140,7 +140,7 @@ fn changed(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
 /// Returns true if neither Kueue nor the API server wrote the changed field.
 fn is_of_others(kind: Kind, raw: &Value, part: &str, field: &str) -> bool {
     match (kind, field) {
-        // Only Kueue starts and stops a Job that it manages, and changes its template.
+        // Only Kueue suspends and resumes a Job that it manages, and changes its template.
         (Kind::Job, "suspend" | "template") => false,
         (Kind::Job | Kind::Workload, _) => {
             let managers = list(&raw["metadata"]["managedFields"]);
@@ -162,7 +162,7 @@ fn statuses(kind: Kind, before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     match kind {
         Kind::AdmissionCheck | Kind::Job => {
             let changed = difference(&before.redacted["status"], &after.redacted["status"]);
-            // Kueue removes the start time when it stops a Job.
+            // Kueue removes the start time when it suspends a Job.
             let changed = changed.map(|mut status| {
                 if let Some(map) = status.as_object_mut() {
                     map.retain(|field, value| field != "startTime" || !value.is_null());
@@ -210,8 +210,8 @@ fn of_checks(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     calls
 }
 
-/// Returns the requests of an owner whose integration the model does not have: the end of the
-/// Workload, reclaimable Pods and the release of quota.
+/// Returns the requests of an owner whose integration the model does not have. These are the end of
+/// the Workload, reclaimable Pods and the release of quota.
 fn of_owner(before: Version<'_>, after: Version<'_>) -> Vec<Call> {
     if job_of(after.raw).is_some() {
         return Vec::new();

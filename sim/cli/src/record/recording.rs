@@ -142,8 +142,8 @@ impl Recording {
         redacted
     }
 
-    /// Adds the pseudonym of the Workload of a Job. Kueue generates its name from the name of the
-    /// Job and a hash that differs in a replay, so the trace maps it to the Job.
+    /// Adds the pseudonym of the Workload of a Job. Kueue generates its name from the Job's name
+    /// and a hash that differs in a replay, so the trace maps it to the Job.
     fn name_workload(&mut self, (_, namespace, name): &Key, object: &Value) {
         let Some(job) = job_of(object).and_then(|owner| owner["name"].as_str()) else {
             return;

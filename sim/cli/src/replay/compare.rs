@@ -13,9 +13,9 @@ use super::trace::{Step, Trace};
 use super::{Difference, IgnoreRule};
 use kueue_check_sim::apiserver::ChangeVerb;
 
-/// The states of each object, in order, with the step in which each came.
+/// The states of each object, in order, with the step in which each was observed.
 type States = BTreeMap<(String, String), Vec<(usize, Value)>>;
-/// All differences: answers, then states, then events.
+/// Returns all differences: responses, then figures, then states, then events.
 pub(super) fn compare(
     trace: &Trace,
     played: &ReplayResult,
@@ -29,7 +29,7 @@ pub(super) fn compare(
     differences
 }
 
-/// The differences between two recordings of the same steps.
+/// Returns the differences between two recordings of the same steps.
 pub(super) fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
     let mut differences = Vec::new();
     for (step, there) in one.steps.iter().zip(&other.steps) {
@@ -107,7 +107,7 @@ fn in_states_and_events(
     differences
 }
 
-/// The states with the first step of the run in which each came.
+/// Returns the states with the first step of the run in which each was observed.
 fn in_runs(all: &[(usize, Value)], runs: &[(usize, usize)]) -> Vec<(usize, Value)> {
     let first_of = |step: usize| {
         let run = runs
@@ -120,7 +120,7 @@ fn in_runs(all: &[(usize, Value)], runs: &[(usize, usize)]) -> Vec<(usize, Value
         .collect()
 }
 
-/// Without what is not to be compared.
+/// Applies the ignore rule to states and events.
 fn overlooked(
     (mut states, mut events): (States, Events),
     overlook: Option<&IgnoreRule>,
@@ -285,8 +285,8 @@ fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
 }
 
-/// Distinct states in order. The first check entries count as there from the start: they come just
-/// before or just after the quota.
+/// Returns the distinct states in order. The first check entries are also added to the earlier
+/// states, because Kueue adds them just before or just after the quota reservation.
 fn states(all: &[(usize, Value)]) -> Vec<Value> {
     let each = all.iter().map(|(step, state)| (*step, comparable(state)));
     let mut each: Vec<(usize, Value)> = each.collect();
@@ -298,7 +298,7 @@ fn states(all: &[(usize, Value)]) -> Vec<Value> {
         entries.all(|e| e["state"] == "Pending" && e["message"] == "")
     };
     let first = states.iter().position(has_checks);
-    // Those that are for its flavors come right after the quota, if there are any.
+    // Entries for specific flavors follow right after the quota reservation, if there are any.
     let quota = states
         .iter()
         .position(|state| !state["admission"].is_null());
@@ -342,8 +342,10 @@ fn same_but_checks(one: &Value, other: &Value) -> bool {
     one == *other
 }
 
-/// While the Retry of a Workload that is not active has a delay, Kueue sets requeueAt and clears it
-/// again in turn, as often as it can. How often that is says nothing.
+/// Removes repeated changes of `requeueAt`.
+///
+/// While the Retry of an inactive Workload has a delay, Kueue sets and clears `requeueAt` in turn,
+/// as often as it can. The number of repeats has no meaning.
 fn without_flapping(states: Vec<Value>) -> Vec<Value> {
     let without_delay = |state: &Value| {
         let mut state = state.clone();
@@ -362,8 +364,8 @@ fn without_flapping(states: Vec<Value>) -> Vec<Value> {
             }
             _ => false,
         };
-        // Two controllers, of which one activates a variant and the other deactivates it, do so in
-        // turn until the eviction has been written.
+        // One controller activates a variant and another one deactivates it, in turn, until the
+        // eviction has been written.
         let returns = match kept.as_slice() {
             [.., before, last] => state == *before && differs_in_active(last, &state),
             _ => false,
@@ -402,7 +404,7 @@ fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Diffe
     })
 }
 
-/// What of a state is new, field by field.
+/// Returns the changes of a state, field by field.
 fn changes(before: Option<&Value>, state: &Value) -> String {
     let (Some(old @ Value::Object(_)), Value::Object(fields)) = (before, state) else {
         return state.to_string();

@@ -1,4 +1,4 @@
-//! Comparison of events: in each step, the set of them.
+//! Comparison of events: the set of events in each step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,17 @@ use super::Difference;
 use super::family::is_about_replacement;
 use super::trace::{Step, Trace};
 
-/// The events of each step, with the time of those that were recorded.
+/// The events of each step, with the time of each recorded event.
 pub(super) type Events = Vec<BTreeMap<String, f64>>;
 
-/// An event that comes by a timer of Kueue may be seen so many seconds before or after a request
-/// that was sent at about the same time.
+/// The maximum distance of a timer event from a request sent at about the same time, in seconds.
+///
+/// Such an event may be observed before or after the request.
 const JITTER: f64 = 0.6;
 
-/// Leaves out events that came on the two sides of a step's request, if they were recorded close to
-/// it.
+/// Removes events on different sides of a step's request in recording and replay.
+///
+/// Only events that were recorded close to the request are removed.
 pub(super) fn forgive_jitter(
     then: &mut [BTreeMap<String, f64>],
     now: &mut [BTreeMap<String, f64>],
@@ -41,8 +43,8 @@ pub(super) fn forgive_jitter(
     }
 }
 
-/// The steps in runs, each of the first and the last: one that follows at once belongs to the one
-/// before, because what came of that may have been seen after it.
+/// Groups the steps into runs, each with its first and last step. A step that follows at once
+/// belongs to the run of the one before, whose effects may have been observed after it.
 pub(super) fn close_steps(trace: &Trace) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for at in 0..trace.steps.len() {
@@ -54,7 +56,9 @@ pub(super) fn close_steps(trace: &Trace) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Takes an event into a step, unless it says once more that something is pending.
+/// Adds an event to a step.
+///
+/// Left out are events about replaced slices, `ErrWorkloadCompose` and repeated `Pending` events.
 pub(super) fn tell(
     (step, at): (&mut BTreeMap<String, f64>, f64),
     told: &mut BTreeSet<String>,
@@ -66,7 +70,7 @@ pub(super) fn tell(
         return;
     }
     let text = |field: &str| event[field].as_str().unwrap_or_default();
-    // Which Pod of a group is reconciled first, and whether all are there by then, varies.
+    // It varies which Pod of a group is reconciled first, and whether all exist by then.
     let of_group = ["CreatedWorkload", "FinishedWorkload"].contains(&text("reason"));
     let regarding = if of_group && regarding.starts_with("Pod/") {
         "Pod"
@@ -83,7 +87,7 @@ pub(super) fn tell(
     }
 }
 
-/// How the events of a step differ, if they do.
+/// Returns the difference between the events of a step, if there is one.
 pub(super) fn event_difference(
     step: &Step,
     then: &BTreeMap<String, f64>,

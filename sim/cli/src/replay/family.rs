@@ -1,4 +1,4 @@
-//! What a trace of a family of Workloads has beside the plain projection.
+//! Projection of families of Workloads: the fields added to the plain projection.
 
 use serde_json::{Map, Value, json};
 
@@ -6,9 +6,9 @@ use super::object::{list, owners};
 
 /// The prefix of Kueue's own labels and annotations.
 const KUEUE: &str = "kueue.x-k8s.io/";
-/// The UID of the job is another in each run.
+/// The annotation with the UID of the job, which differs in each run.
 const JOB_UID: &str = "kueue.x-k8s.io/job-uid";
-/// What batch/v1 puts on the Pods of a Job.
+/// The labels that batch/v1 sets on the Pods of a Job.
 const OF_BATCH: [&str; 4] = [
     "batch.kubernetes.io/controller-uid",
     "batch.kubernetes.io/job-name",
@@ -16,7 +16,7 @@ const OF_BATCH: [&str; 4] = [
     "job-name",
 ];
 
-/// The plain projection of an object with what the traces of families add.
+/// Returns the plain projection of an object with the fields that traces of families add.
 pub(super) fn with_more(kind: &str, object: &Value, mut state: Value) -> Value {
     match kind {
         "Workload" => workload(object, &mut state),
@@ -101,7 +101,7 @@ fn of_kueue(map: &Value) -> Value {
     Value::Object(own)
 }
 
-/// A state without what is not Kueue's doing: who plays the nodes wrote it.
+/// Returns a state without the fields that the stand-in for the nodes wrote, not Kueue.
 pub(super) fn without_nodes(kind: &str, mut state: Value) -> Value {
     let field = match kind {
         "Job" => "status",
@@ -117,9 +117,10 @@ pub(super) fn without_nodes(kind: &str, mut state: Value) -> Value {
 /// The reason of a slice that another has replaced.
 const REPLACED: &str = "WorkloadSliceReplaced";
 
-/// A state of a Workload without the words for why its slice was replaced: scheduler and job
-/// reconciler both finish it, each with its own, and whoever is first has the word (measured on
-/// 0.19.2: each in 6 of 13).
+/// Returns the state of a Workload without the message for a replaced slice.
+///
+/// Scheduler and job reconciler both finish the slice, each with its own message, and the first
+/// message stays (measured on 0.19.2: each in 6 of 13).
 pub(super) fn without_who_replaced(mut state: Value) -> Value {
     let conditions = state.get_mut("conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
@@ -130,7 +131,9 @@ pub(super) fn without_who_replaced(mut state: Value) -> Value {
     state
 }
 
-/// Whether an event is the scheduler's about a replaced slice; see [`without_who_replaced`].
+/// Returns true if an event is the scheduler's about a replaced slice.
+///
+/// See [`without_who_replaced`].
 pub(super) fn is_about_replacement(event: &Value) -> bool {
     event["reason"] == REPLACED
 }

@@ -15,7 +15,7 @@ use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 /// The field manager of most of the status of a Workload.
 const KUEUE: &str = "kueue-admission";
 
-/// How long before the recording the model of Kueue starts and reconciles all objects.
+/// The time from the start of the model of Kueue to the recording, to reconcile all objects.
 const SETTLE: SignedDuration = SignedDuration::from_secs(3);
 
 /// Returns the creation time of an object.

@@ -1,19 +1,18 @@
-//! Recorded traces of a real Kueue, played to the model and compared.
+//! Replay of recorded traces of a real Kueue on the model, with a comparison.
 //!
-//! A trace is a list of requests with times, and what a real Kueue did after each.
-//! [`Replay`] sends the requests to a server with the model of Kueue and of its job integrations,
-//! in virtual time, and tells every [`Difference`].
+//! A trace is a list of requests with times, and what a real Kueue did after each. [`Replay`] sends
+//! the requests to a server with the model of Kueue and of its job integrations, in virtual time,
+//! and reports every [`Difference`].
 //!
-//! What is model and what is not: Kueue's scheduler, its core reconcilers, its webhooks and its job
-//! integrations are the model. The requests of the recording (users, check controllers, the end of
-//! Jobs, Cluster Autoscaler) are sent as they were. Kueue's built-in provisioning check is neither:
-//! its writes are not among the recorded requests, and this crate has no model of it. What it wrote
-//! (each `ProvisioningRequest` and `PodTemplate`, the condition Active of its AdmissionChecks, its
-//! entries in Workloads, its events) is taken from what was observed and
-//! [played back](Replay::with), at the recorded time. The same holds for the Pods of Jobs in the
-//! recordings of families (`replay/stand_in.rs`): a stand-in for Job controller and nodes made
-//! them. So with a `pr-*` trace the model is tried on what Kueue itself does around that check, not
-//! on the check.
+//! The model comprises Kueue's scheduler, its core reconcilers, its webhooks and its job
+//! integrations. The requests of the recording (users, check controllers, the end of Jobs, Cluster
+//! Autoscaler) are sent as they were. Kueue's built-in provisioning check is neither: its writes
+//! are not among the recorded requests, and this crate has no model of it. Its writes are taken
+//! from the observed changes and [played back](Replay::with), at the recorded time: each
+//! `ProvisioningRequest` and `PodTemplate`, the condition Active of its AdmissionChecks, its
+//! entries in Workloads, its events. The same holds for the Pods of Jobs in the recordings of
+//! families (`replay/stand_in.rs`): a stand-in for Job controller and nodes created them. A `pr-*`
+//! trace therefore tests Kueue's own behavior around that check, not the check.
 
 mod compare;
 mod events;
@@ -46,7 +45,7 @@ pub use trace::{Trace, to_text};
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
 use kueue_check_sim::kueue::KueueVersion;
 
-/// Where the model did something else than the recording.
+/// A difference between the recording and the model.
 ///
 /// ```
 /// use kueue_check_sim_cli::replay::{Replay, Trace};
@@ -64,9 +63,9 @@ use kueue_check_sim::kueue::KueueVersion;
 pub struct Difference {
     /// The object or the step.
     pub at: String,
-    /// What was recorded.
+    /// The recorded value.
     pub recorded: String,
-    /// What the model did.
+    /// The value in the model.
     pub simulated: String,
 }
 
@@ -78,7 +77,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Why a trace could not be played.
+/// An error of a replay.
 ///
 /// ```
 /// use kueue_check_sim_cli::replay::{Replay, Trace};
@@ -97,16 +96,16 @@ impl fmt::Display for Difference {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// The file.
+    /// The file cannot be read.
     #[error("the trace could not be read: {0}")]
     Io(#[from] std::io::Error),
-    /// What is in it.
+    /// The file is not a trace.
     #[error("the file is not a trace: {0}")]
     Json(#[from] serde_json::Error),
-    /// A request in it.
+    /// The model does not support a request of the trace.
     #[error("the trace has a request that the model does not know: {0}")]
     Request(String),
-    /// What it is about.
+    /// The model does not have a feature that the trace uses.
     #[error("the model has no {0}, which the trace uses")]
     NotModelled(&'static str),
 }
@@ -114,13 +113,35 @@ pub enum ReplayError {
 /// The namespace of all recordings.
 pub(crate) const NAMESPACE: &str = "t";
 
-/// Starts something beside the model.
+/// The most changes of objects after which other outcomes of races are tried. With more, the
+/// controllers undo each other's work without end.
+const MOST: usize = 3_000;
+
+/// A function that starts a controller beside the model.
 type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
 
-/// Takes out of a state what is not to be compared.
+/// A rule that removes from a state what is not compared.
 pub(super) type IgnoreRule = Box<dyn Fn(&str, &mut serde_json::Value)>;
 
-/// A trace to be played.
+/// Controllers that run beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Controllers {
+    /// The controllers and the scheduler of Kueue's own kinds.
+    Kueue,
+    /// The controllers of jobs and pods.
+    Jobs,
+}
+
+/// The outcome of races in one step of a trace.
+#[derive(Clone, Copy, Debug)]
+struct StepOutcome {
+    /// The number of the step.
+    step: usize,
+    version: KueueVersion,
+    last: Option<Controllers>,
+}
+
+/// A replay of a trace.
 ///
 /// ```no_run
 /// use kueue_check_sim_cli::replay::{Replay, Trace};
@@ -135,9 +156,13 @@ pub struct Replay {
     trace: Trace,
     kinds: Option<CompiledDefinitions>,
     version: KueueVersion,
-    /// How many steps Kueue takes before a request that follows another at once, if not all.
+    /// The controllers that act when the others have done all that they can.
+    last: Option<Controllers>,
+    /// Another outcome of races in one step.
+    of_step: Option<StepOutcome>,
+    /// The number of steps of Kueue before a request that follows another at once, if not all.
     steps_between: Option<u64>,
-    /// How much later it is than the trace says.
+    /// The delay of the start against that of the trace.
     shift: SignedDuration,
     beside: Vec<Start>,
     overlook: Option<IgnoreRule>,
@@ -153,13 +178,16 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// A replay against the model of the Kueue that was recorded (0.19 if the trace does not say
-    /// which), on a server with [Kueue's kinds](kueue_check_sim::definitions::kueue).
+    /// Creates a replay on the model of the recorded Kueue (0.19 if the trace has no version).
+    ///
+    /// The server has [Kueue's kinds](kueue_check_sim::definitions::kueue).
     pub fn new(trace: Trace) -> Self {
         Self {
             version: trace.version(),
             trace,
             kinds: None,
+            last: None,
+            of_step: None,
             steps_between: None,
             shift: SignedDuration::ZERO,
             beside: Vec::new(),
@@ -167,29 +195,30 @@ impl Replay {
         }
     }
 
-    /// A server with other kinds.
+    /// Uses a server with other kinds.
     pub fn kinds(mut self, kinds: CompiledDefinitions) -> Self {
         self.kinds = Some(kinds);
         self
     }
 
-    /// Another Kueue. What it does differently is then told as differences.
+    /// Uses another version of Kueue. Its different behavior is then reported as differences.
     pub fn version(mut self, version: KueueVersion) -> Self {
         self.version = version;
         self
     }
 
-    /// A controller of the caller's own instead of Kueue's built-in provisioning check: nothing is
-    /// played back then. `start` is called once, before the first request, within the replay's
-    /// tokio runtime, whose time is virtual: it may spawn tasks, which end with the replay.
+    /// Adds a controller of the caller. It replaces Kueue's built-in provisioning check, whose
+    /// writes are then not played back. `start` is called once, before the first request, within
+    /// the replay's tokio runtime, whose time is virtual. It may spawn tasks, which end with the
+    /// replay.
     pub fn with(mut self, start: impl FnOnce(&ApiServer, &Clock) + 'static) -> Self {
         self.beside.push(Box::new(start));
         self
     }
 
-    /// Assigns an AdmissionCheck to another controller, started by [`with`](Self::with): the requests
-    /// of the recorded check are removed. Use it to run a check on the jobs of a recorded cluster;
-    /// its verdicts and their consequences are differences.
+    /// Assigns an AdmissionCheck to another controller, started by [`with`](Self::with). The
+    /// requests of the recorded check are removed. Use it to run a check on the jobs of a recorded
+    /// cluster; its verdicts and their consequences are differences.
     ///
     /// ```no_run
     /// # use kueue_check::{Verdict, admission_check};
@@ -214,28 +243,28 @@ impl Replay {
         self
     }
 
-    /// Overlooks differences that are meant: `overlook` is given the kind and each state, recorded
-    /// and simulated, and takes out what is not to be compared. An event is of kind `Event` and one
-    /// line; made null, it is not compared at all.
+    /// Ignores intended differences. `overlook` receives the kind and each state, recorded and
+    /// simulated, and removes what is not compared. An event has the kind `Event` and is one line;
+    /// if the rule sets it to null, it is not compared at all.
     pub fn ignore(mut self, overlook: impl Fn(&str, &mut serde_json::Value) + 'static) -> Self {
         self.overlook = Some(Box::new(overlook));
         self
     }
 
-    /// Plays the trace in virtual time. Empty: everything that has to be equal is.
+    /// Plays the trace in virtual time. An empty result means that all compared values are equal.
     ///
     /// Kueue has races whose outcome varies from run to run of the same requests
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::nameless_queue`],
     /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
-    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`]). If a trace differs, it is
-    /// played again with their other outcomes; any of them is as good. What is reported then is how
-    /// the first differs. The same holds for a request that follows another within 200 ms, since how
-    /// far Kueue has come by then varies, and for one that is sent within 300 ms of the end of a
-    /// delay.
+    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`]). If a trace differs, it
+    /// is played again with their other outcomes, each of which is valid. If none is equal, the
+    /// differences of the first run are reported. A request that follows another within 200 ms also
+    /// has several outcomes, because Kueue's progress by then varies. So has a request that is sent
+    /// within 300 ms of the end of a delay.
     ///
     /// # Errors
-    /// If the trace has a request that can't be understood, or is about what the model does not
-    /// have.
+    /// If the trace has a request that the model does not support, or uses a feature that the model
+    /// does not have.
     pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
         scope::check(&self.trace)?;
         let overlook = self.overlook.take();
@@ -244,30 +273,34 @@ impl Replay {
         } else {
             Vec::new()
         };
-        let first = self.play(overlook.as_ref())?;
-        if first.is_empty() {
+        let (first, changes) = self.play(overlook.as_ref())?;
+        if first.is_empty() || changes > MOST {
             return Ok(first);
         }
         for other in others {
-            if other.play(overlook.as_ref())?.is_empty() {
+            if other.play(overlook.as_ref())?.0.is_empty() {
                 return Ok(Vec::new());
             }
         }
         Ok(first)
     }
 
-    fn play(self, overlook: Option<&IgnoreRule>) -> Result<Vec<Difference>, ReplayError> {
+    /// Returns the differences, and how many changes of objects the model made.
+    fn play(self, overlook: Option<&IgnoreRule>) -> Result<(Vec<Difference>, usize), ReplayError> {
         let trace = self.trace.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()?;
         let played = runtime.block_on(play::play(self))?;
-        Ok(compare::compare(&trace, &played, overlook))
+        let differences = compare::compare(&trace, &played, overlook);
+        Ok((differences, played.history.len()))
     }
 }
 
-/// The differences between two recordings of the same steps; empty if Kueue did the same in both.
+/// Returns the differences between two recordings of the same steps.
+///
+/// Empty if Kueue did the same in both.
 ///
 /// ```
 /// use kueue_check_sim_cli::replay::{Trace, between};
@@ -288,7 +321,7 @@ pub fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
 /// Plays a trace file.
 ///
 /// # Errors
-/// If it can't be read, or has a request that can't be understood.
+/// If it can't be read, or has a request that the model does not support.
 ///
 /// ```
 /// use kueue_check_sim_cli::replay;

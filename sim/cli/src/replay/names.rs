@@ -1,4 +1,4 @@
-//! What differs from run to run: generated names, UIDs, waiting times.
+//! Normalization of values that differ from run to run: generated names, UIDs, waiting times.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,17 @@ const FLAVOR: &str = "kueue.x-k8s.io/workload-allowed-resource-flavors";
 /// The annotation of a slice.
 const SLICE: &str = "kueue.x-k8s.io/elastic-job";
 
-/// The Workloads of jobs, by generated name: `el` is that of Job `el`, `el#2` the second of an
-/// elastic one, `j@spot` a variant of `j`.
+/// Returns the short names of the Workloads of jobs, by generated name.
+///
+/// `el` is the Workload of Job `el`, `el#2` the second one of an elastic Job, `j@spot` a variant of
+/// `j`.
 pub(super) fn short(server: &ApiServer) -> BTreeMap<String, String> {
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut made: BTreeMap<String, usize> = BTreeMap::new();
     let changes = server.history().into_iter();
     for change in changes.filter(|change| change.resource == kueue::resource("workloads")) {
         let metadata = &change.object["metadata"];
-        // The Workload of a group of Pods has their own name for it, and no controller.
+        // The Workload of a Pod group has the name of the group, and no controller.
         let mut owners = list(&metadata["ownerReferences"]);
         let owner = owners.find(|owner| owner["controller"] == true);
         let Some(owner) = owner.and_then(|owner| owner["name"].as_str()) else {
@@ -49,8 +51,9 @@ pub(super) fn short(server: &ApiServer) -> BTreeMap<String, String> {
     names
 }
 
-/// Recorded generated names, and those of the same Workloads here: of several with one short name,
-/// as when a job is submitted again, those that came at the same place.
+/// Returns recorded generated names, with those of the same Workloads on this server.
+///
+/// Several Workloads with one short name, as when a job is submitted again, are matched by order.
 pub(super) fn present(trace: &Trace, server: &ApiServer) -> BTreeMap<String, String> {
     if trace.workload_names.is_empty() {
         return BTreeMap::new();
@@ -71,8 +74,7 @@ pub(super) fn present(trace: &Trace, server: &ApiServer) -> BTreeMap<String, Str
     names
 }
 
-/// The generated names for each short one, in the order in which they came; those that never came
-/// last.
+/// Returns the generated names for each short one, in order of appearance; unused names come last.
 fn in_order(came: Vec<String>, shorts: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for generated in came.iter().chain(shorts.keys()) {
@@ -87,7 +89,7 @@ fn in_order(came: Vec<String>, shorts: &BTreeMap<String, String>) -> BTreeMap<St
     found
 }
 
-/// The names of Workloads, in the order in which they came.
+/// Returns the names of Workloads, in order of appearance.
 fn names_of_history(server: &ApiServer) -> Vec<String> {
     let changes = server.history().into_iter();
     let of_workloads = changes.filter(|c| c.resource == kueue::resource("workloads"));
@@ -96,7 +98,7 @@ fn names_of_history(server: &ApiServer) -> Vec<String> {
     names.collect()
 }
 
-/// Text in which generated names are the short ones, and UIDs and waiting times are not told.
+/// Replaces generated names by short ones, and removes UIDs and waiting times.
 pub(super) fn normal(text: &str, names: &BTreeMap<String, String>) -> String {
     let mut text = text.to_owned();
     for (generated, short) in names {
@@ -105,7 +107,7 @@ pub(super) fn normal(text: &str, names: &BTreeMap<String, String>) -> String {
     with_sorted_values(&without_waits(&without_uids(&text)))
 }
 
-/// `supported values: "b", "a"` in order: Kueue lists flavors as they come out of a map.
+/// Sorts `supported values: "b", "a"`: Kueue lists flavors in the order of a map.
 fn with_sorted_values(text: &str) -> String {
     const VALUES: &str = "supported values: ";
     let Some((before, values)) = text.split_once(VALUES) else {
@@ -147,7 +149,7 @@ fn without_uids(text: &str) -> String {
     out
 }
 
-/// `wait time since queued was 3s` without the number.
+/// Removes the number from `wait time since queued was 3s`.
 fn without_waits(text: &str) -> String {
     let Some((before, after)) = text.split_once("wait time since ") else {
         return text.to_owned();
@@ -159,8 +161,9 @@ fn without_waits(text: &str) -> String {
     format!("{before}wait time since {what} was N{rest}")
 }
 
-/// Whether text has a name such as `job-wl-b841f` that nobody knows: it is left over from an
-/// earlier recording.
+/// Returns true if text has an unknown generated name such as `job-wl-b841f`.
+///
+/// Such a name is left over from an earlier recording.
 pub(super) fn has_generated_name(text: &str) -> bool {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     words.into_iter().any(|word| {

@@ -1,4 +1,4 @@
-//! What is read of objects in both kinds of traces.
+//! Access to fields of objects, for both kinds of traces.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! A trace, played in virtual time.
+//! Playing a trace in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,32 +11,36 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::precondition::Preconditions;
 use super::trace::at;
 use super::{
-    Difference, NAMESPACE, Replay, ReplayError, initial, looks, names, playback, request, stand_in,
+    Controllers, Difference, NAMESPACE, Replay, ReplayError, initial, looks, names, playback,
+    request, stand_in,
 };
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use kueue_check_sim::jobs::Jobs;
 use kueue_check_sim::kueue::{Kueue, Pace, Webhook, run_at};
 
-/// What the model did.
+/// The result of a replay.
 pub(super) struct ReplayResult {
-    /// For each step its answers, and the version before it.
+    /// The responses of each step, with the version before it.
     pub(super) steps: Vec<(u64, Vec<ApiResponse>)>,
     /// The objects that existed when the recording began, and all changes since.
     pub(super) history: Vec<Arc<Change>>,
-    /// Generated names of Workloads and the short ones.
+    /// Generated names of Workloads, with the short ones.
     pub(super) names: BTreeMap<String, String>,
-    /// Figures of the ClusterQueue that are others than those recorded.
+    /// Figures of the ClusterQueue that differ from the recorded ones.
     pub(super) looks: Vec<Difference>,
 }
 
-/// How long a recording went on after the last change.
+/// The time that a recording continues after the last change.
 const REST: Duration = Duration::from_millis(1500);
 
-/// How long after the one before it a later request of a step was sent: the recorder had seen what
-/// came of that.
+/// The delay of a later request of a step after the one before it, whose effects the recorder had
+/// observed.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Plays the steps at their times, for as long as was recorded.
+/// The lag of the last controllers, in milliseconds.
+const LAG: u64 = 1;
+
+/// Plays the steps at their times, to the end of the recording.
 pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     let trace = Arc::new(replay.trace);
     let start = trace.start().saturating_add(replay.shift);
@@ -47,12 +51,15 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     let server = ApiServer::with_definitions(clock.clone(), kinds);
     namespace(&server);
     initial::put(&trace, &server, &clock, start).await;
-    server.set_admission(Arc::new(Webhook));
+    server.set_admission(Arc::new(Webhook::of_version(replay.version)));
     let kueue = Kueue::new(&server, &clock, replay.version);
+    let switch = kueue.switch();
     let jobs = Jobs::of_version(&server, &clock, replay.version);
     let pace = Pace::default();
-    tokio::spawn(run_at(kueue, server.clone(), clock.clone(), pace.clone()));
-    tokio::spawn(run_at(jobs, server.clone(), clock.clone(), pace.clone()));
+    let paces = [pace.clone(), pace.beside()];
+    let [of_kueue, of_jobs] = paces.clone();
+    tokio::spawn(run_at(kueue, server.clone(), clock.clone(), of_kueue));
+    tokio::spawn(run_at(jobs, server.clone(), clock.clone(), of_jobs));
     initial::wait_for(&clock, start).await;
     let (zero, loaded) = (Instant::now(), server.resource_version());
     if replay.beside.is_empty() {
@@ -67,6 +74,14 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     let mut preconditions = Preconditions::of(&trace);
     for (number, step) in trace.steps.iter().enumerate() {
         sleep_until(at(zero, step.t)).await;
+        let of_step = replay.of_step.filter(|of_step| of_step.step == number);
+        let (version, last) = of_step.map_or((replay.version, replay.last), |of_step| {
+            (of_step.version, of_step.last)
+        });
+        switch.set(version);
+        for (pace, of) in paces.iter().zip([Controllers::Kueue, Controllers::Jobs]) {
+            pace.lag(if last == Some(of) { LAG } else { 0 });
+        }
         let mut before = server.resource_version();
         let mut answers = Vec::new();
         let requests = step.calls.iter().filter(|call| !call.is_look());

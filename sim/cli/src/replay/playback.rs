@@ -1,4 +1,4 @@
-//! What Kueue's built-in provisioning check did in a recording, done again.
+//! Playback of the writes of Kueue's built-in provisioning check in a recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,9 +12,10 @@ use super::player::{CONTROLLER, Player, REPORTER, Recorded, Write};
 use super::trace::{Observed, Trace, at};
 use kueue_check_sim::apiserver::ApiServer;
 
-/// What the check wrote, in order: everything that was observed of its own kinds, of its
-/// AdmissionChecks, and of its entries that neither a recorded request nor Kueue's eviction
-/// explains.
+/// Returns the writes of the check, in order.
+///
+/// These are the observed changes of its own kinds, the condition Active of its AdmissionChecks,
+/// and its events. Changes of its entries are included, unless Kueue's eviction reset them.
 fn writes(trace: &Trace) -> Vec<Recorded> {
     let mut reading = Reading {
         checks: checks(trace),
@@ -25,7 +26,7 @@ fn writes(trace: &Trace) -> Vec<Recorded> {
     reading.found
 }
 
-/// The AdmissionChecks of the check.
+/// Returns the names of the AdmissionChecks of the check.
 fn checks(trace: &Trace) -> BTreeSet<String> {
     let bodies = trace.steps.iter().flat_map(|step| &step.calls);
     let bodies = bodies.map(|call| &call.body);
@@ -86,8 +87,8 @@ impl Reading {
         });
     }
 
-    /// Entries come, go and are reset by Kueue; whatever else happens to one of the check's is the
-    /// check's doing.
+    /// Adds changes of entries. Kueue adds, removes and resets entries; the check makes all other
+    /// changes of its entries.
     fn entries(&mut self, seen: &Observed, before: &Value) {
         let list = |state: &Value| state["checks"].as_array().cloned().unwrap_or_default();
         let old = list(before);
@@ -107,8 +108,8 @@ impl Reading {
     }
 }
 
-/// Does the same again. Writes of one object keep their order; between objects none was recorded
-/// that could be relied on.
+/// Plays the writes back. Writes of one object keep their order; between objects, the recording has
+/// no reliable order.
 pub(super) fn play_back(trace: &Arc<Trace>, server: &ApiServer, zero: Instant) {
     let mut objects: BTreeMap<(bool, String), Vec<Recorded>> = BTreeMap::new();
     for one in writes(trace) {
@@ -120,8 +121,9 @@ pub(super) fn play_back(trace: &Arc<Trace>, server: &ApiServer, zero: Instant) {
     }
 }
 
-/// Writes each at its time, or as soon after it as what it changed is there. The wait is bounded:
-/// then it is written anyhow, or not at all if its object is not there, and the comparison tells.
+/// Sends each write at its time, or as soon after it as the state that it changed exists. After a
+/// wait of 1 s it is sent anyhow, or left out if its object does not exist. The comparison reports
+/// it.
 async fn play_one(recorded: Vec<Recorded>, server: ApiServer, trace: Arc<Trace>, zero: Instant) {
     const ROUNDS: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);

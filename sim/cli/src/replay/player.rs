@@ -1,4 +1,4 @@
-//! Recorded writes as requests to this server.
+//! Conversion of recorded writes to requests to this server.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use kueue_check_sim::kueue;
 
 /// The controller name of the built-in check.
 pub(super) const CONTROLLER: &str = "kueue.x-k8s.io/provisioning-request";
-/// The reporter of its events.
+/// The reporting controller of its events.
 pub(super) const REPORTER: &str = "kueue-provisioning-request-controller";
 
-/// Something that the check wrote.
+/// A recorded write of the check.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Recorded {
-    /// When its effect was seen, in seconds from the start.
+    /// When its effect was observed, in seconds from the start.
     pub(super) t: f64,
     /// The object's name, as recorded.
     pub(super) name: String,
-    /// What.
+    /// The write.
     pub(super) write: Write,
 }
 
@@ -29,29 +29,29 @@ pub(super) struct Recorded {
 pub(super) enum Write {
     /// The condition Active of an AdmissionCheck.
     Active(Value),
-    /// One entry of a Workload, after what it was.
+    /// One entry of a Workload, before and after the write.
     Entry { before: Value, after: Value },
-    /// A ProvisioningRequest or PodTemplate is made.
+    /// The creation of a ProvisioningRequest or PodTemplate.
     Create { kind: String, state: Value },
-    /// A PodTemplate gets another owner.
+    /// A new owner of a PodTemplate.
     Own { state: Value },
-    /// One of both is deleted.
+    /// The deletion of a ProvisioningRequest or PodTemplate.
     Delete { kind: String },
     /// An event.
     Event(Value),
 }
 
-/// Writes under present names what was written under recorded ones.
+/// A player of recorded writes, under the names of this server.
 pub(super) struct Player<'a> {
     pub(super) server: &'a ApiServer,
-    /// Recorded generated names of Workloads to those here.
+    /// Recorded generated names of Workloads, with those of this server.
     pub(super) names: &'a BTreeMap<String, String>,
-    /// Recorded generated names to the short ones that stand for them in a trace.
+    /// Recorded generated names, with the short ones that stand for them in a trace.
     pub(super) recorded: &'a BTreeMap<String, String>,
 }
 
 impl Player<'_> {
-    /// Whether what the write changed is there as it was.
+    /// Returns true if the state that the write changed exists.
     pub(super) fn is_due(&self, recorded: &Recorded) -> bool {
         match &recorded.write {
             Write::Entry { before, .. } => self
@@ -85,7 +85,7 @@ impl Player<'_> {
         self.server.call(&call.agent(CONTROLLER))
     }
 
-    /// Text with the names of this server.
+    /// Replaces recorded names by those of this server.
     fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (then, now) in self.names {
@@ -99,7 +99,7 @@ impl Player<'_> {
         serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
     }
 
-    /// The Workload for which a trace has a short name.
+    /// Returns the Workload with this short name in a trace.
     fn workload(&self, short: &str) -> Option<std::sync::Arc<Value>> {
         let generated = self.recorded.iter().find(|(_, s)| *s == short);
         let name = generated.and_then(|(then, _)| self.names.get(then));
@@ -129,8 +129,8 @@ impl Player<'_> {
         Some(self.call(call.name(check).subresource("status").body(patch)))
     }
 
-    /// As the check does: all entries by force, the transition time of its own as it was before,
-    /// whatever the state becomes.
+    /// Writes an entry as the check does: all entries, by force. The entry keeps its transition
+    /// time, whatever its new state is.
     fn entry(&self, short: &str, after: &Value) -> Option<ApiResponse> {
         let workload = self.workload(short)?;
         let mut entries = self.entries(short);
@@ -155,7 +155,7 @@ impl Player<'_> {
         Some(self.call(call.body(body)))
     }
 
-    /// The reference to the first owner that a projection names.
+    /// Returns the reference to the first owner in a projection.
     fn owner(&self, state: &Value) -> Option<Value> {
         let state = self.present(state);
         let (kind, name) = state["owners"][0].as_str()?.split_once('/')?;

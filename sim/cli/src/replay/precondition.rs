@@ -38,8 +38,8 @@ impl Preconditions {
         }
     }
 
-    /// Waits at most 1 s until the Workload of a request has the quota and the admission check states
-    /// that it had in the recording, because a real Kueue may be faster than the model. The
+    /// Waits at most 1 s until the Workload of a request has the quota and the admission check
+    /// states that it had in the recording. A real Kueue may be faster than the model. The
     /// comparison reports a state that was not reached. Returns [`names::present`] as it is then.
     pub(super) async fn wait(
         &self,

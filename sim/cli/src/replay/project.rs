@@ -1,4 +1,4 @@
-//! What of an object is compared.
+//! Projection of objects to the fields that are compared.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::family;
 use super::object::{list, only, owners};
 use kueue_check_sim::apiserver::{Change, ChangeVerb};
 
-/// A kind that is compared.
+/// Returns the kind of the changed object, if it is compared.
 pub(super) fn kind_of(change: &Change) -> Option<&'static str> {
     Some(match change.resource.plural.as_str() {
         "workloads" => "Workload",
@@ -23,16 +23,16 @@ pub(super) fn kind_of(change: &Change) -> Option<&'static str> {
     })
 }
 
-/// How much of an object a trace has.
+/// The extent of the states in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// What [`projection`] has.
+    /// The fields of [`projection`].
     Plain,
-    /// Also what tells the Workloads of a job apart.
+    /// Also the fields that distinguish the Workloads of a job.
     Families,
 }
 
-/// The state after a change; null if the object has gone.
+/// Returns the state after a change; null if the object was deleted.
 pub(super) fn project(kind: &str, change: &Change, form: Form) -> Value {
     if change.verb == ChangeVerb::Deleted {
         return Value::Null;
@@ -40,7 +40,7 @@ pub(super) fn project(kind: &str, change: &Change, form: Form) -> Value {
     state_of(kind, &change.object, form)
 }
 
-/// The state of an object, in the traces' own form.
+/// Returns the state of an object, in the form of the trace.
 pub(super) fn state_of(kind: &str, object: &Value, form: Form) -> Value {
     match form {
         Form::Plain => projection(kind, object),
@@ -48,13 +48,14 @@ pub(super) fn state_of(kind: &str, object: &Value, form: Form) -> Value {
     }
 }
 
-/// Whether objects of this kind are compared where they are among those of the beginning.
+/// Returns true if initial objects of this kind are compared.
 pub(crate) fn is_compared(kind: &str) -> bool {
     ["Workload", "AdmissionCheck", "ClusterQueue", "Job"].contains(&kind)
 }
 
-/// What a trace of a family of Workloads has of an object: [`projection`], and what tells the
-/// Workloads of a job apart.
+/// Returns the state of an object in a trace of a family of Workloads.
+///
+/// It is [`projection`] with the fields that distinguish the Workloads of a job.
 ///
 /// ```
 /// use kueue_check_sim_cli::replay::full_projection;
@@ -67,7 +68,7 @@ pub fn full_projection(kind: &str, object: &Value) -> Value {
     family::with_more(kind, object, projection(kind, object))
 }
 
-/// What a trace has of an object of this kind (`observed[].state`).
+/// Returns the state of an object in a trace (`observed[].state`).
 ///
 /// ```
 /// use kueue_check_sim_cli::replay::projection;
@@ -161,8 +162,9 @@ fn job(object: &Value) -> Value {
     json!({"suspend": object["spec"]["suspend"], "template": shown})
 }
 
-/// A state as it is compared: conditions by type, without `PodsReady`, which has no fixed place; no
-/// empty fields.
+/// Returns a state as it is compared: conditions by type, no empty fields.
+///
+/// `PodsReady` is left out, because it has no fixed place.
 pub(super) fn comparable(state: &Value) -> Value {
     let Value::Object(map) = state else {
         return state.clone();

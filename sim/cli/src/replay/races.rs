@@ -1,26 +1,29 @@
-//! The outcomes of races whose outcome varies from run to run of the same requests.
+//! Outcomes of Kueue's races, which vary from run to run of the same requests.
 
 use jiff::SignedDuration;
 use kueue_check_sim::kueue::KueueVersion;
 
-use super::Replay;
+use super::{Controllers, Replay, StepOutcome};
 
-/// Up to so many steps Kueue may have taken before a request that follows another at once.
+/// The maximum number of steps of Kueue before a request that follows another at once.
 const STEPS_BETWEEN: u64 = 12;
 
-/// How many milliseconds later it may be than the trace says: a request that is sent when a delay
-/// ends is before or after that.
+/// Delays of the start against that of the trace, in milliseconds. A request sent at the end of a
+/// delay comes before or after that end.
 const SHIFTS: [i64; 2] = [-300, 300];
 
-/// Which Workloads of a ClusterQueue miss its stop: all, and each smaller set of the first three.
+/// The Workloads that miss the stop of a ClusterQueue: all, or a smaller set of the first three.
 const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
+
+/// The controllers that may be the last to act.
+const LASTS: [Controllers; 2] = [Controllers::Jobs, Controllers::Kueue];
 
 const SLOW: u8 = 1;
 const QUICK: u8 = 2;
 const HASTY: u8 = 4;
 const NAMELESS: u8 = 8;
 
-/// One outcome of races whose outcome varies.
+/// One outcome of the races.
 #[derive(Clone, Copy, Debug, Default)]
 struct RaceOutcome {
     /// [`KueueVersion::misses_stop`].
@@ -31,10 +34,13 @@ struct RaceOutcome {
     reversed: bool,
     steps_between: Option<u64>,
     shift: SignedDuration,
+    /// The only step of the trace in which the switches of the version are set.
+    only_in: Option<usize>,
+    last: Option<Controllers>,
 }
 
 impl Replay {
-    /// The same with each other outcome of Kueue's races.
+    /// Returns the same replay with each other outcome of Kueue's races.
     pub(super) fn other_outcomes(&self) -> Vec<Self> {
         let hasty = if self.version.concurrent_admission {
             HASTY
@@ -57,6 +63,10 @@ impl Replay {
                 ..RaceOutcome::default()
             })
             .collect();
+        all.extend(LASTS.map(|last| RaceOutcome {
+            last: Some(last),
+            ..RaceOutcome::default()
+        }));
         if self.trace.is_hasty() {
             let steps = (0..=STEPS_BETWEEN).map(Some).chain([None]);
             for steps_between in steps {
@@ -79,9 +89,32 @@ impl Replay {
                 }));
             }
         }
+        all.extend(self.outcomes_of_one_step());
         all.into_iter()
             .map(|outcome| self.with_outcome(outcome))
             .collect()
+    }
+
+    /// A race may have one outcome in one step and another in the next.
+    fn outcomes_of_one_step(&self) -> impl Iterator<Item = RaceOutcome> {
+        let steps = self.trace.steps.iter().enumerate();
+        let changed = steps.filter(|(_, step)| !step.observed.is_empty());
+        let switches = [(0, QUICK), (0, SLOW), (u8::MAX, 0)];
+        changed.flat_map(move |(number, _)| {
+            let only_in = Some(number);
+            let switched = switches.map(|(misses_stop, bits)| RaceOutcome {
+                misses_stop,
+                bits,
+                only_in,
+                ..RaceOutcome::default()
+            });
+            let lagging = LASTS.map(|last| RaceOutcome {
+                last: Some(last),
+                only_in,
+                ..RaceOutcome::default()
+            });
+            switched.into_iter().chain(lagging)
+        })
     }
 
     fn with_outcome(&self, outcome: RaceOutcome) -> Self {
@@ -92,19 +125,28 @@ impl Replay {
             reversed,
             steps_between,
             shift,
+            only_in,
+            last,
         } = outcome;
+        let switched = KueueVersion {
+            misses_stop: misses_stop ^ known.misses_stop,
+            slow_scheduler: (bits & SLOW != 0) ^ known.slow_scheduler,
+            quick_scheduler: (bits & QUICK != 0) ^ known.quick_scheduler,
+            nameless_queue: (bits & NAMELESS != 0) ^ known.nameless_queue,
+            hasty_variants: (bits & HASTY != 0) ^ known.hasty_variants,
+            reversed_ties: reversed ^ known.reversed_ties,
+            ..known
+        };
         Self {
             trace: self.trace.clone(),
             kinds: self.kinds.clone(),
-            version: KueueVersion {
-                misses_stop: misses_stop ^ known.misses_stop,
-                slow_scheduler: (bits & SLOW != 0) ^ known.slow_scheduler,
-                quick_scheduler: (bits & QUICK != 0) ^ known.quick_scheduler,
-                nameless_queue: (bits & NAMELESS != 0) ^ known.nameless_queue,
-                hasty_variants: (bits & HASTY != 0) ^ known.hasty_variants,
-                reversed_ties: reversed ^ known.reversed_ties,
-                ..known
-            },
+            version: if only_in.is_some() { known } else { switched },
+            last: last.filter(|_| only_in.is_none()),
+            of_step: only_in.map(|step| StepOutcome {
+                step,
+                version: switched,
+                last,
+            }),
             steps_between,
             shift,
             beside: Vec::new(),

@@ -1,4 +1,4 @@
-//! A recorded request as a call.
+//! Conversion of a recorded request to a request to this server.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::ReplayError;
 use super::trace::RecordedCall;
 use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 
-/// The call for a recorded request, with the names, UIDs and versions of this server. `names`:
-/// recorded to present ones.
+/// Returns the request with the names, UIDs and versions of this server. `names` maps recorded
+/// names to present ones.
 pub(super) fn call(
     recorded: &RecordedCall,
     server: &ApiServer,

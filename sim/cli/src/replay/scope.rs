@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::ReplayError;
 use super::trace::Trace;
 
-/// What the model does not have, and where it shows: part of a path, or a field of an object.
+/// Features that the model does not have, and their signs: part of a path, or a field of an object.
 const NOT_MODELLED: [(&str, &[&str], &[&str]); 2] = [
     (
         "topologies",
@@ -15,10 +15,10 @@ const NOT_MODELLED: [(&str, &[&str], &[&str]); 2] = [
     ("MultiKueue", &["/multikueue"], &[]),
 ];
 
-/// The check that only Kueue's `MultiKueue` answers.
+/// The controller name of Kueue's `MultiKueue`.
 const MULTI_KUEUE: &str = "kueue.x-k8s.io/multikueue";
 
-/// Refuses a trace that the model can't be measured by.
+/// Rejects a trace that uses a feature that the model does not have.
 pub(super) fn check(trace: &Trace) -> Result<(), ReplayError> {
     let found = trace.bodies().find_map(|(path, body)| missing(path, body));
     found.map_or(Ok(()), |what| Err(ReplayError::NotModelled(what)))

@@ -1,10 +1,10 @@
-//! What stood in for Job controller, scheduler and kubelets in a recording, done again.
+//! Playback of the stand-in for Job controller, scheduler and kubelets in a recording.
 //!
-//! The recordings of families have Pods: a stand-in made those of a Job that was not suspended, let
-//! those without a gate run, and deleted them when the Job was suspended or had shrunk. It is not
-//! Kueue, so its writes are played back at their times: Pods come and go, and the Job's status
-//! counts them. What Kueue makes of that is the model's: the Pods' template, their gates, the end
-//! of an eviction.
+//! The recordings of families have Pods. A stand-in created the Pods of a Job that was not
+//! suspended and set Pods without a gate to running. It deleted Pods when the Job was suspended or
+//! had shrunk. The stand-in is not Kueue, so its writes are played back at their times: Pods are
+//! created and deleted, and the Job's status counts them. The model does what Kueue does then: the
+//! Pods' template, their gates, the end of an eviction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 /// A write of the stand-in.
 #[derive(Clone, Debug, PartialEq)]
 enum Write {
-    /// A Pod of a Job.
+    /// The creation of a Pod of a Job.
     Create { pod: String, job: String },
-    /// The phase of a Pod.
+    /// A new phase of a Pod.
     Phase { pod: String, phase: Value },
-    /// A Pod goes.
+    /// The deletion of a Pod.
     Delete { pod: String },
-    /// How many Pods of a Job are there, and how many are ready.
+    /// The number of Pods of a Job, and of those that are ready.
     Count { job: String, status: Value },
 }
 
-/// What the stand-in wrote, in order, with the times in seconds from the start.
+/// Returns the writes of the stand-in, in order, with the times in seconds from the start.
 fn writes(trace: &Trace) -> Vec<(f64, Write)> {
     let submitted = submitted_pods(trace);
     let mut last: BTreeMap<(&str, &str), &Value> = BTreeMap::new();
@@ -47,7 +47,7 @@ fn writes(trace: &Trace) -> Vec<(f64, Write)> {
     found
 }
 
-/// Pods that a recorded request made.
+/// Returns the Pods that a recorded request created.
 fn submitted_pods(trace: &Trace) -> BTreeSet<String> {
     let calls = trace.steps.iter().flat_map(|step| &step.calls);
     let made = calls.filter(|call| call.method == "POST" && call.path.ends_with("/pods"));
@@ -89,7 +89,7 @@ fn count(status: &Value, field: &str) -> i64 {
     status[field].as_i64().unwrap_or_default()
 }
 
-/// Does the same again.
+/// Plays the writes back.
 pub(super) fn play_back(trace: &Trace, server: &ApiServer, zero: Instant) {
     let writes = writes(trace);
     if !writes.is_empty() {
@@ -120,8 +120,8 @@ async fn perform(write: &Write, server: &ApiServer) {
     }
 }
 
-/// Makes a Pod of the template that the Job has here, as soon as it runs. The wait is bounded; the
-/// comparison tells what did not come.
+/// Creates a Pod from the present template of its Job, once the Job is not suspended. Waits at most
+/// 1 s; the comparison reports a missing Pod.
 async fn create(pod: &str, job: &str, server: &ApiServer) {
     const ROUNDS: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);

@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use kueue_check_sim::kueue::{KueueVersion, QueueUsage};
+use kueue_check_sim::kueue::{FairSharing, KueueVersion, QueueUsage, WaitForPodsReady};
 
 use super::ReplayError;
 use super::object::list;
 
-/// Steps that are less than this apart, in seconds, are close: a recording waits longer for what
-/// comes of a step.
+/// The distance below which steps are close, in seconds. A recorder that waits for the effects of a
+/// step takes longer.
 const CLOSE: f64 = 0.2;
 
 /// A recorded scenario.
@@ -37,54 +37,65 @@ const CLOSE: f64 = 0.2;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
-    /// Its name.
+    /// The name.
     pub scenario: String,
-    /// Generated names of Workloads, and the short ones that stand for them.
+    /// Generated names of Workloads, with the short ones that stand for them.
     #[serde(default)]
     pub workload_names: BTreeMap<String, String>,
     /// The release of Kueue that was recorded, such as `v0.18.3`.
     #[serde(default)]
     pub(super) kueue: Option<String>,
-    /// When the recording began, if the recorder says so.
+    /// The settings of the recorded Kueue that were not the default.
+    #[serde(default)]
+    settings: Settings,
+    /// When the recording began, if the trace contains it.
     #[serde(default)]
     pub(super) began: Option<Timestamp>,
     /// Objects that existed when the recording began, with status and creation time.
     #[serde(default)]
     pub(super) objects: Vec<Value>,
-    /// What was done, one after the other.
+    /// The steps, one after the other.
     pub(super) steps: Vec<Step>,
 }
 
-/// One thing that was done, and what came of it.
+/// Settings of Kueue's `Configuration`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Settings {
+    wait_for_pods_ready: Option<WaitForPodsReady>,
+    fair_sharing: Option<FairSharing>,
+}
+
+/// One step: its requests, and the changes observed after them.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Step {
-    /// What it is.
+    /// The name.
     #[serde(rename = "step")]
     pub(super) name: String,
-    /// Seconds from the start.
+    /// The time, in seconds from the start.
     pub(super) t: f64,
-    /// The answer to its last request.
+    /// The response to the last request.
     #[serde(default)]
     pub(super) response: Option<Response>,
-    /// Its requests.
+    /// The requests.
     #[serde(default)]
     pub(super) calls: Vec<RecordedCall>,
-    /// What changed.
+    /// The observed changes.
     #[serde(default)]
     pub(super) observed: Vec<Observed>,
 }
 
-/// An answer.
+/// A recorded response.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Response {
     /// The HTTP status code.
     pub(super) code: u16,
-    /// Of a refusal.
+    /// The message of an error.
     pub(super) message: String,
 }
 
-/// A request.
+/// A recorded request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordedCall {
@@ -93,44 +104,44 @@ pub(super) struct RecordedCall {
     /// The path, with its query.
     #[serde(default)]
     pub(super) path: String,
-    /// What the body is.
+    /// The content type of the body.
     #[serde(default)]
     pub(super) content_type: String,
     /// The body.
     #[serde(default)]
     pub(super) body: Value,
-    /// The answer's code.
+    /// The code of the response.
     #[serde(default)]
     pub(super) code: u16,
-    /// What the status of the ClusterQueue said, if this is no request but a look at it.
+    /// The figures in the status of the ClusterQueue, if this reads them and is no request.
     #[serde(flatten)]
     pub(super) look: QueueUsage,
 }
 
 impl RecordedCall {
-    /// The method of a look at the figures of the ClusterQueue.
+    /// The method of an entry that reads the figures of the ClusterQueue.
     const LOOK: &'static str = "LOOK";
 
-    /// Whether this is a look at the figures of the ClusterQueue, not a request.
+    /// Returns true if this reads the figures of the ClusterQueue, and is no request.
     pub(super) fn is_look(&self) -> bool {
         self.method == Self::LOOK
     }
 }
 
-/// A change of an object.
+/// An observed change of an object.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Observed {
-    /// Seconds from the start.
+    /// The time, in seconds from the start.
     #[serde(default)]
     pub(super) t: f64,
     /// The kind of object.
     pub(super) kind: String,
-    /// Its name, short if it was generated.
+    /// The name of the object, short if it was generated.
     pub(super) name: String,
-    /// `ADDED`, `MODIFIED`, `DELETED`.
+    /// The type of change: `ADDED`, `MODIFIED`, `DELETED`.
     #[serde(rename = "type")]
     pub(super) change: String,
-    /// What of it is compared.
+    /// The compared state.
     #[serde(default)]
     pub(super) state: Value,
 }
@@ -139,7 +150,7 @@ impl Trace {
     /// Reads a trace file.
     ///
     /// # Errors
-    /// If it can't be read, or is not a trace.
+    /// If the file can't be read, or is not a trace.
     pub fn read(path: &Path) -> Result<Self, ReplayError> {
         Ok(serde_json::from_slice(&std::fs::read(path)?)?)
     }
@@ -147,10 +158,17 @@ impl Trace {
     /// Returns the model of the recorded Kueue; default: 0.19.
     pub(super) fn version(&self) -> KueueVersion {
         let release = self.kueue.as_deref().and_then(KueueVersion::of_release);
+        let release = release.unwrap_or(KueueVersion::V0_19);
         KueueVersion {
-            // Recordings with such a policy were made with the gate, and without it there are none.
+            wait_for_pods_ready: self
+                .settings
+                .wait_for_pods_ready
+                .or(release.wait_for_pods_ready),
+            fair_sharing: self.settings.fair_sharing,
+            // Recordings with such a policy were made with the feature gate; others have no
+            // variants.
             concurrent_admission: self.has_variants(),
-            ..release.unwrap_or(KueueVersion::V0_19)
+            ..release
         }
     }
 
@@ -161,7 +179,7 @@ impl Trace {
         calls.chain(self.objects.iter().map(|object| ("", object)))
     }
 
-    /// Whether states have what tells the Workloads of a job apart, and Pods were watched.
+    /// Returns true if states distinguish the Workloads of a job, and Pods were watched.
     pub(super) fn is_of_families(&self) -> bool {
         let mut seen = self.steps.iter().flat_map(|step| &step.observed);
         seen.any(|seen| match seen.kind.as_str() {
@@ -171,13 +189,13 @@ impl Trace {
         })
     }
 
-    /// Whether Workloads have variants, one for each flavor.
+    /// Returns true if Workloads have variants, one for each flavor.
     fn has_variants(&self) -> bool {
         let mut bodies = self.bodies().map(|(_, body)| body);
         bodies.any(|body| !body["spec"]["concurrentAdmissionPolicy"].is_null())
     }
 
-    /// The generated names of Workloads in the order in which they were seen or used.
+    /// Returns the generated names of Workloads, in the order in which they were observed or used.
     pub(super) fn workloads_in_order(&self) -> Vec<String> {
         let there = self.objects.iter().map(|o| &o["metadata"]["name"]);
         let there = there.filter_map(|name| name.as_str().map(str::to_owned));
@@ -221,41 +239,42 @@ impl Trace {
         }
     }
 
-    /// Whether this step was done before Kueue can have finished with the one before.
+    /// Returns true if this step was done before Kueue can have finished with the one before.
     pub(super) fn follows_at_once(&self, step: usize) -> bool {
         let before = step.checked_sub(1).and_then(|at| self.steps.get(at));
         let both = before.zip(self.steps.get(step));
         both.is_some_and(|(before, step)| step.t - before.t < CLOSE)
     }
 
-    /// Whether any request follows another at once.
+    /// Returns true if any request follows another at once.
     pub(super) fn is_hasty(&self) -> bool {
         let several = |step: &Step| step.calls.iter().filter(|call| !call.is_look()).count() > 1;
         (0..self.steps.len()).any(|at| several(&self.steps[at]) || self.follows_at_once(at))
     }
 
-    /// Whether anything happens at a time that a request sets.
+    /// Returns true if anything happens at a time that a request or a setting determines.
     pub(super) fn has_timers(&self) -> bool {
         let mut bodies = self.bodies().map(|(_, body)| body);
-        bodies.any(|body| {
-            let text = body.to_string();
-            let names = [
-                "requeueAfterSeconds",
-                "maximumExecutionTimeSeconds",
-                "max-exec-time",
-            ];
-            names.iter().any(|name| text.contains(name))
-        })
+        self.settings.wait_for_pods_ready.is_some()
+            || bodies.any(|body| {
+                let text = body.to_string();
+                let names = [
+                    "requeueAfterSeconds",
+                    "maximumExecutionTimeSeconds",
+                    "max-exec-time",
+                ];
+                names.iter().any(|name| text.contains(name))
+            })
     }
 
-    /// When the last thing was done or seen, in seconds from the start.
+    /// Returns the time of the last step or observed change, in seconds from the start.
     pub(super) fn end(&self) -> f64 {
         let seen = self.steps.iter().flat_map(|step| &step.observed);
         let times = seen.map(|o| o.t).chain(self.steps.iter().map(|s| s.t));
         times.fold(0.0, f64::max)
     }
 
-    /// When the recording began, from the dates that were sent: none of them was in the future.
+    /// Returns when the recording began, if need be from the dates sent: none was in the future.
     pub(super) fn start(&self) -> Timestamp {
         if let Some(began) = self.began {
             return began;
@@ -270,7 +289,7 @@ impl Trace {
             }
         }
         if start == Timestamp::UNIX_EPOCH {
-            // A trace without dates may begin any time.
+            // A trace without dates may begin at any time.
             return Timestamp::from_second(1_795_000_000).unwrap_or(start);
         }
         start
@@ -305,7 +324,7 @@ pub fn to_text(trace: &Value) -> String {
     format!("{{\n{}\n}}\n", fields.join(",\n"))
 }
 
-/// Seconds with fractions.
+/// Converts seconds with fractions.
 pub(super) fn seconds(t: f64) -> SignedDuration {
     SignedDuration::try_from_secs_f64(t).unwrap_or_default()
 }
@@ -329,7 +348,7 @@ fn dates(value: &Value, found: &mut impl FnMut(Timestamp)) {
     }
 }
 
-/// The moment so many seconds after the start.
+/// Returns the instant this many seconds after the start.
 pub(super) fn at(zero: Instant, seconds: f64) -> Instant {
     zero + Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

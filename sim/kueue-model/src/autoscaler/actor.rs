@@ -1,4 +1,4 @@
-//! The autoscaler at work on an API server.
+//! The autoscaler running against an API server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -20,17 +20,17 @@ use kueue_check_apiserver::{ApiServer, Resource};
 static TEMPLATES: LazyLock<Resource> = LazyLock::new(|| Resource::new("", "v1", "podtemplates"));
 static PODS: LazyLock<Resource> = LazyLock::new(|| Resource::new("", "v1", "pods"));
 
-/// Names the request that a pod consumes; the second is the older form, which autoscalers still
-/// honour.
+/// Annotations that name the request that a pod consumes. The second is the older form, which
+/// autoscalers still accept.
 const CONSUMES: [&str; 2] = [
     "autoscaling.x-k8s.io/consume-provisioning-request",
     "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
 ];
 
-/// An autoscaler beside an API server. Clones are handles of the same one.
+/// A simulated autoscaler for an API server. Clones are handles of the same autoscaler.
 ///
-/// It looks at the start of each scan in which something changed or became due, and sleeps through
-/// all others, so a quiet week costs nothing.
+/// It runs a loop at the start of each scan in which something changed or became due. It sleeps
+/// through all other scans, so idle time costs nothing.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -64,14 +64,14 @@ struct State {
     memory: Memory,
 }
 
-/// What a loop leaves to do.
+/// The result of a loop, and whether a write was rejected.
 struct Left {
     step: Step,
     refused: bool,
 }
 
 impl Autoscaler {
-    /// An autoscaler that has not looked yet.
+    /// Creates an autoscaler that has not run a loop yet.
     pub fn new(server: ApiServer, clock: Clock, settings: Settings) -> Self {
         let memory = Memory::new(&settings);
         Self {
@@ -82,8 +82,7 @@ impl Autoscaler {
         }
     }
 
-    /// Works for ever; drop it to stop. Loops begin at whole multiples of the scan interval after
-    /// the call.
+    /// Runs until dropped. Loops begin at whole multiples of the scan interval after the call.
     pub async fn run(&self) {
         let start = self.clock.now();
         let mut changed = self.server.changes();
@@ -116,26 +115,25 @@ impl Autoscaler {
         }
     }
 
-    /// Changes the settings from now on. Nodes there are stay as they are.
+    /// Changes the settings from now on. Existing nodes stay as they are.
     pub fn change(&self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.state().settings);
         self.wake.notify_one();
     }
 
-    /// The autoscaler's process starts anew: it forgets its backoffs and the outcomes that were to
-    /// come.
+    /// Restarts the autoscaler's process: it loses its backoffs and pending outcomes.
     pub fn restart(&self) {
         self.state().memory.restart();
         self.wake.notify_one();
     }
 
-    /// How many nodes of a pool there are, and how many of them are ready.
+    /// Returns the number of nodes of a pool, and how many of them are ready.
     pub fn nodes(&self, pool: &str) -> (usize, usize) {
         self.state().memory.nodes().count(pool, self.clock.now())
     }
 
-    /// Writes a condition now, whatever the settings say: to provision, fail, expire or revoke by
-    /// hand. Says whether the server took it.
+    /// Writes a condition now, regardless of the settings: to provision, fail, expire or revoke by
+    /// hand. Returns true if the API server accepted the write.
     pub fn set(
         &self,
         request: &RequestKey,
@@ -170,7 +168,7 @@ impl Autoscaler {
         let State { settings, memory } = &mut *state;
         let step = step(settings, &world, memory, self.clock.now());
         let agent = settings.agent.clone();
-        // Whoever reviews the writes may ask for the nodes.
+        // Admission hooks of the writes may call `nodes`, which locks the state.
         drop(state);
         let mut writer = self.writer(&agent, objects);
         let refused = step
@@ -228,7 +226,7 @@ impl Autoscaler {
 
     fn pace(&self) -> (Duration, bool) {
         let settings = &self.state().settings;
-        // A scan without length would never let time pass.
+        // With a scan interval of zero, time would never advance.
         let interval = settings.scan_interval.max(Duration::from_millis(1));
         (interval, settings.frequent_loops)
     }
@@ -248,7 +246,7 @@ impl Autoscaler {
     }
 }
 
-/// The first start of a scan at or after `moment` and later than `last`, the loop before.
+/// Returns the first start of a scan at or after `moment` and later than `last`, the previous loop.
 fn next_scan_after(
     start: Timestamp,
     interval: Duration,
@@ -264,7 +262,7 @@ fn next_scan_after(
     }
 }
 
-/// The first start of a scan later than `last` and than `moment`.
+/// Returns the first start of a scan later than both `last` and `moment`.
 fn next_scan(
     start: Timestamp,
     interval: Duration,

@@ -1,21 +1,21 @@
-//! What a request asks for.
+//! Provisioning classes, and how requests of each are handled.
 
 use super::{Profile, Request, Settings};
 
-/// The class that only looks whether there is room.
+/// The class that only checks whether the existing nodes have capacity.
 pub const CHECK_CAPACITY: &str = "check-capacity.autoscaling.x-k8s.io";
-/// The class that adds nodes, all or none.
+/// The class that adds nodes for all pods or for none.
 pub const BEST_EFFORT_ATOMIC: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
 /// GKE's class (Dynamic Workload Scheduler, flex start).
 pub const QUEUED_PROVISIONING: &str = "queued-provisioning.gke.io";
 
-/// How a request is treated.
+/// How a request is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handling {
     CheckCapacity,
     BestEffortAtomic,
     Queued,
-    /// Of a class that this autoscaler does not know, or meant for another instance.
+    /// A request of a class that this autoscaler does not support, or for another instance.
     Ignored,
 }
 
@@ -45,8 +45,9 @@ impl Handling {
         }
     }
 
-    /// An autoscaler that is named as an instance takes check-capacity requests only: those that
-    /// name it, or whose class begins with its name.
+    /// Returns the handling by an autoscaler with an instance name. If the profile supports
+    /// instances, it handles only check-capacity requests that name it in their parameter, or whose
+    /// class begins with its name.
     fn of_instance(class: &str, meant: Option<&String>, instance: &str, profile: Profile) -> Self {
         if !profile.supports_instances() {
             return Self::by_class(class);

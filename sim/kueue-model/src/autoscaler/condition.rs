@@ -30,20 +30,21 @@ use serde_json::{Value, json};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConditionType {
-    /// Picked up.
+    /// The autoscaler has picked up the request.
     Accepted,
-    /// The capacity is there, or requested; False while there is none.
+    /// The capacity is available, or requested; False while there is none.
     Provisioned,
-    /// Over, without capacity.
+    /// The request ended without capacity.
     Failed,
-    /// The capacity is no longer kept for this request, because time passed or because it is used.
+    /// The capacity is no longer reserved for this request, because the booking timed out or was
+    /// used.
     BookingExpired,
-    /// The nodes are taken away. Only GKE writes it.
+    /// The nodes are removed. Only GKE writes it.
     CapacityRevoked,
 }
 
 impl ConditionType {
-    /// The name in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "Accepted",
@@ -61,24 +62,24 @@ impl fmt::Display for ConditionType {
     }
 }
 
-/// One condition.
+/// A condition of a ProvisioningRequest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// The type's name: a request may also carry types that no autoscaler knows.
+    /// The name of the type; a request may carry types that no autoscaler writes.
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word.
+    /// One word, such as `Failed`.
     pub reason: String,
-    /// For people.
+    /// A message for people.
     pub message: String,
-    /// When it was last written, in whole seconds: autoscalers move it at every write, also where
-    /// the status stays.
+    /// The time of the last write, in whole seconds. Autoscalers update it on every write, even if
+    /// the status stays the same.
     pub since: Timestamp,
 }
 
 impl Condition {
-    /// A condition written at `now`.
+    /// Creates a condition written at `now`.
     pub fn new(
         kind: ConditionType,
         status: bool,
@@ -95,7 +96,7 @@ impl Condition {
         }
     }
 
-    /// Whether the status is True.
+    /// Returns true if the status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
@@ -111,8 +112,8 @@ impl Condition {
         }
     }
 
-    /// As it stands in the object. Writes that replace the status carry the generation, applied
-    /// ones do not.
+    /// Returns the condition as JSON. Writes that replace the status carry the generation;
+    /// server-side applies do not.
     pub(super) fn to_value(&self, generation: Option<i64>) -> Value {
         let mut value = json!({
             "type": self.kind,
@@ -128,7 +129,7 @@ impl Condition {
     }
 }
 
-/// `time` after `moment`; the end of all time where that is too far.
+/// Returns the time `time` after `moment`, or [`Timestamp::MAX`] if it overflows.
 pub(super) fn after(moment: Timestamp, time: Duration) -> Timestamp {
     moment.checked_add(time).unwrap_or(Timestamp::MAX)
 }

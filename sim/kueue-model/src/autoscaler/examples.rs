@@ -1,5 +1,5 @@
-// What the examples in the docs of this room share. Each includes this file; it is no module of the
-// library.
+// Shared code of the doc examples of this module. Each example includes this file; it is no module
+// of the library.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use kueue_check_sim::autoscaler::{Autoscaler, Settings};
 use kueue_check_sim::definitions;
 use serde_json::{Value, json};
 
-/// Asks for so many pods of one CPU.
+/// Creates a ProvisioningRequest for `pods` pods of one CPU.
 pub fn ask(server: &ApiServer, name: &str, class: &str, pods: u32) {
     let pod = json!({"containers": [{"name": "main", "image": "job", "resources": {"requests": {"cpu": "1"}}}]});
     let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name}, "template": {"spec": pod}});
@@ -28,8 +28,8 @@ pub fn ask(server: &ApiServer, name: &str, class: &str, pods: u32) {
     }
 }
 
-/// What an autoscaler writes in so many minutes about requests (name, class, pods) that are made
-/// one second apart: the time, the name, the condition.
+/// Returns what an autoscaler writes in `minutes` minutes: the time, the name, the condition. The
+/// requests (name, class, pods) are created one second apart.
 pub fn told(settings: Settings, requests: &[(&str, &str, u32)], minutes: u64) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -1,4 +1,4 @@
-//! What an autoscaler remembers between two loops.
+//! The memory of an autoscaler between two loops.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use jiff::Timestamp;
 
 use super::{Nodes, Settings};
 
-/// What is remembered between two loops: the little that a real autoscaler keeps in memory, the
-/// nodes, and how far scripts have come.
+/// The state kept between two loops: the little that a real autoscaler keeps in memory, the nodes,
+/// and the progress of scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// By uid, as all that follows.
+    /// Backoff by UID, as all maps below.
     pub(super) backoff: BTreeMap<String, Duration>,
-    /// Requests that were accepted and whose outcome is still to come: when.
+    /// When the outcome of each accepted request is due.
     pub(super) due: BTreeMap<String, Timestamp>,
     pub(super) nodes: Nodes,
-    /// In which order requests were first seen, from 1.
+    /// The order in which requests were first observed, from 1.
     pub(super) numbers: BTreeMap<String, usize>,
     pub(super) attempts: BTreeMap<String, usize>,
     pub(super) conflicts: BTreeMap<String, u32>,
 }
 
 impl Memory {
-    /// An autoscaler that has just started beside the nodes of `settings`.
+    /// Creates the memory of an autoscaler that has just started with the nodes of `settings`.
     pub fn new(settings: &Settings) -> Self {
         Self {
             backoff: BTreeMap::new(),
@@ -35,18 +35,18 @@ impl Memory {
         }
     }
 
-    /// The autoscaler starts anew: backoffs and outcomes to come are forgotten, nodes stay.
+    /// Restarts the autoscaler: backoffs and pending outcomes are lost, nodes stay.
     pub fn restart(&mut self) {
         self.backoff.clear();
         self.due.clear();
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
     }
 
-    /// Forgets requests that are gone, and counts new ones.
+    /// Removes the state of deleted requests, and numbers new ones.
     pub(super) fn meet<'a>(&mut self, uids: impl Iterator<Item = &'a str> + Clone) {
         for uid in uids.clone() {
             let next = self.numbers.len() + 1;

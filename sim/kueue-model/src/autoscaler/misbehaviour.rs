@@ -1,10 +1,10 @@
-//! What goes wrong, and for whom.
+//! Injected misbehaviour of the autoscaler, and the requests it applies to.
 
 use std::time::Duration;
 
 use super::Request;
 
-/// What goes wrong, or otherwise than by capacity.
+/// Injected misbehaviour, or an outcome that does not depend on capacity.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -26,51 +26,51 @@ use super::Request;
 pub enum Misbehaviour {
     /// No condition is ever written.
     Unresponsive,
-    /// Accepted, and then nothing, for ever.
+    /// The request is accepted, and then nothing is written, permanently.
     StuckAccepted,
-    /// Fails at the first look.
+    /// The request fails instead of being accepted.
     Fails {
-        /// One word.
+        /// One word, such as `Failed`.
         reason: String,
-        /// For people.
+        /// A message for people.
         message: String,
     },
     /// No attempt finds capacity.
     Infeasible,
-    /// What each attempt finds; after the last one capacity decides.
+    /// The outcome of each attempt, in order; after the last one, capacity decides.
     Attempts(Vec<Outcome>),
-    /// Attempts take so long, instead of the settings' `provision_delay`.
+    /// The duration of an attempt, instead of the settings' `provision_delay`.
     Takes(Duration),
-    /// While nothing is provisioned, Provisioned=False tells these messages, each from so long
-    /// after the request's creation on.
+    /// Messages of Provisioned=False while nothing is provisioned. Each applies from the given time
+    /// after the request's creation.
     Messages(Vec<(Duration, String)>),
-    /// Provisioned turns to False and back again each time so much time has passed.
+    /// Provisioned alternates between False and True at this period.
     Flapping(Duration),
-    /// The booking expires so long after Provisioned, instead of the settings' `booking_ttl`.
+    /// The booking expires this long after Provisioned, instead of the settings' `booking_ttl`.
     BookingExpires(Duration),
-    /// Nodes that are added never become ready.
+    /// Added nodes never become ready.
     NodesNeverReady,
-    /// Ordinary pods take the capacity that is booked: the next ones find less.
+    /// Ordinary pods use the booked capacity: later requests find less.
     CapacityStolen,
-    /// `CapacityRevoked` so long after Provisioned, whatever the profile.
+    /// `CapacityRevoked` is written this long after Provisioned, with any profile.
     Revoked(Duration),
-    /// The request is deleted so long after Provisioned.
+    /// The request is deleted this long after Provisioned.
     Deleted(Duration),
-    /// So many status writes after Accepted are refused with a conflict; what they said is lost
-    /// until it is tried again. Writes that are applied cannot be refused.
+    /// The number of status writes after Accepted that are rejected with a conflict. Their content
+    /// is lost until the autoscaler retries. Server-side applies are never rejected.
     Conflicts(u32),
     /// Every condition is written twice.
     WritesTwice,
 }
 
 impl Misbehaviour {
-    /// The first `failures` attempts find nothing.
+    /// Returns the misbehaviour whose first `failures` attempts find nothing.
     pub fn flaky(failures: usize) -> Self {
         Self::Attempts(vec![Outcome::NotFound; failures])
     }
 }
 
-/// What one attempt finds.
+/// The outcome of one attempt.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -87,24 +87,24 @@ impl Misbehaviour {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What there is room for.
+    /// The outcome by actual capacity.
     ByCapacity,
-    /// Capacity, whatever there is.
+    /// Capacity is found, regardless of the nodes.
     Found,
-    /// None, whatever there is.
+    /// No capacity is found, regardless of the nodes.
     NotFound,
-    /// An error while looking (best-effort-atomic-scale-up; otherwise as none).
+    /// An error while checking capacity (best-effort-atomic-scale-up; otherwise like `NotFound`).
     CannotCheck,
-    /// A failure for good.
+    /// A permanent failure.
     Failed {
-        /// One word.
+        /// One word, such as `Failed`.
         reason: String,
-        /// For people.
+        /// A message for people.
         message: String,
     },
 }
 
-/// Which requests are meant. All that is said must hold.
+/// A selector of requests. All its conditions must hold.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -127,26 +127,26 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// All requests.
+    /// Selects all requests.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Those of a class.
+    /// Selects requests of a class.
     #[must_use]
     pub fn class(mut self, class: impl Into<String>) -> Self {
         self.class = Some(class.into());
         self
     }
 
-    /// Those whose name looks like `pattern`, where `*` stands for any characters.
+    /// Selects requests whose name matches `pattern`, where `*` matches any characters.
     #[must_use]
     pub fn name(mut self, pattern: impl Into<String>) -> Self {
         self.name = Some(pattern.into());
         self
     }
 
-    /// The one that was the `number`th to be seen; the first is 1.
+    /// Selects the `number`th request that the autoscaler observed; the first is 1.
     #[must_use]
     pub fn nth(mut self, number: usize) -> Self {
         self.nth = Some(number);

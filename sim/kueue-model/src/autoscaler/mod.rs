@@ -1,8 +1,8 @@
-//! Cluster Autoscaler as a ProvisioningRequest meets it.
+//! A simulated Cluster Autoscaler for ProvisioningRequests.
 //!
-//! One loop of the autoscaler is a pure function: settings, what it sees, what it remembers and the
-//! time go in; what it writes and when it must look again come out. [`Autoscaler`] drives it
-//! through an API server.
+//! One loop of the autoscaler is a pure function. Its input is the settings, the cluster snapshot,
+//! the memory and the time. Its output is the writes, and when the next loop is due. [`Autoscaler`]
+//! runs it against an API server.
 //!
 //! | [`Profile`] | class of request | becomes |
 //! | --- | --- | --- |
@@ -11,9 +11,8 @@
 //! | `GkeQueued` | `queued-provisioning.gke.io` | queued until there is room, Provisioned, later `CapacityRevoked` |
 //! | any | anything else | never touched: no condition, no event |
 //!
-//! What goes wrong in real clusters is switched on for chosen requests with
-//! [`Settings::misbehave`]. Times are read back from `lastTransitionTime`, which holds whole
-//! seconds: choose times of a second or more.
+//! [`Settings::misbehave`] injects misbehaviour of real autoscalers for selected requests. Times
+//! are read back from `lastTransitionTime`, which holds whole seconds: choose at least 1 s.
 
 mod actor;
 mod class;
@@ -40,7 +39,7 @@ pub use request::RequestKey;
 pub use settings::{Delay, Order, Settings};
 pub use webhook::refuses;
 
-// For the crate's own tests: no promise is made about it.
+// For the crate's own tests, without stability guarantees.
 #[doc(hidden)]
 pub use {
     condition::Condition,

@@ -1,4 +1,4 @@
-//! Nodes, and who fits on them.
+//! Nodes, and the placement of pods on them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::condition::after;
 use super::shape::{Shape, Taint, amounts};
 
-/// Nodes alike, of which the autoscaler may add some.
+/// A pool of identical nodes, to which the autoscaler may add some.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -35,9 +35,11 @@ pub struct NodePool {
 }
 
 impl NodePool {
-    /// A pool of `current` nodes that may grow to `max`, each with `allocatable` resources, such as
-    /// `[("cpu", "8"), ("memory", "32Gi")]`. A resource that is not named is not there; an amount
-    /// that is no Kubernetes quantity is not either. New nodes are ready after 2 minutes.
+    /// Creates a pool of `current` nodes that may grow to `max`.
+    ///
+    /// Each node has `allocatable` resources, such as `[("cpu", "8"), ("memory", "32Gi")]`.
+    /// Resources without an entry, or with an invalid Kubernetes quantity, are absent. New nodes
+    /// are ready after 2 minutes.
     pub fn new(name: &str, allocatable: &[(&str, &str)], current: u32, max: u32) -> Self {
         let resources: BTreeMap<_, _> = allocatable.iter().copied().collect();
         Self {
@@ -51,14 +53,14 @@ impl NodePool {
         }
     }
 
-    /// Gives its nodes a label.
+    /// Adds a label to its nodes.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Gives its nodes a taint, such as `("gpu", "true", "NoSchedule")`.
+    /// Adds a taint to its nodes, such as `("gpu", "true", "NoSchedule")`.
     #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         self.taints.push(Taint {
@@ -69,7 +71,7 @@ impl NodePool {
         self
     }
 
-    /// How long a new node takes to become ready; `None`: it never does.
+    /// Sets how long a new node takes to become ready; `None`: never.
     #[must_use]
     pub fn node_delay(mut self, delay: Option<Duration>) -> Self {
         self.node_delay = delay;
@@ -88,14 +90,14 @@ impl NodePool {
 struct Node {
     pool: usize,
     used: BTreeMap<String, i64>,
-    /// For which request it was added.
+    /// The UID of the request for which it was added.
     added_for: Option<String>,
-    /// `None`: never.
+    /// When it becomes ready; `None`: never.
     ready: Option<Timestamp>,
     unneeded_since: Option<Timestamp>,
 }
 
-/// The nodes of a cluster, with what is used of each.
+/// The nodes of a cluster, with the used resources of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
     pools: Vec<NodePool>,
@@ -103,7 +105,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes with which `pools` start: ready and empty.
+    /// Creates the initial nodes of `pools`: ready and empty.
     pub fn new(pools: &[NodePool]) -> Self {
         let mut nodes = Self {
             pools: pools.to_vec(),
@@ -115,7 +117,7 @@ impl Nodes {
         nodes
     }
 
-    /// How many nodes of a pool there are, and how many of them are ready at `now`.
+    /// Returns the number of nodes of a pool, and how many of them are ready at `now`.
     pub fn count(&self, pool: &str, now: Timestamp) -> (usize, usize) {
         let of_pool = || {
             let nodes = self.nodes.iter();
@@ -125,7 +127,7 @@ impl Nodes {
         (of_pool().count(), ready.count())
     }
 
-    /// Puts as many of `count` pods as fit on the nodes, first fit; returns how many did not.
+    /// Places as many of `count` pods as fit, first fit; returns the number of pods left.
     pub(super) fn place(&mut self, shape: &Shape, count: u64) -> u64 {
         let mut left = count;
         for node in &mut self.nodes {
@@ -142,7 +144,7 @@ impl Nodes {
         left
     }
 
-    /// Puts all `pods` on the nodes, or none.
+    /// Places all `pods` on the nodes, or none; returns true if they fit.
     pub(super) fn place_all(&mut self, pods: &[(Shape, u64)]) -> bool {
         let mut tried = self.clone();
         let fit = pods
@@ -154,8 +156,8 @@ impl Nodes {
         fit
     }
 
-    /// Puts all `pods` on the nodes after adding some, all of one pool: the first where that is
-    /// possible. What fits without new nodes does not count towards the choice.
+    /// Places all `pods` after adding nodes of one pool, the first with which that is possible.
+    /// Pods that fit without new nodes do not affect the choice. Returns true if a pool was found.
     pub(super) fn grow_for(
         &mut self,
         pods: &[(Shape, u64)],
@@ -213,18 +215,18 @@ impl Nodes {
         self.nodes.extend(nodes);
     }
 
-    /// Takes the nodes away that were added for a request.
+    /// Removes the nodes that were added for a request.
     pub(super) fn remove_of(&mut self, request: &str) {
         self.nodes
             .retain(|node| node.added_for.as_deref() != Some(request));
     }
 
-    /// Forgets who uses what.
+    /// Resets the used resources of all nodes.
     pub(super) fn clear(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.used.clear());
     }
 
-    /// Takes added nodes away that were empty for `delay`; returns when the next one will be.
+    /// Removes added nodes that were empty for `delay`; returns when the next one is due.
     pub(super) fn scale_down(&mut self, delay: Duration, now: Timestamp) -> Option<Timestamp> {
         for node in &mut self.nodes {
             let idle = node.added_for.is_some() && node.used.is_empty();
@@ -238,7 +240,7 @@ impl Nodes {
 }
 
 impl Node {
-    /// How many more such pods fit.
+    /// Returns how many more such pods fit.
     fn free(&self, allocatable: &BTreeMap<String, i64>, shape: &Shape) -> u64 {
         let needs = shape.requests.iter().filter(|(_, amount)| **amount > 0);
         let rooms = needs.map(|(resource, amount)| {

@@ -1,10 +1,10 @@
-//! Which autoscaler is played.
+//! Profiles: the autoscaler releases that can be simulated.
 
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A release of Cluster Autoscaler, or GKE's own.
+/// A release of Cluster Autoscaler, or GKE's autoscaler.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -21,16 +21,16 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
-    /// 1.30 and 1.31: retries after 10 minutes flat, no `noRetry`, nothing is deleted, one request
-    /// a scan.
+    /// 1.30 and 1.31: retries after a constant 10 minutes, no `noRetry`, nothing is deleted, one
+    /// request per scan.
     Oss131,
-    /// 1.32 to 1.34: `noRetry`, growing backoff, old requests are deleted.
+    /// 1.32 to 1.34: `noRetry`, exponential backoff, old requests are deleted.
     Oss133,
-    /// 1.35 and 1.36: the next loop follows at once after a request was processed.
+    /// 1.35 and 1.36: the next loop begins at once after a request was processed.
     Oss135,
     /// 1.37 and later: a booking ends once all pods are scheduled.
     Oss137,
-    /// GKE's autoscaler: queued provisioning beside the classes of 1.37.
+    /// GKE's autoscaler: queued provisioning in addition to the classes of 1.37.
     GkeQueued,
 }
 

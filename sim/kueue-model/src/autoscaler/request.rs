@@ -1,4 +1,4 @@
-//! A ProvisioningRequest as an autoscaler sees it.
+//! ProvisioningRequests as read by an autoscaler.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Condition, ConditionType};
 use crate::json::list;
 
-/// Which request.
+/// The key of a ProvisioningRequest.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -37,7 +37,7 @@ pub struct RequestKey {
 }
 
 impl RequestKey {
-    /// The request `namespace/name`.
+    /// Creates the key of the request `namespace/name`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -46,16 +46,16 @@ impl RequestKey {
     }
 }
 
-/// Some pods alike.
+/// A pod set: identical pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodSet {
     /// The PodTemplate's name.
     pub template: String,
-    /// How many.
+    /// The number of pods.
     pub count: u64,
 }
 
-/// What of a ProvisioningRequest is decided on.
+/// The fields of a ProvisioningRequest that decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Namespace and name.
@@ -79,7 +79,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// What `object` says; fields that are missing or null are empty.
+    /// Reads a request from `object`; missing or null fields are empty.
     pub fn read(object: &Value) -> Self {
         let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
         Self {
@@ -100,24 +100,23 @@ impl Request {
         }
     }
 
-    /// The condition of that type.
+    /// Returns the condition of that type.
     pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
         let mut conditions = self.conditions.iter();
         conditions.find(|condition| condition.kind == kind.as_str())
     }
 
-    /// Whether the condition of that type is True.
+    /// Returns true if the condition of that type is True.
     pub fn is(&self, kind: ConditionType) -> bool {
         self.condition(kind).is_some_and(Condition::is_true)
     }
 
-    /// How many pods are asked for.
+    /// Returns the number of requested pods.
     pub fn pods(&self) -> u64 {
         self.pod_sets.iter().map(|set| set.count).sum()
     }
 
-    /// Replaces the condition of that type in its place, or appends it: conditions are never
-    /// removed.
+    /// Replaces the condition of that type in place, or appends it. Conditions are never removed.
     pub(super) fn set(&mut self, condition: Condition) {
         let mut conditions = self.conditions.iter_mut();
         match conditions.find(|old| old.kind == condition.kind) {
@@ -126,7 +125,7 @@ impl Request {
         }
     }
 
-    /// A parameter that holds seconds. `Err` holds what stands there instead.
+    /// Returns a parameter in seconds, or its text as `Err` if it is no whole number.
     pub(super) fn seconds(&self, parameter: &str) -> Result<Option<Duration>, String> {
         self.parameters.get(parameter).map_or(Ok(None), |text| {
             let seconds = text.parse().map_err(|_| text.clone())?;

@@ -1,4 +1,4 @@
-//! How the autoscaler behaves.
+//! The settings of the autoscaler.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use super::{Misbehaviour, NodePool, Profile, Selector};
 const MINUTE: Duration = Duration::from_secs(60);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
-/// How the autoscaler behaves. The fields start as the profile has them; setters of the same names
-/// change them.
+/// The settings of the autoscaler. The profile sets their defaults; setters of the same names
+/// change the fields.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -30,60 +30,60 @@ const WEEK: Duration = Duration::from_secs(7 * 86_400);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which autoscaler is played.
+    /// The simulated autoscaler.
     pub profile: Profile,
-    /// The nodes. None: no request ever finds capacity.
+    /// The node pools. Without any, no request finds capacity.
     pub pools: Vec<NodePool>,
-    /// A loop begins every so often (10 s).
+    /// The interval between the starts of loops (10 s).
     pub scan_interval: Duration,
-    /// Whether the next loop begins at once after one that picked up a request; otherwise a loop
-    /// handles one request a scan. On from 1.35.
+    /// Whether the next loop begins at once after one that picked up a request. Otherwise the
+    /// autoscaler handles one request per scan. On from 1.35.
     pub frequent_loops: bool,
-    /// A request is not looked at before it is so old (none).
+    /// The minimum age of a request before it is accepted (none).
     pub accept_delay: Duration,
-    /// Between Accepted and the outcome of the attempt (none).
+    /// The time between Accepted and the outcome of the attempt (none).
     pub provision_delay: Delay,
-    /// After Provisioned, capacity is kept so long (10 min).
+    /// How long capacity stays booked after Provisioned (10 min).
     pub booking_ttl: Duration,
-    /// A request that is not provisioned fails so long after its creation (7 d).
+    /// The age at which a request that is not provisioned fails (7 d).
     pub expiration_ttl: Duration,
-    /// Old requests are deleted so long after Provisioned or Failed (7 d); `None`: never. From
-    /// 1.32.
+    /// When old requests are deleted after Provisioned or Failed (7 d); `None`: never. From 1.32.
     pub terminal_ttl: Option<Duration>,
-    /// How long to wait after the first attempt that found nothing (1 min; 10 min in 1.31); it
-    /// doubles with each further one.
+    /// The wait after the first attempt that found nothing (1 min; 10 min in 1.31). It doubles with
+    /// each further attempt.
     pub initial_backoff: Duration,
     /// The longest wait between attempts (10 min).
     pub max_backoff: Duration,
-    /// Queued provisioning: nodes are taken away so long after Provisioned, if the request does not
-    /// say (7 d).
+    /// Queued provisioning: how long after Provisioned nodes are removed, if the request does not
+    /// set it (7 d).
     pub max_run_duration: Duration,
-    /// How many check-capacity requests one loop handles, each with one write instead of two;
-    /// `None`: one at a time.
+    /// The number of check-capacity requests that one loop handles, each with one write instead of
+    /// two; `None`: one at a time.
     pub batch: Option<usize>,
-    /// Which of several requests is picked up first.
+    /// The order in which requests are picked up.
     pub order: Order,
-    /// Queued provisioning: `status.provisioningClassDetails` of what is provisioned. `{name}`
+    /// Queued provisioning: `status.provisioningClassDetails` of provisioned requests. `{name}`
     /// stands for the request's name.
     pub details: BTreeMap<String, String>,
     /// Whether the outcome of best-effort-atomic-scale-up is written by server-side apply (from
-    /// 1.32) or by an update.
+    /// 1.32) or by update.
     pub apply_provisioned: bool,
     /// The autoscaler's `--check-capacity-processor-instance`.
     pub processor_instance: Option<String>,
-    /// Added nodes that nobody uses go after so long (10 min).
+    /// How long added nodes stay while unused (10 min).
     pub scale_down_delay: Duration,
-    /// In simulations without pods: a provisioned request uses its nodes until it is deleted or
-    /// revoked, also after its booking expired. Otherwise (default) only scheduled pods do.
+    /// For simulations without pods: a provisioned request uses its nodes until it is deleted or
+    /// revoked, also after its booking expired. Otherwise (default) only bookings and scheduled
+    /// pods do.
     pub jobs_without_pods: bool,
     /// The user agent of all requests; the part before `/` is the field manager of updates.
     pub agent: String,
-    /// Decides what is random.
+    /// The seed of random values.
     pub seed: u64,
     pub(super) behaviours: Vec<(Selector, Misbehaviour)>,
 }
 
-/// How long something takes.
+/// A delay, fixed or random.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -102,13 +102,13 @@ pub struct Settings {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
-    /// Always so long.
+    /// Always this long.
     Fixed(Duration),
-    /// Between the two, by the settings' seed and the request's name; in whole seconds.
+    /// Between the two, derived from the settings' seed and the request's name, in whole seconds.
     Between(Duration, Duration),
 }
 
-/// Which of several requests is picked up first. Real autoscalers promise no order.
+/// The order in which requests are picked up. Real autoscalers guarantee no order.
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
@@ -129,7 +129,7 @@ pub enum Order {
     Listed,
     /// The oldest first.
     Fifo,
-    /// By the settings' seed.
+    /// A random order derived from the settings' seed.
     Random,
 }
 
@@ -147,7 +147,7 @@ macro_rules! setters {
 }
 
 impl Settings {
-    /// The settings of a profile, with nodes.
+    /// Creates the settings of a profile, with nodes.
     pub fn new(profile: Profile, pools: impl IntoIterator<Item = NodePool>) -> Self {
         let details = profile.queues().then(|| {
             let name = "{name}".to_owned();
@@ -204,8 +204,8 @@ impl Settings {
         seed: u64,
     }
 
-    /// Lets the requests that `who` selects misbehave. What is said later adds to what was said
-    /// before; of the same kind, the first counts.
+    /// Injects misbehaviour `how` for the requests that `who` selects. Later calls add to earlier
+    /// ones; of the same kind, the first counts.
     #[must_use]
     pub fn misbehave(mut self, who: Selector, how: Misbehaviour) -> Self {
         self.behaviours.push((who, how));
@@ -222,7 +222,7 @@ impl Settings {
         }
     }
 
-    /// Always the same number for the same request.
+    /// Returns a random number that is always the same for the same request.
     pub(super) fn random(&self, request: &Request) -> u64 {
         let names = request
             .key
@@ -233,7 +233,7 @@ impl Settings {
         let mixed = names.fold(self.seed ^ 0x9e37_79b9_7f4a_7c15, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        // Names that differ in their last letter only must not lie side by side.
+        // Names that differ only in their last letter must not get adjacent numbers.
         let mixed = (mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed ^ (mixed >> 29)
     }

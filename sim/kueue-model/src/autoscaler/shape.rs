@@ -1,4 +1,4 @@
-//! What a pod needs of a node.
+//! Pod shapes: what a pod needs of a node.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::json::list;
 /// What one pod needs of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Requests by resource, in thousandths; limits where there is no request.
+    /// Requests by resource, in thousandths; the limit is used if there is no request.
     pub requests: BTreeMap<String, i64>,
     /// `nodeSelector`.
     pub node_selector: BTreeMap<String, String>,
-    /// What it tolerates: keys, and effects where they are named.
+    /// Tolerated taints: keys, and values and effects where they are set.
     pub tolerations: Vec<Taint>,
 }
 
-/// A taint of a node, or what a pod tolerates of one. Empty fields of a toleration mean any.
+/// A taint of a node, or a toleration of a pod. Empty fields of a toleration match any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taint {
     /// The key.
@@ -31,8 +31,8 @@ pub struct Taint {
 }
 
 impl Shape {
-    /// What the pods of a pod template need. Init containers run one at a time before the others:
-    /// the larger need counts.
+    /// Returns the needs of the pods of a pod template. Init containers run one at a time before
+    /// the others, so the larger need counts.
     pub fn of_pod_spec(spec: &Value) -> Self {
         let mut requests = BTreeMap::new();
         for container in list(&spec["containers"]) {
@@ -54,7 +54,7 @@ impl Shape {
     }
 
     pub(super) fn tolerates(&self, taint: &Taint) -> bool {
-        // A preference keeps no pod away.
+        // `PreferNoSchedule` excludes no pod.
         taint.effect == "PreferNoSchedule"
             || self
                 .tolerations

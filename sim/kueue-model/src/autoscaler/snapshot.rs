@@ -1,22 +1,22 @@
-//! What an autoscaler sees.
+//! The cluster snapshot of an autoscaler.
 
 use std::collections::BTreeMap;
 
 use super::request::RequestKey;
 use super::{Request, Shape};
 
-/// What an autoscaler sees of a cluster.
+/// The state of a cluster that an autoscaler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterSnapshot {
-    /// Every ProvisioningRequest, in the order in which they are listed.
+    /// All ProvisioningRequests, in list order.
     pub requests: Vec<Request>,
-    /// What the pods of each PodTemplate need, by namespace and name.
+    /// The needs of the pods of each PodTemplate, by namespace and name.
     pub templates: BTreeMap<(String, String), Shape>,
     /// The pods that have not ended.
     pub pods: Vec<Pod>,
 }
 
-/// One pod.
+/// A pod that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// `metadata.namespace`.
@@ -25,13 +25,13 @@ pub struct Pod {
     pub consumes: Option<String>,
     /// Whether it has a node.
     pub scheduled: bool,
-    /// What it needs.
+    /// Its needs of a node.
     pub shape: Shape,
 }
 
 impl ClusterSnapshot {
-    /// What the pods of `request` need, a pod set after the other; an error names the first
-    /// template that is missing.
+    /// Returns the needs of the pods of `request`, one pod set after the other. The error names the
+    /// first missing template.
     pub(super) fn pods_of(&self, request: &Request) -> Result<Vec<(Shape, u64)>, String> {
         let shape = |template: &str| {
             let key = (request.key.namespace.clone(), template.to_owned());
@@ -46,7 +46,7 @@ impl ClusterSnapshot {
             .collect()
     }
 
-    /// How many pods that consume `request` have a node.
+    /// Returns the number of pods that consume `request` and have a node.
     pub(super) fn scheduled(&self, request: &RequestKey) -> u64 {
         let consuming = self.pods.iter().filter(|pod| {
             pod.scheduled

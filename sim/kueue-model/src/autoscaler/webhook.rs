@@ -1,11 +1,11 @@
-//! What is refused before an autoscaler sees it.
+//! GKE's admission webhook for ProvisioningRequests.
 
 use serde_json::Value;
 
 use super::QUEUED_PROVISIONING;
 
-/// Why GKE's admission webhook refuses to create `request`, if it does: queued provisioning takes
-/// one pod set a request.
+/// Returns the message with which GKE's admission webhook rejects `request`, if it does. Queued
+/// provisioning allows one pod set per request.
 pub fn refuses(request: &Value) -> Option<&'static str> {
     let spec = &request["spec"];
     let queued = spec["provisioningClassName"] == QUEUED_PROVISIONING;

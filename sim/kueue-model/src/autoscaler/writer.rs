@@ -1,4 +1,4 @@
-//! What a loop decided, as calls to an API server.
+//! The writes of a loop, as API server requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,8 @@ const FIELD_MANAGER: &str = "cluster-autoscaler";
 pub(super) static REQUESTS: LazyLock<Resource> =
     LazyLock::new(|| Resource::new(GROUP, "v1", "provisioningrequests"));
 
-/// Writes to requests as they were read; what a write returns is what the next one starts from.
+/// Writes to ProvisioningRequests as they were read. Each write starts from the object that the
+/// previous one returned.
 pub(super) struct Writer<'a> {
     pub(super) server: &'a ApiServer,
     pub(super) agent: &'a str,
@@ -22,7 +23,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Says whether the server took it.
+    /// Carries out `write`; returns true if the API server accepted it.
     pub(super) fn write(&mut self, write: &Write) -> bool {
         let Some(object) = self.read.get(&write.request).cloned() else {
             return false;
@@ -43,7 +44,7 @@ impl Writer<'_> {
                 let mut object = Value::clone(&object);
                 merge(&mut object, conditions, details);
                 if *conflict {
-                    // Older than anything that can be stored.
+                    // Older than any stored version.
                     object["metadata"]["resourceVersion"] = "1".into();
                 }
                 self.update(write, object)
@@ -75,7 +76,7 @@ impl Writer<'_> {
         let mut call = self.call(Verb::Delete, write, Value::Null);
         call.subresource = None;
         let answer = self.server.call(&call);
-        // Gone is gone, whoever did it.
+        // An object that is already gone counts as deleted.
         answer.code < 300 || answer.code == 404
     }
 
@@ -105,7 +106,7 @@ impl Writer<'_> {
     }
 }
 
-/// Puts conditions and details into the status of `object`, in their places.
+/// Merges conditions and details into the status of `object`, in place.
 fn merge(object: &mut Value, conditions: &[Condition], details: &[(String, String)]) {
     let generation = object["metadata"]["generation"].as_i64();
     let status = &mut object["status"];

@@ -17,11 +17,12 @@ use crate::kueue::objects::{Metadata, Workload, read};
 use crate::kueue::{Actor, KueueVersion};
 use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
 
-/// Kueue's job integrations: what makes a Workload for a job, starts it, and stops it. Jobs are
-/// batch/v1 Jobs with a queue, and Pods that the [webhook](crate::kueue::Webhook) has put behind a
-/// gate, alone or in groups.
+/// Kueue's job integrations: create the Workload of a job, start the job and stop it.
 ///
-/// It does not run anything: see [`Nodes`](super::Nodes) for that.
+/// Jobs are batch/v1 Jobs with a queue, and Pods that the [webhook](crate::kueue::Webhook) has
+/// gated, alone or in groups.
+///
+/// It runs no Pods: see [`Nodes`](super::Nodes) for that.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -57,22 +58,21 @@ pub struct Jobs {
     watches: Vec<(Integration, Watch)>,
     workloads_watch: Option<Watch>,
     objects: BTreeMap<(Integration, String), Arc<Value>>,
-    /// By the UID of the owner, then by name.
+    /// Workloads by the UID of the owner, then by name.
     workloads: BTreeMap<String, BTreeMap<String, Arc<Value>>>,
-    /// The Workloads that are named as a group could be, by key.
+    /// All Workloads by key, to find the one with the name of a group.
     groups: BTreeMap<String, Arc<Value>>,
     todo: VecDeque<Task>,
     queued: BTreeSet<Task>,
     ungater: Ungater,
-    /// From when on the slices of which job that others have replaced are finished, if that is
-    /// late.
+    /// When to finish the replaced slices of a job, if that is delayed.
     replacements: BTreeMap<Task, Timestamp>,
 }
 
-/// How much later than the scheduler the job reconciler is at most, where it matters who is first.
+/// The maximum delay of the job reconciler after the scheduler, where their order matters.
 const LATE: SignedDuration = SignedDuration::from_millis(200);
 
-/// A job to be looked at.
+/// A job to be reconciled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Task {
     integration: Integration,
@@ -90,7 +90,7 @@ impl Task {
     }
 }
 
-/// The group of a Pod, to be looked at.
+/// Returns the task to reconcile the group of a Pod.
 fn group_task(pod: &Value) -> Option<Task> {
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     group_of(pod).map(|name| Task::of_group(namespace, name))
@@ -105,12 +105,12 @@ impl std::fmt::Debug for Jobs {
 }
 
 impl Jobs {
-    /// The integrations of Kueue 0.19.2.
+    /// Creates the integrations of Kueue 0.19.2.
     pub fn new(server: &ApiServer, clock: &Clock) -> Self {
         Self::of_version(server, clock, KueueVersion::default())
     }
 
-    /// Those of another Kueue.
+    /// Creates the integrations of another Kueue version.
     pub fn of_version(server: &ApiServer, clock: &Clock, version: KueueVersion) -> Self {
         let watches = Integration::ALL.into_iter().filter_map(|integration| {
             let options = WatchOptions::all(&integration.resource());
@@ -165,7 +165,8 @@ impl Jobs {
 
     fn workload_changed(&mut self, kind: &str, object: Arc<Value>) {
         let metadata: Metadata = read(&object["metadata"]);
-        // The Workload of a group has its name; another one is in the group's way.
+        // The Workload of a group has the group's name; another Workload of that name conflicts
+        // with the group.
         let group = Task::of_group(&metadata.namespace, &metadata.name);
         if kind == "DELETED" {
             self.groups.remove(&group.key);
@@ -204,7 +205,7 @@ impl Jobs {
         }
     }
 
-    /// The Workloads of a job, the oldest first.
+    /// Returns the Workloads of a job, the oldest first.
     fn owned_by(&self, uid: &str) -> Vec<(Workload, Arc<Value>)> {
         let owned = self.workloads.get(uid).into_iter();
         let owned = owned.flat_map(BTreeMap::values);
@@ -215,7 +216,7 @@ impl Jobs {
         all
     }
 
-    /// Whether a slice is to be finished, but not yet.
+    /// Returns true if finishing a replaced slice is still delayed.
     fn is_too_early(&mut self, task: &Task, all: &[(Workload, Arc<Value>)]) -> bool {
         let holds =
             |(workload, _): &&(Workload, _)| workload.has_quota() && !workload.is_finished();
@@ -264,7 +265,10 @@ impl Jobs {
             .filter(|o| o["metadata"]["uid"] == task.uid.as_str())
             .cloned();
         let all = self.owned_by(&task.uid);
-        let early = object.as_deref().is_some_and(is_elastic) && self.is_too_early(task, &all);
+        let elastic = object
+            .as_deref()
+            .is_some_and(|job| is_elastic(job, self.version));
+        let early = elastic && self.is_too_early(task, &all);
         let mut step = Step {
             api: &self.api,
             version: self.version,

@@ -1,4 +1,4 @@
-//! How a test ends a Job: with what the Job controller would write.
+//! Ends a Job from a test, with what the Job controller would write.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::kueue::api::jobs;
 use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Verb};
 
-/// Ends a Job well: its pods are done, and its condition `Complete` is `True`. The answer is the
-/// API server's, such as 404 for a Job that is not there.
+/// Ends a Job successfully: its pods are done, and its condition `Complete` is `True`. Returns the
+/// response of the API server, such as 404 for a missing Job.
 pub fn finish(server: &ApiServer, namespace: &str, name: &str) -> ApiResponse {
     end(
         server,
@@ -18,7 +18,7 @@ pub fn finish(server: &ApiServer, namespace: &str, name: &str) -> ApiResponse {
     )
 }
 
-/// Ends a Job badly: its condition `Failed` is `True`.
+/// Ends a Job as failed: its condition `Failed` is `True`.
 pub fn fail(server: &ApiServer, namespace: &str, name: &str) -> ApiResponse {
     end(
         server,
@@ -51,8 +51,8 @@ fn end(
     server.call(&patch.body(json!({"status": status})))
 }
 
-/// The status of an ended Job. The API server wants the condition that says why before the one that
-/// says that.
+/// Returns the status of an ended Job. The API server requires the condition with the cause before
+/// the terminal condition.
 fn ended(job: &Value, kinds: &[&str], reason: &str, message: &str, now: Timestamp) -> Value {
     let now = format!("{now:.0}");
     let known = job["status"]["conditions"].as_array().into_iter().flatten();

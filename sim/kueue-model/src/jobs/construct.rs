@@ -1,13 +1,13 @@
-//! The Workload of a job.
+//! Construction of the Workload of a job.
 
 use serde_json::{Map, Value, json};
 
 use super::hash::sha1;
 use super::labels::{GATED_BY, gates, maximum_execution_time};
-use super::slices::{ELASTIC, REPLACES, SLICE_NAME, is_elastic};
+use super::slices::{ELASTIC, REPLACES, SLICE_NAME};
 use crate::kueue::objects::Workload;
 
-/// What a job is, for its Workload.
+/// The API group, kind and version of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner<'a> {
     /// Such as `batch`.
@@ -18,22 +18,22 @@ pub(super) struct Owner<'a> {
     pub(super) api_version: &'a str,
 }
 
-/// The Job.
+/// The batch/v1 Job.
 pub(super) const JOB: Owner<'static> = Owner {
     group: "batch",
     kind: "Job",
     api_version: "batch/v1",
 };
 
-/// The Pod.
+/// The plain Pod.
 pub(super) const POD: Owner<'static> = Owner {
     group: "",
     kind: "Pod",
     api_version: "v1",
 };
 
-/// The name of the Workload of an object: kind, name, and five digits of a hash over both, the
-/// group and the UID; for a slice also over the generation.
+/// Returns the name of the Workload of an object: kind, name, and five hexadecimal digits of a
+/// hash. The hash covers kind, group, name and UID; for a slice also the generation.
 pub(super) fn workload_name(
     owner: Owner<'_>,
     name: &str,
@@ -51,7 +51,7 @@ pub(super) fn workload_name(
     format!("{prefix}-{}", &hash[..5])
 }
 
-/// The name of a variant of a Workload for a flavor.
+/// Returns the name of a Workload variant for a flavor.
 pub(crate) fn variant_name(parent: &str, uid: &str, flavor: &str) -> String {
     let base = parent.rsplit_once('-').map_or(parent, |(base, _)| base);
     let text = format!("Workload\nkueue.x-k8s.io\n{parent}\n{uid}\n{flavor}");
@@ -59,23 +59,24 @@ pub(crate) fn variant_name(parent: &str, uid: &str, flavor: &str) -> String {
     format!("{base}-variant-{flavor}-{}", &hash[..5])
 }
 
-/// How many Pods a job runs, and with how few it may start.
+/// The number of Pods of a job, and the minimum with which it may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
-    /// All of them.
+    /// The number of Pods.
     pub(super) pods: i64,
-    /// The fewest, if it may start with fewer.
+    /// The minimum number, if the job may start with fewer Pods.
     pub(super) least: Option<i64>,
 }
 
-/// The Workload of an object that runs so many Pods of a template. `priority` is that of its
-/// `WorkloadPriorityClass`.
+/// Returns the Workload of an object that runs `count` Pods of a template. `priority` is the name
+/// and value of its `WorkloadPriorityClass`. The names of the Workloads of an elastic job differ.
 pub(super) fn workload_of(
     owner: Owner<'_>,
     object: &Value,
     template: &Value,
     count: Count,
     priority: Option<(&str, i64)>,
+    elastic: bool,
 ) -> Value {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
@@ -100,7 +101,7 @@ pub(super) fn workload_of(
         spec["maximumExecutionTimeSeconds"] = json!(seconds);
     }
     let generation = metadata["generation"].as_i64().unwrap_or_default();
-    let generation = is_elastic(object).then_some(generation);
+    let generation = elastic.then_some(generation);
     if let Some((class, value)) = priority {
         spec["priority"] = json!(value);
         spec["priorityClassRef"] =
@@ -126,7 +127,7 @@ pub(super) fn workload_of(
     })
 }
 
-/// Makes a Workload a slice: the first of its job, or one that is to replace another.
+/// Makes a Workload a slice: the first of its job, or the replacement of another.
 pub(super) fn as_slice(workload: &mut Value, replaces: Option<&Workload>) {
     let first = match replaces {
         Some(old) => json!(old.slice_name()),
@@ -140,7 +141,7 @@ pub(super) fn as_slice(workload: &mut Value, replaces: Option<&Workload>) {
     }
 }
 
-/// Labels that a Job's template gets from the server, and its Workload's template does not have.
+/// Labels that the API server adds to a Job's template and that its Workload's template lacks.
 const OF_THE_SERVER: [&str; 3] = [
     "controller-uid",
     "job-name",
@@ -158,8 +159,8 @@ fn cleaned(template: &Value) -> Value {
     template
 }
 
-/// A Job's template as it was before it was started: what its Workload says, with the server's
-/// labels.
+/// Returns a Job's template as it was before the start: the Workload's template with the API
+/// server's labels.
 pub(super) fn restored(job: &Value, workload_template: &Value) -> Value {
     let mut template = job["spec"]["template"].clone();
     let mut labels = workload_template["metadata"]["labels"]

@@ -1,16 +1,17 @@
-//! What the job reconciler does next with a job and its Workload, in Kueue's order.
+//! Decides the next action of the job reconciler for a job and its Workload, in Kueue's order.
 
 use std::collections::BTreeMap;
 
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::{State, Workload};
 
-/// Why a job that runs is stopped which has no Workload.
+/// The message for stopping a running job without a Workload.
 pub(super) const MISSING_WORKLOAD: &str = "Missing Workload; unable to restore pod templates";
-/// Why a job that runs is stopped whose Workload is another job's.
+/// The message for stopping a running job whose Workload does not match it.
 pub(super) const NO_MATCHING_WORKLOAD: &str =
     "No matching Workload; restoring pod templates according to existent Workload";
 
-/// A job, as far as the order of things depends on it.
+/// The state of a job that the decision depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -19,40 +20,40 @@ pub(super) const NO_MATCHING_WORKLOAD: &str =
 pub(super) struct JobView {
     /// Whether it is suspended, or has its gate.
     pub(super) suspended: bool,
-    /// Whether it is suspended and its template still has what admission put in.
+    /// Whether it is suspended and its template still has the values from admission.
     pub(super) template_changed: bool,
-    /// Whether it is being stopped: its template is still to be put back.
+    /// Whether it is being stopped: its template is not restored yet.
     pub(super) stopping: bool,
-    /// Whether Pods of it are there.
+    /// Whether it has active Pods.
     pub(super) active: bool,
     /// Whether it may change its size while it runs.
     pub(super) elastic: bool,
-    /// How many Pods of which pod set are done and will not run again.
+    /// The number of Pods by pod set that are done and will not run again.
     pub(super) reclaimable: BTreeMap<String, i64>,
-    /// Whether and how it ended: whether well, and the message.
+    /// The result if it ended: whether it succeeded, and the message.
     pub(super) finished: Option<(bool, String)>,
     /// Whether all its Pods are ready.
     pub(super) pods_ready: bool,
-    /// Whether its Pods are other ones than those of its Workload.
+    /// Whether its Pods differ from those of its Workload.
     pub(super) differs: bool,
     /// Its LocalQueue.
     pub(super) queue: String,
     /// Its `WorkloadPriorityClass`.
     pub(super) priority_class: Option<String>,
-    /// Before when its Workload is not to be tried.
+    /// The admission gates of its Workload (annotation `admission-gated-by`).
     pub(super) gates: String,
     /// Whether it has Kueue's own finalizer, as Pods have.
     pub(super) held: bool,
 }
 
-/// One thing to do.
+/// An action of the job reconciler.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum JobAction {
-    /// Make the Workload.
+    /// Create the Workload.
     Create,
     /// Write the job's pod sets into its Workload.
     Rewrite,
-    /// Delete a Workload that is not the job's any more.
+    /// Delete a Workload that no longer matches the job.
     Replace,
     /// Give the Workload the priority of the job's class.
     Prioritise,
@@ -60,20 +61,20 @@ pub(super) enum JobAction {
     Gate,
     /// Put the Workload into the job's queue.
     ChangeQueue,
-    /// Take Kueue's finalizer off the job.
+    /// Remove Kueue's finalizer from the job.
     LetJobGo,
-    /// Take Kueue's finalizer off a finished Workload, and say so.
+    /// Remove Kueue's finalizer from a finished Workload, and record an event.
     Release,
-    /// Take Kueue's finalizer off a Workload that is being deleted.
+    /// Remove Kueue's finalizer from a Workload that is being deleted.
     DropFinalizer,
     /// Mark the Workload as finished.
     Finish {
         /// `Succeeded` or `Failed`.
         reason: &'static str,
-        /// What the job says.
+        /// The message of the job.
         message: String,
     },
-    /// Write how many Pods of which pod set are done.
+    /// Write the number of finished Pods by pod set.
     Reclaim(BTreeMap<String, i64>),
     /// Write the condition `PodsReady`.
     PodsReady(PodsReady),
@@ -82,46 +83,46 @@ pub(super) enum JobAction {
         /// Why.
         message: String,
     },
-    /// Put the template back as it was.
+    /// Restore the template.
     Restore {
         /// Why it was suspended.
         message: String,
     },
-    /// Give the quota back.
+    /// Release the quota.
     Unreserve {
         /// The reason of the eviction.
         reason: String,
         /// Its message.
         message: String,
-        /// Whether the Workload may be tried again at once.
+        /// Whether the Workload is requeued at once.
         requeue: bool,
     },
     /// Start the job.
     Start,
-    /// Tell what checks are waited for.
+    /// Record an event with the messages of the pending admission checks.
     ReleaseChecks(String),
 }
 
-/// What the condition `PodsReady` says.
+/// The states of the condition `PodsReady`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodsReady {
-    /// Not yet.
+    /// The Pods are not ready yet.
     WaitForStart,
-    /// All are.
+    /// All Pods are ready.
     Started,
-    /// All were.
+    /// All Pods were ready, and some no longer are.
     WaitForRecovery,
-    /// All are again.
+    /// All Pods are ready again.
     Recovered,
 }
 
 impl PodsReady {
-    /// Whether it is `True`.
+    /// Returns true if the condition is `True`.
     pub(super) fn is_true(self) -> bool {
         matches!(self, Self::Started | Self::Recovered)
     }
 
-    /// As the API writes it.
+    /// Returns the reason of the condition.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::WaitForStart => "WaitForStart",
@@ -131,7 +132,7 @@ impl PodsReady {
         }
     }
 
-    /// For people.
+    /// Returns the message of the condition.
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::WaitForStart => "Not all pods are ready or succeeded",
@@ -143,8 +144,12 @@ impl PodsReady {
     }
 }
 
-/// The next thing to do; `None` if all is as it should be.
-pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<JobAction> {
+/// Returns the next action, or `None` if there is nothing to do.
+pub(super) fn decide(
+    job: &JobView,
+    workload: Option<&Workload>,
+    version: KueueVersion,
+) -> Option<JobAction> {
     let Some(workload) = workload else {
         return without_workload(job);
     };
@@ -167,7 +172,9 @@ pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<JobAc
     if let Some(done) = reclaimed(job, workload) {
         return Some(JobAction::Reclaim(done));
     }
-    if let Some(ready) = pods_ready(job, workload) {
+    if version.wait_for_pods_ready.is_some()
+        && let Some(ready) = pods_ready(job, workload)
+    {
         return Some(JobAction::PodsReady(ready));
     }
     if let Some(evicted) = workload.eviction() {
@@ -176,13 +183,13 @@ pub(super) fn decide(job: &JobView, workload: Option<&Workload>) -> Option<JobAc
     if job.suspended {
         return suspended(job, workload);
     }
-    // The Pods of a slice that waits are kept back by their gate.
+    // The gate keeps the Pods of a waiting slice from running.
     (!workload.is_admitted() && !job.elastic).then(|| JobAction::Suspend {
         message: "Not admitted by cluster queue".to_owned(),
     })
 }
 
-/// How many Pods are done, if the Workload says something else.
+/// Returns the number of finished Pods by pod set, or `None` if the Workload has the same numbers.
 fn reclaimed(job: &JobView, workload: &Workload) -> Option<BTreeMap<String, i64>> {
     let known = workload.status.reclaimable_pods.iter();
     let known: BTreeMap<String, i64> = known.map(|set| (set.name.clone(), set.count)).collect();
@@ -215,7 +222,8 @@ fn finished(job: &JobView, workload: &Workload) -> Option<JobAction> {
     (!workload.metadata.finalizers.is_empty()).then_some(JobAction::Release)
 }
 
-/// A Workload follows its job as long as it has no quota; then it is replaced.
+/// Returns the action for a Workload that does not match its job. Without quota it is rewritten;
+/// with quota it is replaced.
 fn mismatch(job: &JobView, workload: &Workload) -> Option<JobAction> {
     if job.differs {
         let message = || NO_MATCHING_WORKLOAD.to_owned();
@@ -235,8 +243,8 @@ fn mismatch(job: &JobView, workload: &Workload) -> Option<JobAction> {
     changes_class(job, workload).then_some(JobAction::Prioritise)
 }
 
-/// Whether the Workload is to follow the job to another class. One that got quota without a class
-/// can't be given one (Kueue 0.19.2, `classifyWorkloadsForPriorityUpdate` in
+/// Returns true if the Workload must change to the priority class of the job. A Workload that
+/// reserved quota without a class keeps none (Kueue 0.19.2, `classifyWorkloadsForPriorityUpdate` in
 /// `pkg/controller/jobframework/reconciler.go`).
 fn changes_class(job: &JobView, workload: &Workload) -> bool {
     let class = workload.spec.priority_class();
@@ -274,7 +282,8 @@ fn stop(job: &JobView, message: &str) -> Option<JobAction> {
         .then_some(JobAction::Restore { message })
 }
 
-/// Only a Workload that was preempted, or whose node failed, may be tried again at once.
+/// Releases the quota of an evicted Workload. Only after `Preempted` or `NodeFailures` is it
+/// requeued at once.
 pub(super) fn unreserve(job: &JobView, workload: &Workload) -> Option<JobAction> {
     let evicted = workload.eviction()?;
     if job.active || !workload.has_quota() {
@@ -295,8 +304,8 @@ fn suspended(job: &JobView, workload: &Workload) -> Option<JobAction> {
         let message = "Not admitted by cluster queue".to_owned();
         return Some(JobAction::Restore { message });
     }
-    // What checks are waited for is told first; with quota the queue can't be changed anyhow (Kueue
-    // 0.19.2, `ReconcileGenericJob` in `pkg/controller/jobframework/reconciler.go`).
+    // The messages of pending checks are reported first; with quota reserved, the queue cannot
+    // change (Kueue 0.19.2, `ReconcileGenericJob` in `pkg/controller/jobframework/reconciler.go`).
     let told = workload.has_quota().then(|| release_checks(workload));
     let moves = job.queue != workload.spec.queue_name;
     told.flatten().or(moves.then_some(JobAction::ChangeQueue))

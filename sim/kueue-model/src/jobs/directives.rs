@@ -1,4 +1,4 @@
-//! What of a Pod may change, as the API server says it (KEP-3838).
+//! Validation of Pod spec updates, with the messages of the API server (KEP-3838).
 
 use k8s_openapi::api::core::v1::PodSpec;
 use kueue_check::scheduling_directives_may_change;
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use kueue_check_apiserver::FieldError;
 
-/// The words of kube-apiserver 1.36, up to where it shows what differs.
+/// The message of kube-apiserver 1.36, up to the diff that it appends.
 const OTHER_FIELDS: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// What the API server refuses in the update of a Pod's spec. The rules for scheduling directives
-/// are [`scheduling_directives_may_change`]'s; of the rest, images, deadline and grace period may
-/// change.
+/// Returns the errors with which the API server rejects an update of a Pod's spec.
+/// [`scheduling_directives_may_change`] has the rules for scheduling directives. Of the other
+/// fields, images, the deadline and the grace period may change.
 pub(crate) fn refused(old: &Value, new: &Value) -> Vec<FieldError> {
     let spec = |pod: &Value| serde_json::from_value::<PodSpec>(pod["spec"].clone());
     let (Ok(before), Ok(after)) = (spec(old), spec(new)) else {
@@ -40,14 +40,14 @@ pub(crate) fn refused(old: &Value, new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The value that the path of an error leads to.
+/// Returns the value at the path of an error.
 fn at(pod: &Value, path: &str) -> Value {
     let pointer = path.replace(['.', '['], "/").replace(']', "");
     let found = pod.pointer(&format!("/{pointer}"));
     found.cloned().unwrap_or(Value::Null)
 }
 
-/// Node selector terms are shown with the names of Go's fields, absent ones too.
+/// Formats node selector terms with the names of Go's fields, including absent ones.
 fn as_go_shows(value: &Value) -> Value {
     let term = |term: &Value| {
         let requirements = |field: &str| {
@@ -68,7 +68,7 @@ fn as_go_shows(value: &Value) -> Value {
     }
 }
 
-/// The spec without what may change.
+/// Returns the spec without the fields that may change.
 fn rest(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for list in ["containers", "initContainers"] {

@@ -1,4 +1,4 @@
-//! One move of the reconciler about a group of Pods, carried out.
+//! One action of the job reconciler for a group of Pods, carried out.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::kueue::api::kueue;
 use crate::kueue::objects::{Workload, read};
 
 impl Step<'_> {
-    /// Does the next thing about the group `name`. `raw`: the Workload of that name.
+    /// Carries out the next action for the group `name`. `raw`: the Workload of that name.
     pub(super) fn reconcile_group(&mut self, name: &str, pods: &[Arc<Value>], raw: Option<&Value>) {
         let all: Vec<&Value> = pods.iter().map(Arc::as_ref).collect();
         let workload: Option<Workload> = raw.map(read);
@@ -83,10 +83,10 @@ impl Step<'_> {
         if let Some(evicted) = workload.eviction().filter(|_| !workload.is_finished()) {
             let reason = format!("WorkloadEvictedDueTo{}", evicted.reason);
             self.stop(&members.kept, &reason, &evicted.message, false);
-            // Nothing else is there to stop.
+            // Nothing else has to be stopped.
             view.suspended = true;
         }
-        if let Some(next) = decide(&view, Some(workload)) {
+        if let Some(next) = decide(&view, Some(workload), self.version) {
             self.carry_out_of_group(next, all, members, owned);
         }
     }
@@ -120,7 +120,7 @@ impl Step<'_> {
         }
     }
 
-    /// Puts the Pods into the Workload that is there, or that away.
+    /// Rewrites the mismatched Workload for the Pods, or replaces it.
     fn mismatched(&mut self, name: &str, all: &[&Value], owned: Owned<'_>) {
         let view = pod_group::view(all, self.api.now());
         let first = all.first().copied().unwrap_or(&Value::Null);
@@ -155,7 +155,7 @@ impl Step<'_> {
         }
     }
 
-    /// The Workload of Pods that are a whole group.
+    /// Returns the Workload of a complete group, or `None` if the Pods are not one.
     fn assembled(&mut self, name: &str, all: &[&Value]) -> Option<Value> {
         let first = all.first()?;
         self.let_go(all.iter().filter(|pod| !pod_group::is_usable(pod)));
@@ -184,7 +184,7 @@ impl Step<'_> {
         Some(workload)
     }
 
-    /// Deletes Pods, and says why in their status.
+    /// Deletes Pods, and writes the reason into their status.
     fn stop(&mut self, pods: &[&Value], reason: &str, message: &str, with_workload: bool) {
         for pod in pods {
             if pod_group::stops(pod, with_workload) {
@@ -194,7 +194,7 @@ impl Step<'_> {
         }
     }
 
-    /// Removes Pods that are too many.
+    /// Deletes excess Pods.
     fn remove(&mut self, pods: &[&Value]) {
         self.let_go(pods.iter());
         for pod in pods {
@@ -207,7 +207,7 @@ impl Step<'_> {
         }
     }
 
-    /// Takes Kueue's finalizer off Pods, whatever they are now.
+    /// Removes Kueue's finalizer from Pods, after reading their current state.
     fn let_go<'p>(&self, pods: impl Iterator<Item = &'p &'p Value>) {
         for pod in pods.filter(|pod| pod::has_finalizer(pod)) {
             let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();

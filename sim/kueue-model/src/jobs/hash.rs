@@ -1,15 +1,15 @@
-//! The hashes that Kueue names things with.
+//! Hashes for the names that Kueue generates.
 
 use std::fmt::Write as _;
 
 use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
-/// SHA-1 in hexadecimal digits.
+/// Returns the SHA-1 hash in hexadecimal digits.
 pub(super) fn sha1(message: &[u8]) -> String {
     hex(&SHA1_FOR_LEGACY_USE_ONLY, message)
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 hash in hexadecimal digits.
 pub(super) fn sha256(message: &[u8]) -> String {
     hex(&SHA256, message)
 }

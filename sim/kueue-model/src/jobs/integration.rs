@@ -1,4 +1,4 @@
-//! What is particular to each kind of job.
+//! Job integrations: the differences between kinds of jobs.
 
 use serde_json::Value;
 
@@ -9,17 +9,17 @@ use super::{job, pod};
 use crate::kueue::objects::{PodSet, Workload};
 use kueue_check_apiserver::Resource;
 
-/// A kind of job.
+/// The integration of one kind of job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Integration {
     Job,
     Pod,
-    /// Pods that have one Workload together.
+    /// Pods that share one Workload.
     PodGroup,
 }
 
 impl Integration {
-    /// Those with objects of their own.
+    /// Integrations with their own objects.
     pub(super) const ALL: [Self; 2] = [Self::Job, Self::Pod];
 
     pub(super) fn owner(self) -> Owner<'static> {
@@ -36,7 +36,7 @@ impl Integration {
         }
     }
 
-    /// The reporter of its events.
+    /// Returns the reporter of its events.
     pub(super) fn reporter(self) -> &'static str {
         match self {
             Self::Job => "batch/job-kueue-controller",
@@ -44,7 +44,7 @@ impl Integration {
         }
     }
 
-    /// Whether Kueue manages this object.
+    /// Returns true if Kueue manages the object.
     pub(super) fn manages(self, object: &Value) -> bool {
         match self {
             Self::Job => label(object, QUEUE).is_some(),
@@ -52,12 +52,12 @@ impl Integration {
         }
     }
 
-    /// Whether the job is gone, as far as Kueue is concerned.
+    /// Returns true if the job is being deleted, which Kueue treats as gone.
     pub(super) fn is_deleted(object: &Value) -> bool {
         !object["metadata"]["deletionTimestamp"].is_null()
     }
 
-    /// The Pod template of its only pod set.
+    /// Returns the Pod template of its only pod set.
     pub(super) fn template(self, object: &Value) -> Value {
         match self {
             Self::Job => object["spec"]["template"].clone(),
@@ -67,7 +67,7 @@ impl Integration {
         }
     }
 
-    /// How many Pods the pod set has.
+    /// Returns the number of Pods of the pod set.
     pub(super) fn count(self, object: &Value) -> Count {
         match self {
             Self::Job => job::count(object),
@@ -78,22 +78,28 @@ impl Integration {
         }
     }
 
-    /// What the decision depends on.
-    pub(super) fn view(self, object: &Value, workload: Option<&Workload>) -> JobView {
+    /// Returns the state of the job that the decision depends on.
+    pub(super) fn view(
+        self,
+        object: &Value,
+        workload: Option<&Workload>,
+        elastic: bool,
+    ) -> JobView {
         let view = match self {
             Self::Job => job::view(object, workload),
             Self::Pod | Self::PodGroup => pod::view(object),
         };
         JobView {
-            differs: !view.elastic
-                && workload.is_some_and(|workload| self.differs(object, workload)),
+            elastic,
+            differs: !elastic && workload.is_some_and(|workload| self.differs(object, workload)),
             ..labeled(object, view)
         }
     }
 
-    /// Counts, containers, tolerations and the limit of time tell jobs from their Workloads; what
-    /// admission changes does not (Kueue 0.19.2, `EquivalentToWorkload` in
-    /// `pkg/controller/jobframework/reconciler.go`, `pkg/util/equality/podset.go`).
+    /// Returns true if the job does not match its Workload: counts, containers, tolerations or the
+    /// maximum execution time differ. Values changed by admission do not count (Kueue 0.19.2,
+    /// `EquivalentToWorkload` in `pkg/controller/jobframework/reconciler.go`,
+    /// `pkg/util/equality/podset.go`).
     fn differs(self, object: &Value, workload: &Workload) -> bool {
         let Some(set) = workload.spec.pod_sets.first() else {
             return true;
@@ -122,8 +128,8 @@ impl Integration {
     }
 }
 
-/// How many Pods of a pod set run once it has quota (Kueue 0.19.2, `expectedRunningPodSets` in
-/// `pkg/controller/jobframework/reconciler.go`).
+/// Returns the number of Pods of a pod set that run once it has quota (Kueue 0.19.2,
+/// `expectedRunningPodSets` in `pkg/controller/jobframework/reconciler.go`).
 fn running_count(workload: &Workload, set: &PodSet) -> Option<i64> {
     let admission = workload.status.admission.as_ref()?;
     let mut assigned = admission.pod_set_assignments.iter();

@@ -1,11 +1,10 @@
-//! batch/v1 Jobs.
+//! Integration of batch/v1 Jobs.
 
 use serde_json::{Value, json};
 
 use super::construct::{Count, restored};
 use super::decide::JobView;
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
-use super::slices::is_elastic;
 use crate::kueue::api::{Api, jobs};
 use crate::kueue::objects::Workload;
 
@@ -21,8 +20,8 @@ const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 /// The annotation of a Job with as many completions as Pods.
 const SAME_COMPLETIONS: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
 
-/// How many Pods a Job runs: no more than are still to be completed (Kueue 0.19.2, `podsCount` in
-/// `pkg/controller/jobs/job/job_controller.go`).
+/// Returns the number of Pods of a Job: at most the remaining completions (Kueue 0.19.2,
+/// `podsCount` in `pkg/controller/jobs/job/job_controller.go`).
 pub(super) fn count(job: &Value) -> Count {
     let spec = &job["spec"];
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
@@ -38,8 +37,9 @@ fn least(job: &Value) -> Option<i64> {
     text.parse().ok()
 }
 
-/// How many Pods of a Job are done and will not run again (Kueue 0.19.2, `ReclaimablePods`, same
-/// file; of an indexed Job it counts the indexes instead, which are as many).
+/// Returns the number of Pods of a Job that are done and will not run again (Kueue 0.19.2,
+/// `ReclaimablePods`, same file). For an indexed Job, Kueue counts the indexes instead, with the
+/// same result.
 fn reclaimable(job: &Value) -> i64 {
     let spec = &job["spec"];
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
@@ -51,7 +51,7 @@ fn reclaimable(job: &Value) -> i64 {
     (parallelism - (completions - done).max(0)).max(0)
 }
 
-/// Gives a Job that may start with fewer Pods so many.
+/// Sets the parallelism of a Job that may start with fewer Pods.
 fn set_parallelism(job: &mut Value, pods: Option<i64>) {
     let Some(pods) = pods.filter(|_| least(job).is_some()) else {
         return;
@@ -81,7 +81,6 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
             let message = c["message"].as_str().unwrap_or_default().to_owned();
             (c["type"] == "Complete", message)
         }),
-        elastic: is_elastic(job),
         reclaimable: set
             .map(|set| (set.name.clone(), reclaimable(job)))
             .into_iter()
@@ -91,20 +90,22 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
     }
 }
 
-/// Namespace and name.
+/// Returns the namespace and the name.
 fn place(job: &Value) -> (&str, &str) {
     let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
     (text("namespace"), text("name"))
 }
 
-/// The template comes back in a second write.
+/// Suspends a Job; [`restore`] restores the template in a second write.
 pub(super) fn suspend(api: &Api, job: &Value) {
     let patch = json!({"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": true}});
     api.merge(&jobs(), place(job), "", &patch);
 }
 
-/// A Job's scheduling directives may only change while it has no start time and no Pods (measured on
-/// kube-apiserver 1.36.3). Returns the Job once all is as before.
+/// Restores the template of a stopped Job; returns the Job once all is restored.
+///
+/// A Job's scheduling directives may change only while it has no start time and no Pods (measured
+/// on kube-apiserver 1.36.3).
 pub(super) fn restore(api: &Api, job: &Value, workload: &Workload) -> Option<Value> {
     if !job["status"]["startTime"].is_null() {
         let patch = json!({"status": {"startTime": null}});
@@ -126,7 +127,7 @@ pub(super) fn restore(api: &Api, job: &Value, workload: &Workload) -> Option<Val
     (answer.code == 200 && is_stopping(job)).then_some(answer.body)
 }
 
-/// The Job as it runs.
+/// Returns the Job as it runs.
 pub(super) fn started(job: &Value, info: &PodSetInfo) -> Result<Value, Conflict> {
     let mut object = job.clone();
     object["spec"]["suspend"] = json!(false);

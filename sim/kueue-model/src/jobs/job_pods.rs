@@ -1,4 +1,4 @@
-//! The Pods of an elastic Job: which come and which go.
+//! The Pods of an elastic Job: which are created and which are deleted.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use super::job;
 use super::pod::name;
 use super::ungate::is_gated;
 
-/// What the Job controller does next about the Pods of a Job.
+/// The next actions of the Job controller for the Pods of a Job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// How many more Pods there have to be.
+    /// The number of Pods to create.
     pub(super) create: usize,
-    /// Pods that have to go, by name.
+    /// Names of the Pods to end.
     pub(super) end: Vec<String>,
-    /// What the Job's status has to be, if it is not.
+    /// The status of the Job, if it has to change.
     pub(super) status: Option<Value>,
 }
 
-/// Whether a Job has ended.
+/// Returns true if the Job has ended.
 pub(super) fn is_over(job: &Value) -> bool {
     let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten();
     conditions.any(|c| matches!(c["type"].as_str(), Some("Complete" | "Failed")))
 }
 
-/// Brings the Pods of a Job to the number that it wants: those that wait go first, then the last by
-/// name. `pods`: all that are there. `ending`: those that were told to go.
+/// Plans how the number of Pods becomes the one that the Job requires. Gated Pods are ended first,
+/// then the last by name. `pods`: all existing Pods. `ending`: those that are already ending.
 pub(super) fn plan(job: &Value, pods: &[&Value], ending: &BTreeSet<String>) -> Plan {
     let over = is_over(job);
     let there = job["metadata"]["deletionTimestamp"].is_null();
@@ -43,7 +43,7 @@ pub(super) fn plan(job: &Value, pods: &[&Value], ending: &BTreeSet<String>) -> P
     let ready = active
         .iter()
         .filter(|pod| pod["status"]["phase"] == "Running");
-    // As the Job controller counts: Kueue takes quota back while the last Pods terminate.
+    // As the Job controller counts: Kueue releases quota while the last Pods terminate.
     let counted = json!({
         "active": active.len(), "ready": ready.count(), "terminating": pods.len() - active.len(),
     });
@@ -58,7 +58,7 @@ pub(super) fn plan(job: &Value, pods: &[&Value], ending: &BTreeSet<String>) -> P
     }
 }
 
-/// A Pod of a Job.
+/// Returns a new Pod of a Job.
 pub(super) fn pod_of(job: &Value, number: u64) -> Value {
     let template = &job["spec"]["template"];
     let metadata = &job["metadata"];
@@ -97,7 +97,7 @@ mod tests {
         let pods = [pod("a", false), pod("b", true), pod("c", false)];
         let pods: Vec<&Value> = pods.iter().collect();
         let ending = BTreeSet::from(["c".to_owned()]);
-        // Suspended, wanted, over; Pods to come, Pods to go.
+        // Suspended, wanted, over; Pods to create, Pods to end.
         let table: [(bool, i64, bool, usize, &[&str]); 5] = [
             (false, 2, false, 0, &[]),
             (false, 4, false, 2, &[]),

@@ -1,10 +1,10 @@
-//! The labels of jobs that Kueue reads.
+//! Labels and annotations of jobs that Kueue reads.
 
 use serde_json::Value;
 
 use super::decide::JobView;
 
-/// The label with the LocalQueue.
+/// The label with the name of the LocalQueue.
 pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
@@ -22,24 +22,24 @@ pub(super) fn priority_class(object: &Value) -> Option<&str> {
 
 const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 
-/// How long a job may run, in seconds (Kueue 0.19.2, `MaximumExecutionTimeSecondsForObject` in
-/// `pkg/controller/jobframework/utils.go`).
+/// Returns the maximum execution time of a job, in seconds (Kueue 0.19.2,
+/// `MaximumExecutionTimeSecondsForObject` in `pkg/controller/jobframework/utils.go`).
 pub(super) fn maximum_execution_time(object: &Value) -> Option<i64> {
     let seconds: i32 = label(object, MAX_EXEC_TIME)?.parse().ok()?;
     (seconds > 0).then_some(i64::from(seconds))
 }
 
-/// The annotation that keeps a Workload from being tried.
+/// The annotation with the gates that block the admission of a Workload.
 pub(super) const GATED_BY: &str = "kueue.x-k8s.io/admission-gated-by";
 
-/// Before when the Workload of a job is not to be tried; empty is nothing.
+/// Returns the admission gates of a job's Workload; empty if there are none.
 pub(super) fn gates(object: &Value) -> &str {
     object["metadata"]["annotations"][GATED_BY]
         .as_str()
         .unwrap_or_default()
 }
 
-/// What of a view the labels and annotations of `object` say: the same for all kinds.
+/// Sets the fields of a view that come from the labels and annotations of `object`, for all kinds.
 pub(super) fn labeled(object: &Value, view: JobView) -> JobView {
     JobView {
         queue: label(object, QUEUE).unwrap_or_default().to_owned(),

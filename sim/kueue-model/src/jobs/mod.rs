@@ -1,7 +1,7 @@
 //! Kueue's job integrations: batch/v1 Jobs, and plain Pods behind a scheduling gate.
 //!
-//! [`Jobs`] makes the Workload of each job, starts the job and stops it. [`Nodes`] runs what was
-//! started, and [`finish`] and [`fail`] end it.
+//! [`Jobs`] creates the Workload of each job, starts the job and stops it. [`Nodes`] runs started
+//! jobs, and [`finish`] and [`fail`] end them.
 
 mod actor;
 mod completion;

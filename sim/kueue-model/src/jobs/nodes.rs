@@ -1,5 +1,4 @@
-//! Nodes that run everything at once: what the Job controller, the scheduler and the kubelets would
-//! do.
+//! Simulated nodes that run every Pod at once: Job controller, scheduler and kubelets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,42 +9,47 @@ use serde_json::{Value, json};
 
 use super::integration::Integration;
 use super::job_pods::{is_over, plan, pod_of};
-use super::slices::is_elastic;
+use super::slices::is_annotated;
 use super::step::key_of;
 use crate::kueue::Actor;
 use crate::kueue::api::{Api, jobs};
 use crate::kueue::objects::{Metadata, read};
 use kueue_check_apiserver::{ApiServer, Resource, Watch, WatchOptions};
 
-/// Plays Job controller, scheduler and kubelets for a cluster with room for everything: a started
-/// Job has its Pods ready at once, a stopped one has none, and a Pod without gates runs. Nothing
-/// ends by itself: see [`finish`](super::finish) and [`fail`](super::fail).
+/// A simulated Job controller, scheduler and kubelets of a cluster with unlimited capacity.
 ///
-/// Of Jobs only elastic ones get Pods, since Kueue lets these go one by one; of others only the
-/// status counts them.
+/// All Pods of a started Job are ready at once, a stopped Job has none, and a Pod without gates
+/// runs. Nothing ends by itself: see [`finish`](super::finish) and [`fail`](super::fail).
+///
+/// Only elastic Jobs get Pods, because Kueue removes the gates of these one by one. For other Jobs
+/// only the status counts them.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 /// use std::time::Duration;
-/// use kueue_check_sim::jobs::Nodes;
 /// use kueue_check_sim::{Job, Simulation};
 ///
-/// Simulation::new(|| open).actor(Nodes::new).run(async |cluster| {
-///     cluster.submit(Job::new("train").pods(4));
-///     cluster.expect_admitted("train").await;
-///     cluster.advance(Duration::from_secs(1)).await;
-///     assert!(cluster.condition("train", "PodsReady")); // without nodes it stays False
-/// });
+/// for (simulation, runs) in [
+///     (Simulation::new(|| open), true), // which has such nodes
+///     (Simulation::new(|| open).without_nodes(), false),
+/// ] {
+///     simulation.run(async |cluster| {
+///         cluster.submit(Job::new("train").pods(4));
+///         cluster.expect_admitted("train").await;
+///         cluster.advance(Duration::from_secs(1)).await;
+///         assert_eq!(cluster.condition("train", "PodsReady"), runs);
+///     });
+/// }
 /// ```
 pub struct Nodes {
     api: Api,
     watches: Vec<(Integration, Watch)>,
     todo: BTreeSet<(Integration, String)>,
     seen: BTreeMap<(Integration, String), std::sync::Arc<Value>>,
-    /// How long a Pod of an elastic Job goes on after it was told to end.
+    /// How long a Pod of an elastic Job keeps running after it starts to end.
     grace: SignedDuration,
-    /// Pods that were told to end, with the moment in which they are gone.
+    /// Pods that are ending, with the time at which they are deleted.
     ending: BTreeMap<String, Timestamp>,
     made: u64,
 }
@@ -57,7 +61,7 @@ impl std::fmt::Debug for Nodes {
 }
 
 impl Nodes {
-    /// The nodes of a cluster.
+    /// Creates the nodes of a cluster.
     pub fn new(server: &ApiServer, clock: &Clock) -> Self {
         let watches = Integration::ALL.into_iter().filter_map(|integration| {
             let options = WatchOptions::all(&integration.resource());
@@ -74,7 +78,7 @@ impl Nodes {
         }
     }
 
-    /// Pods of elastic Jobs take so long to end.
+    /// Sets how long a running Pod of an elastic Job takes to end.
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = SignedDuration::try_from(grace).unwrap_or_default();
@@ -102,7 +106,7 @@ impl Nodes {
 }
 
 impl Nodes {
-    /// Makes and ends the Pods of an elastic Job.
+    /// Creates and ends the Pods of an elastic Job.
     fn run_elastic(&mut self, job: &Value) {
         let namespace = job["metadata"]["namespace"].as_str().unwrap_or_default();
         let key = key_of(job);
@@ -148,7 +152,7 @@ impl Nodes {
         }
     }
 
-    /// Deletes a Pod whose time is over.
+    /// Deletes one Pod whose grace period is over; returns true if there was one.
     fn end_one(&mut self) -> bool {
         let now = self.api.now();
         let due = self.ending.iter().find(|(_, at)| **at <= now);
@@ -170,14 +174,14 @@ impl Nodes {
     }
 }
 
-/// The key of the Job whose Pod this is.
+/// Returns the key of the Job that owns the Pod.
 fn job_of(pod: &Value) -> Option<String> {
     let metadata: Metadata = read(&pod["metadata"]);
     let owner = metadata.controller().filter(|owner| owner.kind == "Job")?;
     Some(format!("{}/{}", metadata.namespace, owner.name))
 }
 
-/// What the status of a Job has to be, if it is not.
+/// Returns the status of a Job, or `None` if it is up to date.
 fn job_status(job: &Value, now: &str) -> Option<Value> {
     let status = &job["status"];
     if is_over(job) {
@@ -197,13 +201,13 @@ fn job_status(job: &Value, now: &str) -> Option<Value> {
     Some(json!({"active": wanted, "ready": wanted, "startTime": start}))
 }
 
-/// The same of a Pod.
+/// Returns the status of a Pod, or `None` if it is up to date.
 fn pod_status(pod: &Value, now: &str) -> Option<Value> {
     let gates = pod["spec"]["schedulingGates"].as_array();
     let gated = gates.is_some_and(|gates| !gates.is_empty());
     let deleted = !pod["metadata"]["deletionTimestamp"].is_null();
     if deleted && pod["status"]["phase"] == "Running" {
-        // Its containers are told to end, and do.
+        // Its containers are terminated.
         return Some(json!({"phase": "Failed"}));
     }
     if gated || pod["status"]["phase"] != "Pending" {
@@ -228,7 +232,7 @@ impl Actor for Nodes {
         };
         let (integration, _) = place;
         let object = &*object;
-        if integration == Integration::Job && is_elastic(object) {
+        if integration == Integration::Job && is_annotated(object) {
             self.run_elastic(object);
             return true;
         }

@@ -1,4 +1,4 @@
-//! Plain Pods, which wait behind a scheduling gate.
+//! Plain Pods, which wait for admission behind a scheduling gate.
 
 use kueue_check_apiserver::Resource;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use crate::kueue::api::Api;
 
 /// The gate behind which a Pod waits for admission.
 pub const GATE: &str = "kueue.x-k8s.io/admission";
-/// The gate before a topology is assigned, which Kueue adds too. There is none in this model.
+/// The gate of Pods without a topology assignment, which Kueue adds too. This model has no
+/// topologies.
 const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";
 /// The label and the finalizer of Pods that Kueue manages.
 const MANAGED: &str = "kueue.x-k8s.io/managed";
@@ -21,8 +22,8 @@ pub(super) fn pods() -> Resource {
     Resource::new("", "v1", "pods")
 }
 
-/// A new Pod of a queue, gated; `None` if Kueue leaves it alone. Pods of other objects belong to
-/// those.
+/// Returns a new Pod of a queue with its gates, or `None` if Kueue does not manage it. Pods with an
+/// owner are managed through their owner.
 pub(crate) fn gated(pod: &Value) -> Option<Value> {
     let owners = pod["metadata"]["ownerReferences"].as_array();
     if label(pod, QUEUE).is_none() || owners.is_some_and(|owners| !owners.is_empty()) {
@@ -83,7 +84,7 @@ pub(super) fn view(pod: &Value) -> JobView {
     }
 }
 
-/// A Pod can't be suspended: it is told why and deleted.
+/// Writes the reason into the Pod's status and deletes it, because a Pod cannot be suspended.
 pub(super) fn stop(api: &Api, pod: &Value, reason: &str, message: &str) {
     let now = format!("{:.0}", api.now());
     let metadata = &pod["metadata"];
@@ -99,7 +100,7 @@ pub(super) fn stop(api: &Api, pod: &Value, reason: &str, message: &str) {
     api.delete(&pods, text("namespace"), text("name"));
 }
 
-/// Takes Kueue's finalizer off.
+/// Removes Kueue's finalizer.
 pub(super) fn let_go(api: &Api, pod: &Value) {
     let others = list(&pod["metadata"]["finalizers"]).filter(|f| *f != MANAGED);
     let mut object = pod.clone();
@@ -107,8 +108,8 @@ pub(super) fn let_go(api: &Api, pod: &Value) {
     api.update(&pods(), &object, "");
 }
 
-/// The Pod without its gate and with what admission gives it: one update for both, as KEP-3838
-/// allows.
+/// Returns the Pod without its gates and with the values from admission: one update for both, as
+/// KEP-3838 allows.
 pub(super) fn started(pod: &Value, info: &PodSetInfo) -> Result<Value, Conflict> {
     let mut object = with_info(pod, info)?;
     let gates = list(&pod["spec"]["schedulingGates"]);

@@ -1,4 +1,4 @@
-//! Groups of plain Pods, which have one Workload together, with a pod set for each role.
+//! Groups of plain Pods, which share one Workload with one pod set for each role.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/controller/jobs/pod/pod_controller.go`.
 
@@ -15,7 +15,7 @@ use super::role::role;
 use crate::json::list;
 use crate::kueue::objects::{Condition, LACKS_PODS, PodSet, True, Workload};
 
-/// The annotation, and before Kueue 0.18 the label, with a group's name.
+/// The annotation (before Kueue 0.18 the label) with the name of a group.
 const NAME: &str = "kueue.x-k8s.io/pod-group-name";
 const TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
 const FAST: &str = "kueue.x-k8s.io/pod-group-fast-admission";
@@ -24,13 +24,13 @@ const RETRIABLE: &str = "kueue.x-k8s.io/retriable-in-group";
 /// The annotation of a group's Workload.
 const OF_A_GROUP: &str = "kueue.x-k8s.io/is-group-workload";
 
-/// The group of a Pod.
+/// Returns the group of a Pod.
 pub(super) fn group_of(pod: &Value) -> Option<&str> {
     let name = annotation(pod, NAME).or_else(|| label(pod, NAME));
     name.filter(|name| !name.is_empty())
 }
 
-/// Whether a Workload is that of a group.
+/// Returns true if the Workload is that of a group.
 pub(super) fn is_of_a_group(workload: &Value) -> bool {
     annotation(workload, OF_A_GROUP) == Some("true")
 }
@@ -47,7 +47,7 @@ fn is_deleted(pod: &Value) -> bool {
     !pod["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// Whether it can run, runs, or has succeeded.
+/// Returns true if the Pod can run, runs, or has succeeded.
 pub(super) fn is_usable(pod: &Value) -> bool {
     let placed = pod["spec"]["nodeName"]
         .as_str()
@@ -70,7 +70,7 @@ fn created(pod: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// Those that stay first: with the finalizer, without the gate, older.
+/// Sorts Pods by priority to be kept: with the finalizer first, then without the gate, then older.
 fn sort_usable(pods: &mut [&Value]) {
     pods.sort_by_key(|pod| {
         (
@@ -82,7 +82,7 @@ fn sort_usable(pods: &mut [&Value]) {
     });
 }
 
-/// Those that stay first: with the finalizer, those that ended last, older.
+/// Sorts Pods by priority to be kept: with the finalizer first, then last to end, then older.
 fn sort_ended(pods: &mut [&Value]) {
     let ended = |pod: &Value| {
         let failed = list(&pod["status"]["conditions"]);
@@ -98,26 +98,26 @@ fn sort_ended(pods: &mut [&Value]) {
             .map(str::to_owned)
     };
     pods.sort_by_key(|pod| {
-        // Who has no such time was active until now.
+        // A Pod without such a time counts as active until now.
         let ended = ended(pod).unwrap_or_else(|| "9".to_owned());
         (!has_finalizer(pod), Reverse(ended), created(pod).to_owned())
     });
 }
 
-/// What a group's Workload makes of its Pods.
+/// The Pods of a group, sorted by their place in its Workload.
 #[derive(Debug, Default)]
 pub(super) struct Members<'a> {
-    /// Its own.
+    /// Pods that belong to the Workload.
     pub(super) kept: Vec<&'a Value>,
-    /// More than it has room for.
+    /// Pods beyond the counts of its pod sets.
     pub(super) excess: Vec<&'a Value>,
-    /// Ended, and replaced by others.
+    /// Pods that ended and were replaced by others.
     pub(super) replaced: Vec<&'a Value>,
-    /// How many are missing.
+    /// The number of missing Pods.
     pub(super) absent: i64,
 }
 
-/// The members of a group with this Workload; `None` if it is another group's.
+/// Returns the members of a group with this Workload, or `None` if it is another group's Workload.
 pub(super) fn members<'a>(workload: &Workload, pods: &[&'a Value]) -> Option<Members<'a>> {
     let (usable, ended): (Vec<_>, Vec<_>) = pods.iter().copied().partition(|pod| is_usable(pod));
     let fast = pods.first().is_some_and(|pod| is_set(pod, FAST));
@@ -153,7 +153,7 @@ pub(super) fn members<'a>(workload: &Workload, pods: &[&'a Value]) -> Option<Mem
     own.then_some(members)
 }
 
-/// Whether a Workload has room for these roles.
+/// Returns true if the pod sets of the Workload have room for these roles.
 fn fits(workload: &Workload, roles: &BTreeMap<String, (i64, &Value)>) -> bool {
     let room = |role: &String, count: i64| {
         let mut sets = workload.spec.pod_sets.iter();
@@ -163,7 +163,7 @@ fn fits(workload: &Workload, roles: &BTreeMap<String, (i64, &Value)>) -> bool {
     roles.iter().all(|(role, (count, _))| room(role, *count))
 }
 
-/// The roles of Pods that can run, by name: how many there are, and one of them.
+/// Returns the roles of the usable Pods by name: the number of Pods, and one of them.
 fn pod_sets<'a>(pods: &[&'a Value]) -> BTreeMap<String, (i64, &'a Value)> {
     let mut roles: BTreeMap<String, (i64, &Value)> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| is_usable(pod)) {
@@ -175,20 +175,20 @@ fn pod_sets<'a>(pods: &[&'a Value]) -> BTreeMap<String, (i64, &'a Value)> {
 /// The Pods of a group that has no Workload yet.
 #[derive(Debug, PartialEq)]
 pub(super) enum Assembled<'a> {
-    /// They can have one.
+    /// The group is complete and can have a Workload.
     Complete {
-        /// Its Pods.
+        /// The Pods of the Workload.
         kept: Vec<&'a Value>,
-        /// More than the group has room for.
+        /// Pods beyond the group's total count.
         excess: Vec<&'a Value>,
     },
-    /// More have to come.
+    /// More Pods are required.
     Incomplete,
-    /// They contradict each other, or are no group.
+    /// The Pods contradict each other, or are not a group.
     Wrong,
 }
 
-/// Whether Pods are a whole group.
+/// Checks whether the Pods are a complete group.
 pub(super) fn assemble<'a>(pods: &[&'a Value]) -> Assembled<'a> {
     let Some((first, total)) = pods.first().and_then(|first| Some((*first, total(first)?))) else {
         return Assembled::Wrong;
@@ -209,8 +209,8 @@ pub(super) fn assemble<'a>(pods: &[&'a Value]) -> Assembled<'a> {
     Assembled::Complete { kept, excess }
 }
 
-/// The pod sets of a new Workload; the first one has all Pods of a group that is admitted before
-/// they are there.
+/// Returns the pod sets of a new Workload. With fast admission, the group is admitted before all
+/// its Pods exist; its first pod set then has the total count.
 pub(super) fn new_pod_sets(pods: &[&Value]) -> Value {
     let roles = pod_sets(pods);
     let fast = pods.first().filter(|pod| is_set(pod, FAST));
@@ -228,12 +228,12 @@ pub(super) fn new_pod_sets(pods: &[&Value]) -> Value {
     }
 }
 
-/// How the Workload of a group is marked.
+/// Marks a Workload as that of a group.
 pub(super) fn mark(workload: &mut Value) {
     workload["metadata"]["annotations"][OF_A_GROUP] = json!("true");
 }
 
-/// What the next move depends on.
+/// Returns the state of the group that the next action depends on.
 pub(super) fn view(pods: &[&Value], now: Timestamp) -> JobView {
     let first = pods.first().copied().unwrap_or(&Value::Null);
     let suspended = |pod: &&&Value| has_ended(pod) || has_gate(pod);
@@ -270,7 +270,7 @@ pub(super) fn view(pods: &[&Value], now: Timestamp) -> JobView {
     labeled(first, view)
 }
 
-/// Whether it runs, and is not one that should have ended.
+/// Returns true if the Pod runs and its deletion grace period has not passed.
 fn is_active(pod: &Value, now: Timestamp) -> bool {
     let metadata = &pod["metadata"];
     let time = metadata["deletionTimestamp"].as_str();
@@ -283,12 +283,14 @@ fn is_active(pod: &Value, now: Timestamp) -> bool {
     phase(pod) == "Running" && !stuck
 }
 
-/// Whether it is to be stopped; with its Workload also those that do not run are.
+/// Returns true if the Pod is to be stopped. When the Workload is deleted, Pods that do not run are
+/// stopped too.
 pub(super) fn stops(pod: &Value, workload_is_deleted: bool) -> bool {
     !is_deleted(pod) && (workload_is_deleted || !(has_ended(pod) || has_gate(pod)))
 }
 
-/// The owners of a Workload with these Pods among them, if some were missing; and how many.
+/// Returns the owners of a Workload with these Pods added and the number added, or `None` if none
+/// was missing.
 pub(super) fn with_owners(workload: &Value, pods: &[&Value]) -> Option<(Value, usize)> {
     let mut owners: Vec<Value> = list(&workload["metadata"]["ownerReferences"])
         .cloned()
@@ -297,7 +299,7 @@ pub(super) fn with_owners(workload: &Value, pods: &[&Value]) -> Option<(Value, u
     for pod in pods {
         let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid});
-        // Kueue tells owners apart by name.
+        // Kueue identifies owners by name.
         match owners.iter_mut().find(|owner| owner["name"] == *name) {
             Some(known) => *known = owner,
             None => owners.push(owner),
@@ -307,7 +309,7 @@ pub(super) fn with_owners(workload: &Value, pods: &[&Value]) -> Option<(Value, u
     (added > 0).then(|| (owners.into(), added))
 }
 
-/// What the condition of a Workload that lacks Pods has to be, if it is not.
+/// Returns the condition of a Workload that lacks Pods, or `None` if it is up to date.
 pub(super) fn lacks_pods(workload: &Workload, absent: i64, now: Timestamp) -> Option<Condition> {
     let known = workload.status.conditions.get(LACKS_PODS);
     let eviction = workload.eviction();

@@ -1,18 +1,19 @@
-//! What a job's Pods get when it starts.
+//! Pod set information: what a job's Pods receive when the job starts.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::slices::SLICE_NAME;
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::{PodSetAssignment, ResourceFlavor, Workload};
 
-/// What a pod set's Pods get.
+/// What the Pods of a pod set receive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PodSetInfo {
     /// The pod set.
     pub(super) name: String,
-    /// How many Pods start.
+    /// The number of Pods that start.
     pub(super) count: Option<i64>,
     /// Labels.
     pub(super) labels: BTreeMap<String, String>,
@@ -24,7 +25,7 @@ pub(super) struct PodSetInfo {
     pub(super) tolerations: Vec<Value>,
 }
 
-/// Two values for one key.
+/// A conflict: two values for one key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("conflict for {field}: conflict for key={key}, value1={first}, value2={second}")]
 pub(super) struct Conflict {
@@ -32,9 +33,9 @@ pub(super) struct Conflict {
     pub(super) field: &'static str,
     /// The key.
     pub(super) key: String,
-    /// What was there.
+    /// The existing value.
     pub(super) first: String,
-    /// What was to come.
+    /// The value to be added.
     pub(super) second: String,
 }
 
@@ -62,7 +63,8 @@ fn keep(
 }
 
 impl PodSetInfo {
-    /// Adds another's: equal values agree, different ones conflict, tolerations are kept once.
+    /// Adds the values of `other`. Equal values agree, different ones conflict, and duplicate
+    /// tolerations are kept once.
     pub(super) fn merge(&mut self, other: &Self) -> Result<(), Conflict> {
         keep(&mut self.annotations, &other.annotations, "annotations")?;
         keep(&mut self.labels, &other.labels, "labels")?;
@@ -79,7 +81,7 @@ impl PodSetInfo {
         Ok(())
     }
 
-    /// What a pod set update, or a Pod template in the same shape, says.
+    /// Reads a pod set update, or a Pod template in the same shape.
     pub(super) fn read(update: &Value) -> Self {
         let map = |field: &str| {
             let entries = update[field].as_object().into_iter().flatten();
@@ -101,18 +103,27 @@ impl PodSetInfo {
     }
 }
 
-/// For each pod set what its flavors, Kueue and the checks say; or why they can't be had together.
+/// Returns for each pod set the values from its flavors, Kueue and the checks, or the conflict
+/// between them.
 pub(super) fn pod_set_infos(
     workload: &Workload,
     flavors: &BTreeMap<String, ResourceFlavor>,
+    version: KueueVersion,
 ) -> Result<Vec<PodSetInfo>, String> {
     let Some(admission) = &workload.status.admission else {
         return Ok(Vec::new());
     };
     let sets = admission.pod_set_assignments.iter();
     sets.map(|set| {
-        let mut info = of_kueue(workload, &admission.cluster_queue, set, flavors)
-            .map_err(|e| e.to_string())?;
+        let mut info = of_kueue(workload, set, flavors).map_err(|e| e.to_string())?;
+        if version.labels_pods {
+            let queues = [
+                ("cluster-queue-name", &admission.cluster_queue),
+                ("local-queue-name", &workload.spec.queue_name),
+            ];
+            let labels = queues.map(|(key, name)| pair(key, name));
+            info.labels.extend(labels);
+        }
         for check in &workload.status.admission_checks {
             let update = check
                 .pod_set_updates
@@ -131,22 +142,19 @@ pub(super) fn pod_set_infos(
     .collect()
 }
 
+fn pair(key: &str, value: &str) -> (String, String) {
+    (format!("kueue.x-k8s.io/{key}"), value.to_owned())
+}
+
 fn of_kueue(
     workload: &Workload,
-    cluster_queue: &str,
     set: &PodSetAssignment,
     flavors: &BTreeMap<String, ResourceFlavor>,
 ) -> Result<PodSetInfo, Conflict> {
-    let pair = |key: &str, value: &str| (format!("kueue.x-k8s.io/{key}"), value.to_owned());
     let mut info = PodSetInfo {
         name: set.name.clone(),
         count: set.count,
-        labels: [
-            pair("cluster-queue-name", cluster_queue),
-            pair("local-queue-name", &workload.spec.queue_name),
-            pair("podset", &set.name),
-        ]
-        .into(),
+        labels: [pair("podset", &set.name)].into(),
         annotations: [pair("workload", &workload.metadata.name)].into(),
         ..PodSetInfo::default()
     };
@@ -169,14 +177,15 @@ fn of_kueue(
     Ok(info)
 }
 
-/// Whether a value of an earlier admission gives way (Kueue 0.19.2, `overrideableAnnotations` in
-/// `pkg/podset/podset.go`): the names of an elastic job's slices do.
+/// Returns true if a value of an earlier admission may be overridden (Kueue 0.19.2,
+/// `overrideableAnnotations` in `pkg/podset/podset.go`). This applies to the slice names of an
+/// elastic job.
 fn gives_way(key: &str, info: &PodSetInfo) -> bool {
     let of_slice = info.annotations.contains_key(SLICE_NAME);
     of_slice && (key == SLICE_NAME || key == "kueue.x-k8s.io/workload")
 }
 
-/// A Pod template with this in it.
+/// Returns the Pod template with `info` merged into it.
 pub(super) fn with_info(template: &Value, info: &PodSetInfo) -> Result<Value, Conflict> {
     let mut now = PodSetInfo::read(&template["metadata"]);
     now.annotations.retain(|key, _| !gives_way(key, info));

@@ -1,4 +1,4 @@
-//! The role of a Pod in a group: Pods with the same role are a pod set of the group's Workload.
+//! The role of a Pod in a group. Pods with the same role form a pod set of the group's Workload.
 
 use serde_json::{Value, json};
 
@@ -6,16 +6,16 @@ use super::hash;
 use super::labels::annotation;
 use crate::json::list;
 
-/// The annotation with a hash over what of a Pod matters for its admission.
+/// The annotation with a hash over the Pod fields that matter for admission.
 pub(super) const ROLE: &str = "kueue.x-k8s.io/role-hash";
 
-/// The role of a Pod in its group, which is the name of its pod set.
+/// Returns the role of a Pod in its group, which is the name of its pod set.
 pub(super) fn role(pod: &Value) -> String {
     let known = annotation(pod, ROLE).map(str::to_owned);
     known.unwrap_or_else(|| role_hash(&pod["spec"]))
 }
 
-/// The elements of a list with their fields in this order, as Go writes a struct.
+/// Formats the elements of a list with their fields in this order, as Go serializes a struct.
 fn in_order(elements: &Value, fields: &[&str]) -> String {
     let element = |element: &Value| {
         let present = fields.iter().filter(|field| !element[**field].is_null());
@@ -30,8 +30,8 @@ fn in_order(elements: &Value, fields: &[&str]) -> String {
     }
 }
 
-/// The tolerations of a Pod once the API server has added its own (admission plugin
-/// `DefaultTolerationSeconds`), which it does before it asks webhooks.
+/// Returns the tolerations of a Pod after the API server has added its own (admission plugin
+/// `DefaultTolerationSeconds`), which happens before it calls webhooks.
 fn tolerations(spec: &Value) -> Value {
     let mut all: Vec<Value> = list(&spec["tolerations"]).cloned().collect();
     for taint in ["not-ready", "unreachable"] {
@@ -50,8 +50,9 @@ fn tolerations(spec: &Value) -> Value {
     all.into()
 }
 
-/// A hash over what of a Pod matters for its admission (`GenerateRoleHash` in `pkg/util/pod`). The
-/// API server gives Pods without a class of priority the priority 0 before it asks webhooks.
+/// Returns a hash over the Pod fields that matter for admission (`GenerateRoleHash` in
+/// `pkg/util/pod`). Pods without a priority class have the priority 0: the API server sets it
+/// before it calls webhooks.
 pub(super) fn role_hash(spec: &Value) -> String {
     let containers = |field: &str| {
         let ports = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
@@ -93,7 +94,8 @@ pub(super) fn role_hash(spec: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// As Kueue 0.19.2 behind kube-apiserver 1.36.3 names the pod set of this Pod.
+    /// The expected hash is the pod set name of this Pod on Kueue 0.19.2 with kube-apiserver
+    /// 1.36.3.
     #[test]
     fn a_role_is_named_as_kueue_names_it() {
         let spec = json!({

@@ -1,41 +1,47 @@
-//! The Workloads of an elastic job: which one counts, and what becomes of the others.
+//! Workload slices of an elastic job: selection of the current slice, and the end of the others.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/workloadslicing/workloadslicing.go`.
 
 use serde_json::Value;
 
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::Workload;
 use crate::kueue::reconcile::SLICE_REPLACED;
 
 /// The annotation of an elastic job and of its slices.
 pub(super) const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
-/// The annotation of a slice with the key of the one that it replaces.
+/// The annotation of a slice with the key of the slice that it replaces.
 pub(super) const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
-/// The annotation of all slices of a job, and of its Pods, with the name of the first.
+/// The annotation of all slices of a job and of its Pods, with the name of the first slice.
 pub(super) const SLICE_NAME: &str = "kueue.x-k8s.io/workload-slice-name";
 /// The gate of the Pods of an elastic job.
 pub(crate) const GATE: &str = "kueue.x-k8s.io/elastic-job";
 
-/// Whether a job, or a Workload, is elastic.
-pub(crate) fn is_elastic(object: &Value) -> bool {
+/// Returns true if Kueue treats the job as elastic.
+pub(crate) fn is_elastic(object: &Value, version: KueueVersion) -> bool {
+    version.elastic_jobs && is_annotated(object)
+}
+
+/// Returns true if the job has the annotation of elastic jobs.
+pub(super) fn is_annotated(object: &Value) -> bool {
     object["metadata"]["annotations"][ELASTIC] == "true"
 }
 
-/// What there is to do about the slices of a job.
+/// The next action for the slices of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Next<'a> {
-    /// A slice for the job as it is; it replaces this one.
+    /// Create a slice for the current job; it replaces this slice, if any.
     New(Option<&'a Workload>),
-    /// This is the job's Workload.
+    /// This slice is the job's Workload.
     Current(&'a Workload),
-    /// This is the job's Workload, and takes over the number of its Pods.
+    /// This slice is the job's Workload, and its count changes to that of the job.
     Rescale(&'a Workload),
-    /// This one is over.
+    /// Finish this slice, with a reason and a message.
     Finish(&'a Workload, &'static str, &'static str),
 }
 
-/// What to do next about the slices of a job that wants so many Pods. `slices`: those that are not
-/// finished, the oldest first.
+/// Returns the next action for the slices of a job that requires `count` Pods. `slices`: the
+/// unfinished ones, the oldest first.
 pub(super) fn next<'a>(slices: &[&'a Workload], count: i64) -> Next<'a> {
     let selected = match slices {
         [] => return Next::New(None),
@@ -67,13 +73,13 @@ fn finish(slice: &Workload, replaced: bool) -> Next<'_> {
 }
 
 enum Normal<'a> {
-    /// One that is too many; whether another says that it replaces it.
+    /// A superfluous slice; whether another one replaces it.
     Finish(&'a Workload, bool),
-    /// The one that counts.
+    /// The current slice.
     Selected(Option<&'a Workload>),
 }
 
-/// At most one with quota stays, with at most one that is to replace it and waits for quota.
+/// Keeps at most one slice with quota, and at most one replacement of it that waits for quota.
 fn normalize<'a>(slices: &[&'a Workload]) -> Normal<'a> {
     let live = || slices.iter().copied().filter(|slice| !slice.is_evicted());
     let replacement = |of: &Workload| {
@@ -104,7 +110,8 @@ fn normalize<'a>(slices: &[&'a Workload]) -> Normal<'a> {
     }
 }
 
-/// The newest slice that has quota and is not on its way out: Pods are let go up to its count.
+/// Returns the newest slice that has quota and is not evicted. Pods lose their gate up to its
+/// count.
 pub(super) fn latest_active<'a>(slices: &[&'a Workload]) -> Option<&'a Workload> {
     let mut newest_first = slices.iter().rev();
     newest_first
@@ -118,7 +125,8 @@ mod tests {
 
     use super::*;
 
-    /// A slice: name, Pods, `q` with quota, `e` evicted, and the name of the one that it replaces.
+    /// Creates a slice: name, Pods, `q` with quota, `e` evicted, and the name of the slice it
+    /// replaces.
     fn slice((name, count, state, replaces): (&str, i64, &str, &str)) -> Workload {
         let condition = |kind: &str, letter: char| {
             let status = if state.contains(letter) {
@@ -160,25 +168,25 @@ mod tests {
             (&[("a", 2, "q", "")], 4, "new a"),
             (&[("a", 2, "", "")], 4, "rescale a"),
             (&[("a", 4, "q", "")], 3, "rescale a"),
-            // An evicted one that still has quota is replaced, too.
+            // An evicted slice that still has quota is replaced, too.
             (&[("a", 2, "qe", "")], 4, "new a"),
-            // While a growth waits for quota both stay, and the job is what the growth is.
+            // While a scale-up waits for quota, both stay, and the job follows the new slice.
             (&[("a", 2, "q", ""), waits], 4, "current b"),
             (&[("a", 2, "q", ""), waits], 6, "rescale b"),
-            // Once it has quota the old one is over.
+            // Once the new slice has quota, the old one is finished.
             (
                 &[("a", 2, "q", ""), ("b", 4, "q", "a")],
                 4,
                 "finish a WorkloadSliceReplaced",
             ),
-            // The old one is evicted while the growth waits: the leak that leaves Pods without
+            // The old slice is evicted while the scale-up waits: the leak that leaves Pods without
             // quota.
             (
                 &[("a", 2, "qe", ""), waits],
                 4,
                 "finish a WorkloadSliceReplaced",
             ),
-            // The growth is evicted: it is no part of the job any more.
+            // The new slice is evicted: it no longer belongs to the job.
             (
                 &[("a", 2, "q", ""), ("b", 4, "qe", "a")],
                 4,
@@ -189,7 +197,7 @@ mod tests {
                 4,
                 "finish a OutOfSync",
             ),
-            // Two claim the same: the one with quota is meant.
+            // Two slices replace the same one: the one with quota counts.
             (
                 &[("a", 2, "q", ""), waits, ("c", 4, "q", "a")],
                 4,

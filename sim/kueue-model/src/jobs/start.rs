@@ -11,7 +11,7 @@ use crate::kueue::api::kueue;
 use crate::kueue::objects::{ResourceFlavor, Workload, read};
 use serde_json::Value;
 
-/// What a Pod of a group gets: what its pod set does.
+/// Returns the info for a Pod of a group: that of its pod set.
 fn info_of(pod: &Value, infos: Vec<PodSetInfo>) -> Result<PodSetInfo, String> {
     let role = role::role(pod);
     let found = infos.into_iter().find(|info| info.name == role);
@@ -22,7 +22,7 @@ fn info_of(pod: &Value, infos: Vec<PodSetInfo>) -> Result<PodSetInfo, String> {
 
 impl Step<'_> {
     pub(super) fn start(&mut self, object: &Value, workload: &Workload) {
-        let infos = pod_set_infos(workload, &self.flavors(workload));
+        let infos = pod_set_infos(workload, &self.flavors(workload), self.version);
         let started = infos.and_then(|infos| {
             let info = match self.integration {
                 Integration::PodGroup => info_of(object, infos)?,
@@ -67,7 +67,8 @@ impl Step<'_> {
             .collect()
     }
 
-    /// A Job says `Stopped` once its template is back; a Pod at once.
+    /// Suspends a Job or stops a Pod. The event `Stopped` is recorded at once for a Pod, and for a
+    /// Job once its template is restored.
     pub(super) fn suspend(&mut self, object: &Value, owned: Option<Owned<'_>>, message: &str) {
         if self.integration == Integration::Job {
             job::suspend(self.api, object);
@@ -80,7 +81,7 @@ impl Step<'_> {
         );
         pod::stop(self.api, object, &reason, message);
         self.tell(object, "Stopped", message);
-        // In the same pass, before the Pod is seen to go.
+        // In the same pass, before the deletion of the Pod is observed.
         if let Some(owned) = owned
             && self.integration == Integration::Pod
             && let Some(next) = unreserve(&pod::view(object), owned.workload)

@@ -1,4 +1,4 @@
-//! One move of the job reconciler, carried out.
+//! One action of the job reconciler, carried out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::construct::{as_slice, workload_of};
-use super::decide::{JobAction, PodsReady, decide};
+use super::decide::{JobAction, JobView, PodsReady, decide};
 use super::integration::Integration;
 use super::labels::{GATED_BY, QUEUE, gates, label, priority_class};
 use super::slices::{self, Next, is_elastic};
@@ -15,11 +15,11 @@ use crate::kueue::KueueVersion;
 use crate::kueue::api::{Api, Recorder, Regarding, kueue};
 use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::reconcile::{EventRecord, unset_quota};
+use crate::kueue::reconcile::{EventRecord, finish, unset_quota};
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
-/// What a move needs.
+/// The context of an action.
 pub(super) struct Step<'a> {
     pub(super) api: &'a Api,
     pub(super) version: KueueVersion,
@@ -27,7 +27,7 @@ pub(super) struct Step<'a> {
     pub(super) integration: Integration,
 }
 
-/// A Workload, and its object as the server has it.
+/// A Workload, and its object from the API server.
 #[derive(Clone, Copy)]
 pub(super) struct Owned<'a> {
     pub(super) workload: &'a Workload,
@@ -40,9 +40,9 @@ pub(super) fn key_of(object: &Value) -> String {
 }
 
 impl Step<'_> {
-    /// Does the next thing about a job. `all`: its Workloads, the oldest first.
+    /// Carries out the next action for a job. `all`: its Workloads, the oldest first.
     pub(super) fn reconcile(&mut self, object: &Value, all: &[(Workload, Arc<Value>)]) {
-        if is_elastic(object) {
+        if is_elastic(object, self.version) {
             self.reconcile_slices(object, all);
             return;
         }
@@ -50,10 +50,15 @@ impl Step<'_> {
         self.go_on(object, owned);
     }
 
+    fn view(&self, object: &Value, workload: Option<&Workload>) -> JobView {
+        let elastic = is_elastic(object, self.version);
+        self.integration.view(object, workload, elastic)
+    }
+
     fn go_on(&mut self, object: &Value, owned: Option<Owned<'_>>) {
         let workload = owned.map(|owned| owned.workload);
-        let view = self.integration.view(object, workload);
-        if let Some(next) = decide(&view, workload) {
+        let view = self.view(object, workload);
+        if let Some(next) = decide(&view, workload, self.version) {
             self.carry_out(next, object, owned);
         }
     }
@@ -68,8 +73,8 @@ impl Step<'_> {
         };
         match slices::next(&open, self.integration.count(object).pods) {
             Next::New(replaces) => {
-                let view = self.integration.view(object, None);
-                if decide(&view, None) == Some(JobAction::Create) {
+                let view = self.view(object, None);
+                if decide(&view, None, self.version) == Some(JobAction::Create) {
                     self.create(object, replaces);
                 }
             }
@@ -130,12 +135,12 @@ impl Step<'_> {
         }
     }
 
-    /// The job is gone: its Workload is finished and let go.
+    /// Finishes the Workload of a job that is gone, or removes its finalizer once it is finished.
     pub(super) fn abandon(&mut self, owned: Owned<'_>) {
         if owned.workload.metadata.finalizers.is_empty() {
             return;
         }
-        if owned.workload.is_finished() {
+        if owned.workload.is_finished() || !self.version.finishes_orphans {
             self.drop_finalizer(owned);
         } else {
             let message = "The workload's owner no longer exists";
@@ -143,7 +148,7 @@ impl Step<'_> {
         }
     }
 
-    /// Takes Kueue's finalizer off a Pod that is going.
+    /// Removes Kueue's finalizer from a Pod that is being deleted.
     pub(super) fn let_job_go(&mut self, object: &Value) {
         if self.integration == Integration::Pod && pod::view(object).held {
             pod::let_go(self.api, object);
@@ -155,7 +160,7 @@ impl Step<'_> {
         self.record(object, &note);
     }
 
-    /// The same, of a thing that is wrong.
+    /// Records a warning event.
     pub(super) fn warn(&mut self, object: &Value, reason: &str, text: &str) {
         let note = EventRecord::warning(reason, text, self.integration.reporter());
         self.record(object, &note);
@@ -186,7 +191,7 @@ impl Step<'_> {
         self.tell(object, "FinishedWorkload", &text);
     }
 
-    /// The Workload that the job should have.
+    /// Returns the Workload that the job should have.
     pub(super) fn construct(&self, object: &Value) -> Value {
         let class = priority_class(object);
         let found = class.and_then(|c| self.api.get(&kueue("workloadpriorityclasses"), "", c));
@@ -199,13 +204,14 @@ impl Step<'_> {
             &template,
             count,
             class.zip(value),
+            is_elastic(object, self.version),
         )
     }
 
-    /// Makes the Workload of a job, or its slice that is to replace another.
+    /// Creates the Workload of a job, or the slice that replaces `replaces`.
     pub(super) fn create(&mut self, object: &Value, replaces: Option<&Workload>) {
         let mut workload = self.construct(object);
-        if is_elastic(object) {
+        if is_elastic(object, self.version) {
             as_slice(&mut workload, replaces);
         }
         self.create_workload(object, &workload);
@@ -221,7 +227,7 @@ impl Step<'_> {
         }
     }
 
-    /// Gives a slice as many Pods as its job wants.
+    /// Sets the Pod count of a slice to that of its job.
     pub(super) fn rescale(&self, object: &Value, owned: Owned<'_>) {
         let mut workload = owned.raw.clone();
         workload["spec"]["podSets"][0]["count"] = json!(self.integration.count(object).pods);
@@ -277,7 +283,7 @@ impl Step<'_> {
         let wanted = self.construct(object);
         let class = &wanted["spec"]["priorityClassRef"];
         if class.is_null() && priority_class(object).is_some() {
-            // The class is not there. Kueue tries again and again.
+            // The class is missing. Kueue keeps retrying.
             return;
         }
         let mut workload = owned.raw.clone();
@@ -294,7 +300,8 @@ impl Step<'_> {
         }
     }
 
-    /// Kueue 0.19.2, `UpdateAdmissionGatedBy` in `pkg/controller/jobframework/reconciler.go`.
+    /// Copies the admission gates of the job to its Workload (Kueue 0.19.2,
+    /// `UpdateAdmissionGatedBy` in `pkg/controller/jobframework/reconciler.go`).
     fn gate(&mut self, object: &Value, owned: Owned<'_>) {
         let metadata = &owned.workload.metadata;
         let gates = gates(object);
@@ -329,8 +336,7 @@ impl Step<'_> {
     pub(super) fn finish(&self, workload: &Workload, reason: &str, message: &str) -> bool {
         let now = self.api.now();
         let mut new = workload.clone();
-        let over = Condition::new("Finished", True(true), reason, message, now);
-        new.status.conditions.set(over);
+        finish(&mut new, (reason, message), self.version, now);
         write_admission(self.api, workload, &new, Guard::Strict, self.version).code == 200
     }
 
@@ -344,7 +350,7 @@ impl Step<'_> {
         );
     }
 
-    /// Writes one condition, as its own field manager.
+    /// Writes one condition with its own field manager; returns true on success.
     pub(super) fn condition(&self, workload: &Workload, mut condition: Condition) -> bool {
         let metadata = &workload.metadata;
         condition.observed_generation = Some(metadata.generation);
@@ -369,7 +375,7 @@ impl Step<'_> {
         let now = self.api.now();
         let mut new = workload.clone();
         let requeued = Condition::new("Requeued", True(requeue), reason, message, now);
-        new.status.conditions.set(requeued);
+        new.set_condition(requeued);
         let why = self.version.reason_while_pending();
         unset_quota(&mut new, why, message, self.version, now);
         write_admission(self.api, workload, &new, Guard::Strict, self.version);

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::construct::{JOB, workload_name};
 use super::pod_set_info::pod_set_infos;
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::Workload;
 
 #[test]
@@ -29,7 +30,7 @@ fn updates_that_conflict_are_told() {
     }))
     .unwrap();
     assert_eq!(
-        pod_set_infos(&workload, &BTreeMap::new()).unwrap_err(),
+        pod_set_infos(&workload, &BTreeMap::new(), KueueVersion::V0_19).unwrap_err(),
         "in admission check \"c2\": invalid admission check PodSetUpdate: conflict for nodeSelector: conflict for key=n, value1=1, value2=2"
     );
 }

@@ -9,38 +9,40 @@ use serde_json::{Value, json};
 use super::slices::{GATE, SLICE_NAME};
 use crate::kueue::objects::Workload;
 
-/// The label of a Pod with its pod set.
+/// The label of a Pod with the name of its pod set.
 const POD_SET: &str = "kueue.x-k8s.io/podset";
-/// The annotation of a Pod with its Workload.
+/// The annotation of a Pod with the name of its Workload.
 const WORKLOAD: &str = "kueue.x-k8s.io/workload";
-/// Of the annotations in a check's updates only these reach the Pods of a later slice.
+/// The only annotations of a check's pod set updates that reach the Pods of a later slice.
 const PASSED_ON: [&str; 2] = [
     "autoscaling.x-k8s.io/consume-provisioning-request",
     "autoscaling.x-k8s.io/provisioning-class-name",
 ];
 
-/// What a Pod of a later slice gets.
+/// The values that a Pod of a later slice receives.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Update {
     annotations: BTreeMap<String, String>,
     node_selector: BTreeMap<String, String>,
 }
 
-/// The first slice of the job whose Pod this is.
+/// Returns the name of the first slice of the Pod's job.
 pub(super) fn slice_name(pod: &Value) -> Option<&str> {
     let annotations = &pod["metadata"]["annotations"];
     let name = annotations[SLICE_NAME].as_str();
     name.or_else(|| annotations[WORKLOAD].as_str())
 }
 
-/// Whether a Pod waits behind the gate.
+/// Returns true if the Pod has the gate.
 pub(super) fn is_gated(pod: &Value) -> bool {
     let gates = pod["spec"]["schedulingGates"].as_array();
     gates.is_some_and(|gates| gates.iter().any(|gate| gate["name"] == GATE))
 }
 
-/// The Pods as they are to be, of those of the slice's job: as many as it may run, by name. A Pod
-/// whose values contradict the checks' updates stays behind its gate, for good.
+/// Returns the Pods to update, without their gate, as many as the slice may run, by name. `pods`:
+/// the Pods of the slice's job.
+///
+/// A Pod whose values contradict the checks' updates keeps its gate permanently.
 pub(super) fn ungated<'a>(slice: &Workload, pods: impl Iterator<Item = &'a Value>) -> Vec<Value> {
     let mut gated: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     let mut running: BTreeMap<&str, usize> = BTreeMap::new();
@@ -75,7 +77,7 @@ pub(super) fn ungated<'a>(slice: &Workload, pods: impl Iterator<Item = &'a Value
     found
 }
 
-/// What the checks of a slice give a pod set; `None` if they contradict each other.
+/// Returns the update of a slice's checks for a pod set, or `None` if they contradict each other.
 fn update_for(slice: &Workload, set: &str) -> Option<Update> {
     let checks = slice.status.admission_checks.iter();
     let updates = checks.flat_map(|check| &check.pod_set_updates);

@@ -16,19 +16,19 @@ use crate::kueue::api::{Api, kueue};
 use crate::kueue::objects::{Metadata, Workload, read};
 use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
 
-/// Changes of Pods are collected for so long (Kueue 0.19.2, `UpdatesBatchPeriod`).
+/// The period over which Pod changes are batched (Kueue 0.19.2, `UpdatesBatchPeriod`).
 const BATCH: SignedDuration = SignedDuration::from_secs(1);
 
-/// Kueue's controller of the Pods of elastic jobs.
+/// Kueue's controller that removes the gates of Pods of elastic jobs.
 pub(super) struct Ungater {
     api: Api,
     workloads_watch: Option<Watch>,
     pods_watch: Option<Watch>,
-    /// By the UID of the job, then by name.
+    /// Slices by the UID of the job, then by name.
     slices: BTreeMap<String, BTreeMap<String, Workload>>,
-    /// Those of elastic jobs, by key.
+    /// Pods of elastic jobs, by key.
     pods: BTreeMap<String, Arc<Value>>,
-    /// When the Pods of which job are looked at.
+    /// When to process the Pods of a job, by its UID.
     due: BTreeMap<String, Timestamp>,
 }
 
@@ -90,7 +90,8 @@ impl Ungater {
         }
     }
 
-    /// The owner of the slice that a Pod names, or the Pod's own.
+    /// Returns the UID of the job: the owner of the slice that the Pod names, or the Pod's own
+    /// controller.
     fn job_of(&self, pod: &Value) -> Option<String> {
         let name = slice_name(pod)?;
         let mut all = self.slices.iter();
@@ -107,7 +108,8 @@ impl Ungater {
         *due = at.min(*due);
     }
 
-    /// The slice by which Pods are let go: the newest with quota, once it is admitted.
+    /// Returns the slice that limits which Pods lose their gate: the newest with quota, once it is
+    /// admitted.
     fn active(&self, job: &str) -> Option<&Workload> {
         let slices = self.slices.get(job)?.values();
         let mut open: Vec<&Workload> = slices.filter(|slice| !slice.is_finished()).collect();

@@ -1,4 +1,4 @@
-//! Whether ClusterQueues and LocalQueues are active.
+//! The `Active` conditions of ClusterQueues and LocalQueues.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::objects::{
     AdmissionCheck, ClusterQueue, Condition, LocalQueue, ResourceFlavor, StopPolicy, True,
 };
 
-/// The condition Active of a ClusterQueue: the reason is the first that holds, the message names
-/// all.
+/// Returns the `Active` condition of a ClusterQueue. The reason is the first that holds; the
+/// message names all.
 pub(crate) fn active(
     queue: &ClusterQueue,
     checks: &BTreeMap<String, AdmissionCheck>,
@@ -69,7 +69,7 @@ pub(crate) fn active(
     Condition::new("Active", True(false), *reason, message, now)
 }
 
-/// The condition Active of a LocalQueue before this ClusterQueue.
+/// Returns the `Active` condition of a LocalQueue of the ClusterQueue `behind`.
 pub(crate) fn local_active(
     queue: &LocalQueue,
     behind: Option<&ClusterQueue>,

@@ -1,4 +1,4 @@
-//! How controllers of the model reach the API server.
+//! The API client of the model's controllers, and their event recorder.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource,
 
 const KUEUE: &str = "kueue.x-k8s.io";
 
-/// Returns a kind of Kueue's own API, such as `workloads`, in the version that is stored.
+/// Returns a kind of Kueue's own API, such as `workloads`, in the stored version.
 pub fn kueue(plural: &str) -> Resource {
     Resource::new(KUEUE, "v1beta2", plural)
 }
 
-/// `batch/v1` Jobs.
+/// Returns the resource of `batch/v1` Jobs.
 pub(crate) fn jobs() -> Resource {
     Resource::new("batch", "v1", "jobs")
 }
 
-/// The server, as one controller sees it.
+/// An API client of one controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     server: ApiServer,
@@ -86,7 +86,7 @@ impl Api {
         self.call(with_subresource(call, subresource))
     }
 
-    /// Applies by force.
+    /// Applies an object, or its status, by a forced server-side apply.
     pub(crate) fn apply(
         &self,
         resource: &Resource,
@@ -130,7 +130,7 @@ fn with_subresource(call: ApiRequest, subresource: &str) -> ApiRequest {
     }
 }
 
-/// What an event is about.
+/// The object that an event is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Regarding<'a> {
     pub(crate) api_version: &'a str,
@@ -148,8 +148,8 @@ impl<'a> Regarding<'a> {
     }
 }
 
-/// Writes events as client-go's recorder does: what is told again of the same version of an object
-/// within six minutes becomes a series of the first event.
+/// An event recorder that works as client-go's does. A repeat for the same version of an object
+/// within 6 min joins the series of the first event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     told: EventSeriesCache,
@@ -217,7 +217,7 @@ fn micros(at: Timestamp) -> String {
     format!("{at:.6}")
 }
 
-/// Kueue cuts the text of events.
+/// Truncates the note of an event to 1,024 bytes, as Kueue does.
 fn truncated(text: &str) -> String {
     const LONGEST: usize = 1024;
     if text.len() <= LONGEST {

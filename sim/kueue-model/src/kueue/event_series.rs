@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
 
-/// So long after it was last told an event goes on as a series, in seconds, as client-go's recorder
-/// has it.
+/// The time after its last repeat when a series ends, in seconds, as in client-go's recorder.
 const SERIES: i64 = 360;
-/// So many are remembered; beyond them the oldest are forgotten.
+/// The maximum number of cached events. Beyond it the oldest are removed.
 const REMEMBERED: usize = 10_000;
 
 #[derive(Clone, Debug)]
@@ -17,17 +16,18 @@ struct Event {
     name: String,
 }
 
-/// The memory of a recorder. What it costs does not depend on how many events it remembers.
+/// A cache of event series. Its cost per event does not depend on the number of cached events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventSeriesCache {
     events: BTreeMap<String, Event>,
-    /// When each was to be looked at again: it is forgotten then, or was told again meanwhile.
+    /// The events in the order in which they are checked, with the time that is checked. An expired
+    /// event is then removed; an event that was repeated meanwhile is added again.
     order: VecDeque<(Timestamp, String)>,
 }
 
 impl EventSeriesCache {
-    /// Counts an event that is told again: its name, and how often it was told with this time.
-    /// `None` if it is a new one.
+    /// Counts a repeated event. Returns its name and its count, this time included. Returns `None`
+    /// if the event is new.
     pub(crate) fn again(&mut self, key: &str, now: Timestamp) -> Option<(&str, u64)> {
         let event = self.events.get_mut(key)?;
         if is_over(event.last, now) {
@@ -38,7 +38,7 @@ impl EventSeriesCache {
         Some((event.name.as_str(), event.count))
     }
 
-    /// Remembers a new event.
+    /// Adds a new event.
     pub(crate) fn remember(&mut self, key: String, name: String, now: Timestamp) {
         self.forget(now);
         self.order.push_back((now, key.clone()));

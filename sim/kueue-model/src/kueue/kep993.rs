@@ -1,4 +1,4 @@
-//! Definitions as KEP-993 would have them.
+//! Kueue's definitions with the additions of KEP-993.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -8,10 +8,11 @@ const TEXTS: [&str; 2] = [
     include_str!("../../crds/kueue-v0.19.2/kueue.x-k8s.io_workloads.yaml"),
 ];
 
-/// Kueue's definitions with what KEP-993 adds: `spec.preemptionPolicy` of AdmissionChecks
-/// (`Anytime` or `AfterCheckPassedOrOnDemand`) and the check state `PreemptionRequired`. To be
-/// [installed](kueue_check_apiserver::ApiServer::install) over the others on a server for
-/// [`KueueVersion::KEP993`](super::KueueVersion).
+/// Returns Kueue's definitions with the additions of KEP-993.
+///
+/// These are `spec.preemptionPolicy` of AdmissionChecks (`Anytime` or `AfterCheckPassedOrOnDemand`)
+/// and the check state `PreemptionRequired`. [Install](kueue_check_apiserver::ApiServer::install)
+/// them over the others on a server for [`KueueVersion::KEP993`](super::KueueVersion).
 pub fn kep993_definitions() -> Vec<CustomResourceDefinition> {
     // The texts are part of this crate, and a test reads them all.
     let definitions = TEXTS

@@ -1,23 +1,26 @@
-//! Kueue, as a model: pure decisions, and an actor that carries them out.
+//! A model of Kueue: pure decisions, and an actor that carries them out.
 //!
-//! The workload reconciler and the scheduler are functions of plain values. [`Kueue`] keeps up with
-//! an [`ApiServer`](kueue_check_apiserver::ApiServer) and writes what they say, with Kueue's field
-//! managers and preconditions. [`Webhook`] is what Kueue refuses. [`KueueVersion`] has what differs
-//! between releases and feature gates.
+//! The Workload reconciler and the scheduler are functions of plain values. [`Kueue`] watches an
+//! [`ApiServer`](kueue_check_apiserver::ApiServer) and writes their results, with Kueue's field
+//! managers and preconditions. [`Webhook`] rejects what Kueue rejects. [`KueueVersion`] has the
+//! differences between releases and feature gates.
 //!
-//! It reproduces what was recorded of Kueue 0.19.2 (`sim/cli/tests/it/traces.rs`), and
-//! `cargo xtask twin` compares it with a real one. Not in it: fair sharing, topologies,
-//! `MultiKueue`, the preemption gates of variants, timeouts of Pods that do not get
-//! ready, `LimitRange`s, the counts in the status of queues, metrics, and the two built-in checks.
+//! The model reproduces the recorded traces of Kueue 0.19.2 (`sim/cli/tests/it/traces.rs`), and
+//! `cargo xtask twin` compares it with a real Kueue. It does not contain topologies,
+//! `MultiKueue`, `LimitRange`s, the counts in the status of LocalQueues, the shares in that of
+//! ClusterQueues and Cohorts, metrics, or the two built-in checks.
 
 mod active;
 mod actor;
 pub(crate) mod api;
 mod event_series;
+mod fair_sharing;
 mod kep993;
 pub(crate) mod objects;
 pub(crate) mod patch;
+mod pods_ready;
 mod queue;
+mod queue_status;
 mod queue_usage;
 pub(crate) mod reconcile;
 pub(crate) mod scheduler;
@@ -25,9 +28,11 @@ mod variants;
 mod version;
 mod webhook;
 
-pub use actor::{Actor, Kueue, Pace, run, run_at};
+pub use actor::{Actor, Kueue, Pace, VersionSwitch, run, run_at};
 pub use api::kueue as resource;
+pub use fair_sharing::FairSharing;
 pub use kep993::kep993_definitions;
+pub use pods_ready::{RequeuingTimestamp, WaitForPodsReady};
 pub use queue_usage::QueueUsage;
 pub use version::KueueVersion;
 pub use webhook::Webhook;

@@ -1,4 +1,4 @@
-//! How Kueue writes the status of a Workload.
+//! Status writes of a Workload: server-side apply or merge patch.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use kueue_check_apiserver::ApiResponse;
 /// The field manager of quota, admission and evictions.
 pub(crate) const ADMISSION_MANAGER: &str = "kueue-admission";
 
-/// The conditions that this manager keeps.
+/// The conditions that this field manager owns.
 const CONDITIONS: [&str; 8] = [
     "QuotaReserved",
     "Finished",
@@ -22,18 +22,18 @@ const CONDITIONS: [&str; 8] = [
     "BlockedOnPreemptionGates",
 ];
 
-/// Whether a write stands under the version that was read.
+/// The `resourceVersion` precondition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// A Workload that has changed since is refused with 409.
+    /// The API server rejects the write with 409 if the Workload has changed since.
     Strict,
-    /// Whatever it is now: the scheduler's writes. They carry the check states that the scheduler
-    /// has seen, and force them.
+    /// No precondition: the scheduler's writes. They carry the check states of the scheduler's
+    /// copy, and force them.
     Loose,
 }
 
-/// Writes everything that manager `kueue-admission` keeps: conditions, admission, requeue state,
-/// and all check entries as they are in this copy.
+/// Writes all fields of manager `kueue-admission`: conditions, admission, requeue state, and all
+/// check entries of this copy.
 pub(crate) fn write_admission(
     api: &Api,
     old: &Workload,
@@ -51,18 +51,14 @@ pub(crate) fn write_admission(
     }
 }
 
-/// The body of the apply.
+/// Returns the body of the server-side apply.
 pub(crate) fn apply_body(workload: &Workload, guard: Guard) -> Value {
     let metadata = &workload.metadata;
     let status = &workload.status;
     let kept = status.conditions.0.iter();
     let conditions: Vec<Value> = kept
         .filter(|c| CONDITIONS.contains(&c.kind.as_str()))
-        .map(|c| {
-            let mut condition = json!(c);
-            condition["observedGeneration"] = json!(metadata.generation);
-            condition
-        })
+        .map(|c| json!(c))
         .collect();
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| {
@@ -93,8 +89,8 @@ pub(crate) fn apply_body(workload: &Workload, guard: Guard) -> Value {
     body
 }
 
-/// The body of the merge patch that the gate `WorkloadRequestUseMergePatch` sends instead: what
-/// differs, lists as a whole.
+/// Returns the body of the merge patch that the gate `WorkloadRequestUseMergePatch` sends instead:
+/// the fields that differ, lists as a whole.
 fn merge_patch(old: &Workload, new: &Workload, guard: Guard) -> Value {
     let (old, fields) = (json!(old.status), json!(new.status));
     let names = [

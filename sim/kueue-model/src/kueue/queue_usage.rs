@@ -1,14 +1,13 @@
-//! The figures of a ClusterQueue, from the Workloads.
+//! Counts and quota from the status of ClusterQueues.
 
 use kueue_check_apiserver::ApiServer;
 use serde::Deserialize;
 
 use super::api::kueue;
-use super::objects::{Workload, read};
-use super::scheduler::{Usage, show, usage_of};
+use super::objects::{ClusterQueue, FlavorUsage, read};
 
-/// What the Workloads of a server hold, as the status of a ClusterQueue shows it. Amounts are
-/// flavor, resource and text.
+/// Counts of Workloads and their quota, from the status of the ClusterQueues. Amounts are flavor,
+/// resource and quantity.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -19,6 +18,7 @@ use super::scheduler::{Usage, show, usage_of};
 /// Simulation::new(|| open).run(async |cluster| {
 ///     cluster.submit(Job::new("train").pods(4));
 ///     cluster.expect_admitted("train").await;
+///     cluster.advance(std::time::Duration::from_secs(2)).await;
 ///     let usage = QueueUsage::of(cluster.server());
 ///     assert_eq!((usage.reserving, usage.admitted), (1, 1));
 ///     assert_eq!(usage.usage[0].2, "4"); // CPUs
@@ -27,45 +27,40 @@ use super::scheduler::{Usage, show, usage_of};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct QueueUsage {
-    /// How many Workloads hold quota.
+    /// The number of Workloads that hold quota.
     pub reserving: usize,
-    /// How many of them are admitted.
+    /// The number of them that are admitted.
     pub admitted: usize,
-    /// Quota that is reserved, without zeros.
+    /// The reserved quota, without zeros.
     pub reservation: Vec<(String, String, String)>,
-    /// Quota of admitted Workloads, without zeros.
+    /// The quota of admitted Workloads, without zeros.
     pub usage: Vec<(String, String, String)>,
 }
 
 impl QueueUsage {
-    /// Adds up the Workloads of `server` that are not finished.
+    /// Returns the sums of the counts in the status of all ClusterQueues of `server`.
+    ///
+    /// The model of Kueue counts up to 1 s after a change.
     pub fn of(server: &ApiServer) -> Self {
-        let (mut reserved, mut admitted) = (Usage::default(), Usage::default());
         let mut figures = Self::default();
-        for raw in server.objects(&kueue("workloads"), "") {
-            let workload: Workload = read(&raw);
-            if workload.is_finished() || !workload.has_quota() {
-                continue;
-            }
-            let usage = usage_of(&workload);
-            reserved.add_all(&usage);
-            figures.reserving += 1;
-            if workload.is_admitted() {
-                admitted.add_all(&usage);
-                figures.admitted += 1;
-            }
+        for raw in server.objects(&kueue("clusterqueues"), "") {
+            let status = read::<ClusterQueue>(&raw).status;
+            figures.reserving += status.reserving_workloads;
+            figures.admitted += status.admitted_workloads;
+            figures
+                .reservation
+                .extend(amounts(&status.flavors_reservation));
+            figures.usage.extend(amounts(&status.flavors_usage));
         }
-        figures.reservation = amounts(&reserved);
-        figures.usage = amounts(&admitted);
         figures
     }
 }
 
-fn amounts(usage: &Usage) -> Vec<(String, String, String)> {
-    let taken = usage.iter().filter(|(_, amount)| **amount != 0);
-    taken
-        .map(|((flavor, resource), amount)| {
-            (flavor.clone(), resource.clone(), show(resource, *amount))
-        })
-        .collect()
+/// Returns the amounts without zeros.
+fn amounts(usage: &[FlavorUsage]) -> impl Iterator<Item = (String, String, String)> {
+    let all = usage.iter().flat_map(|flavor| {
+        let resources = flavor.resources.iter();
+        resources.map(|used| (flavor.name.clone(), used.name.clone(), used.total.clone()))
+    });
+    all.filter(|(.., total)| total != "0")
 }

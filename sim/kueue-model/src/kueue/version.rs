@@ -1,6 +1,9 @@
-//! What differs between versions and settings of Kueue.
+//! Differences between versions and settings of Kueue.
 
-/// How this Kueue behaves where Kueues differ.
+use super::fair_sharing::FairSharing;
+use super::pods_ready::{RequeuingTimestamp, WaitForPodsReady};
+
+/// The behavior of a Kueue: its version, feature gates and outcomes of races.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -39,11 +42,12 @@
     reason = "each is a switch of its own, as Kueue's feature gates are"
 )]
 pub struct KueueVersion {
-    /// `requeueAfterSeconds` is read (since 0.15); before, every Retry evicts at once.
+    /// Kueue reads `requeueAfterSeconds` (since 0.15). Before, every Retry evicts at once.
     pub delays_retries: bool,
-    /// Checks for all flavors are listed before quota is reserved (since 0.16.6 and 0.17) also where
-    /// another check of the ClusterQueue is for some flavors only; before, only where all are for all
-    /// (0.15.0: measured; 0.14.8: `AdmissionChecksForWorkload` in `pkg/workload/workload.go`).
+    /// Kueue lists checks for all flavors before it reserves quota, even if another check of the
+    /// ClusterQueue is for some flavors only (since 0.16.6 and 0.17). Before, it does so only if
+    /// all checks are for all flavors (0.15.0: measured; 0.14.8: `AdmissionChecksForWorkload` in
+    /// `pkg/workload/workload.go`).
     pub lists_checks_early: bool,
     /// Rejected counts also while the Workload is being evicted (after 0.19).
     pub rejects_while_evicted: bool,
@@ -54,66 +58,96 @@ pub struct KueueVersion {
     /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are
     /// not tried.
     pub equivalence_hashing: bool,
-    /// Kueue's message about a Workload whose Namespace its ClusterQueue does not take begins with a
+    /// The message about a Workload whose Namespace the ClusterQueue does not take begins with a
     /// small letter (since 0.19; measured beside 0.18.3).
     pub small_mismatch: bool,
-    /// Gate `WorkloadRequestUseMergePatch`: the status is written with merge patches, whole lists
-    /// and all, instead of server-side apply.
+    /// Gate `WorkloadRequestUseMergePatch`: Kueue writes the status with merge patches, which carry
+    /// whole lists, instead of server-side apply.
     pub merge_patches: bool,
-    /// Gate `CleanupProvisioningRequestsOnEviction` (since 0.19): what its own check takes for its
-    /// requests is deleted on eviction too.
+    /// The messages about evictions and deactivations by checks name the checks and have their
+    /// messages (since 0.18; not in 0.17.0: `reconcileCheckBasedEviction` in
+    /// `pkg/controller/core/workload_controller.go`).
+    pub explains_evictions: bool,
+    /// An event about a preemption has the priorities of both Workloads, and the preemptor has an
+    /// event as well (0.17.0, not 0.15.0: `IssuePreemptions` in
+    /// `pkg/scheduler/preemption/preemption.go`).
+    pub explains_preemptions: bool,
+    /// The end of a Workload releases its quota and its admission (0.15.0: `setFinish` in
+    /// `pkg/workload/workload.go`; not 0.17.0).
+    pub releases_at_end: bool,
+    /// A node selector or affinity excludes a flavor without the label if another flavor of the
+    /// resource group has it (before 0.18: `updateLabelKeys` in
+    /// `pkg/cache/scheduler/clusterqueue.go`). Since 0.18 only the labels of the flavor count.
+    pub excludes_unlabeled: bool,
+    /// Gate `FinishOrphanedWorkloads` (since 0.18): a Workload whose job is gone is finished.
+    /// Before, only its finalizer is removed.
+    pub finishes_orphans: bool,
+    /// Gate `ElasticJobsViaWorkloadSlices` (on since 0.18): a job with the annotation
+    /// `kueue.x-k8s.io/elastic-job` has slices.
+    pub elastic_jobs: bool,
+    /// Gate `AssignQueueLabelsForPods` (0.17.0, not 0.15.0): Pods have labels with the names of
+    /// their queues.
+    pub labels_pods: bool,
+    /// The setting `waitForPodsReady` (on by default since 0.19). `None`: Kueue writes no condition
+    /// `PodsReady`.
+    pub wait_for_pods_ready: Option<WaitForPodsReady>,
+    /// The setting `fairSharing` (off by default).
+    pub fair_sharing: Option<FairSharing>,
+    /// Gate `CleanupProvisioningRequestsOnEviction` (since 0.18.3): on eviction, too, Kueue's own
+    /// check deletes the requests that it attributes to itself.
     pub discards_requests_on_eviction: bool,
     /// A Workload that was deactivated by a check is requeued when it is activated again (after
     /// 0.19).
     pub reactivates_rejected: bool,
     /// The scheduler reserves quota with the check states of the copy it last queued, even if the
-    /// Workload has changed since: this shows, every time, the race that its writes without
-    /// resourceVersion allow.
+    /// Workload has changed since. This reproduces, every time, the race that its writes without
+    /// `resourceVersion` allow.
     pub stale_scheduler: bool,
-    /// The scheduler preempts by a copy of the Workload that is older than its check entries: the
-    /// eviction resets none of them, and a Ready stays. This shows, every time, the race that its
-    /// writes without resourceVersion allow (measured on 0.19.2: 2 to 8 of 1,500 Workloads under
-    /// load).
+    /// The scheduler preempts with a copy of the Workload that is older than its check entries. The
+    /// eviction resets none of them, and a Ready stays. This reproduces, every time, the race that
+    /// its writes without `resourceVersion` allow (measured on 0.19.2: 2 to 8 of 1,500 Workloads
+    /// under load).
     pub stale_preemption: bool,
-    /// Which of the Workloads that wait are reconciled before Kueue's cache knows that their
-    /// ClusterQueue has stopped or is gone, so that their conditions do not say it, or that their
-    /// LocalQueue is there: the other outcome of a race (measured on 0.19.2: 6 of 23 such
+    /// The waiting Workloads that Kueue reconciles too early: before its cache has the stop or
+    /// deletion of their ClusterQueue, or their new LocalQueue. Their conditions then do not report
+    /// the change. This is the other outcome of a race (measured on 0.19.2: 6 of 23 such
     /// Workloads). Bit n is for the n-th Workload of the ClusterQueue in order of arrival, the last
     /// bit also for all after it.
     pub misses_stop: u8,
-    /// The condition of a Workload that misses its new LocalQueue does not name the ClusterQueue,
-    /// because the LocalQueue is missing still when the message is written: the other outcome of a
-    /// race (0.19.2, `getQueueBlocker` in `pkg/controller/core/workload_controller.go`).
+    /// The condition of a Workload that misses its new LocalQueue does not name the ClusterQueue.
+    /// The LocalQueue is still missing when Kueue writes the message: the other outcome of a race
+    /// (0.19.2, `getQueueBlocker` in `pkg/controller/core/workload_controller.go`).
     pub nameless_queue: bool,
-    /// The reconciler sees a change of a Workload that blocks a `StrictFIFO` queue before the
+    /// The reconciler receives a change of a Workload that blocks a `StrictFIFO` queue before the
     /// scheduler tries it again: the other outcome of a race.
     pub slow_scheduler: bool,
-    /// The scheduler reserves quota for a Workload that may be tried again before the reconciler has
-    /// removed the entries of checks that are for other flavors: the other outcome of a race
+    /// The scheduler reserves quota for a Workload that may be tried again before the reconciler
+    /// has removed its entries of checks for other flavors. This is the other outcome of a race
     /// (measured on 0.19.2 under load).
     pub quick_scheduler: bool,
-    /// Of Workloads of the same second the later one is the first: the other outcome of a race, since
-    /// Kueue orders them by their UIDs (0.19.2, `baseCompareFunc` in
+    /// The later of two Workloads of the same second is the first. This is the other outcome of a
+    /// race, since Kueue orders them by their UIDs (0.19.2, `baseCompareFunc` in
     /// `pkg/cache/queue/cluster_queue.go`).
     pub reversed_ties: bool,
-    /// The job reconciler finishes the slice that another has replaced, not the scheduler, and a
-    /// moment later: a check may have returned its verdict about the new slice before (measured on
-    /// 0.19.2).
+    /// The job reconciler, not the scheduler, finishes a replaced slice, and does so later. A check
+    /// may have returned its verdict about the new slice before (measured on 0.19.2).
     pub late_replacement: bool,
     /// Gate `ConcurrentAdmission` (alpha): Workloads of a ClusterQueue with a
-    /// `concurrentAdmissionPolicy` have a variant for each flavor. That variants wait for each
-    /// other's preemptions is not in the model.
+    /// `concurrentAdmissionPolicy` have a variant for each flavor. The preemption gates of variants
+    /// open one after another.
     pub concurrent_admission: bool,
     /// The controller of variants starts the job before the variant that has lost is evicted, so
     /// that the job starts, stops and starts again: the other outcome of a race.
     pub hasty_variants: bool,
-    /// KEP-993's PreemptionRequired and preemptionPolicy, which no Kueue has.
+    /// KEP-993's `PreemptionRequired` and `preemptionPolicy`, which no Kueue release has.
     pub kep993: bool,
 }
 
 impl KueueVersion {
-    /// The released version of this number, such as `0.18.3` or `v0.18.3`, with its default feature
-    /// gates. None for one before 0.14, and for what is no number.
+    /// Returns the released version of a number, such as `0.18.3` or `v0.18.3`.
+    ///
+    /// It has the default feature gates. Returns `None` for a release before 0.14, and if `number`
+    /// is not a version number.
     ///
     /// ```
     /// use kueue_check_sim::kueue::KueueVersion;
@@ -148,7 +182,16 @@ impl KueueVersion {
         admission_gates: true,
         equivalence_hashing: true,
         small_mismatch: true,
+        explains_evictions: true,
+        explains_preemptions: true,
+        releases_at_end: false,
+        excludes_unlabeled: false,
+        finishes_orphans: true,
+        elastic_jobs: true,
+        labels_pods: true,
         merge_patches: false,
+        wait_for_pods_ready: Some(WaitForPodsReady::DEFAULT),
+        fair_sharing: None,
         discards_requests_on_eviction: true,
         reactivates_rejected: false,
         stale_scheduler: false,
@@ -168,19 +211,27 @@ impl KueueVersion {
     pub const V0_18: Self = Self {
         admission_gates: false,
         small_mismatch: false,
-        discards_requests_on_eviction: false,
+        wait_for_pods_ready: None,
         ..Self::V0_19
     };
 
     /// Kueue 0.17.
     pub const V0_17: Self = Self {
         equivalence_hashing: false,
+        explains_evictions: false,
+        excludes_unlabeled: true,
+        finishes_orphans: false,
+        elastic_jobs: false,
+        discards_requests_on_eviction: false,
         ..Self::V0_18
     };
 
     /// Kueue 0.15, and 0.16 up to 0.16.5.
     pub const V0_15: Self = Self {
         lists_checks_early: false,
+        explains_preemptions: false,
+        labels_pods: false,
+        releases_at_end: true,
         ..Self::V0_17
     };
 
@@ -198,7 +249,7 @@ impl KueueVersion {
         ..Self::V0_19
     };
 
-    /// 0.19.2 as KEP-993 would have it.
+    /// Kueue 0.19.2 with KEP-993.
     pub const KEP993: Self = Self {
         kep993: true,
         ..Self::V0_19
@@ -206,8 +257,8 @@ impl KueueVersion {
 }
 
 impl KueueVersion {
-    /// One of two reasons: the finer one of gate `UnadmittedWorkloadsObservability`, or the one
-    /// before it.
+    /// Returns one of two reasons: `finer` with gate `UnadmittedWorkloadsObservability`, else
+    /// `plain`.
     pub(crate) fn reason(self, finer: &'static str, plain: &'static str) -> &'static str {
         if self.observability_reasons {
             finer
@@ -216,7 +267,13 @@ impl KueueVersion {
         }
     }
 
-    /// The reason of a Workload that waits to be tried.
+    /// Returns the time that decides the place of a Workload whose Pods were not ready in time.
+    pub(crate) fn requeuing_timestamp(self) -> RequeuingTimestamp {
+        let setting = self.wait_for_pods_ready;
+        setting.map_or_else(RequeuingTimestamp::default, |it| it.requeuing_timestamp)
+    }
+
+    /// Returns the reason of a Workload that waits to be tried.
     pub(crate) fn reason_while_pending(self) -> &'static str {
         self.reason("PendingEvaluation", "Pending")
     }

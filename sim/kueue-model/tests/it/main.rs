@@ -1,4 +1,4 @@
-//! The model's suite: one binary, because linking is what takes time.
+//! The test suite of the model: one binary, because linking is slow.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

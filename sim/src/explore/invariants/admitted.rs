@@ -1,4 +1,4 @@
-//! Admission by what was said of another reservation.
+//! Admissions by verdicts for another reservation.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use kueue_check::api::CheckState;
 use super::{Answered, has_verdict};
 use super::{RunRecord, by_policy, condition, entry, is_true, of_workloads, place, text};
 
-/// A Workload that is admitted by a Ready of an earlier reservation, although there was a minute to
-/// withdraw it.
+/// Finds Workloads admitted by a Ready of an earlier reservation. The check had 1 min to withdraw
+/// it.
 pub(super) fn by_an_earlier_ready(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let mut lost: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for change in of_workloads(evidence) {
@@ -28,7 +28,7 @@ pub(super) fn by_an_earlier_ready(evidence: &RunRecord<'_>, found: &mut Vec<Stri
             .and_then(|reserved| text(&reserved["lastTransitionTime"]).parse().ok());
         let reserved: Timestamp = reserved.unwrap_or(at);
         let Some(lost) = lost.get(uid) else { continue };
-        // To a second, as conditions have it.
+        // Condition times have a resolution of 1 s.
         if reserved.duration_since(*lost) < evidence.late() {
             continue;
         }

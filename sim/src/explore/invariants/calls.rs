@@ -1,4 +1,4 @@
-//! Calls of the author's code.
+//! Calls of the checks' code.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{RunRecord, history, of_workloads, place, text};
 use crate::apiserver::ChangeVerb;
 use crate::simulation::{AuthorCall, CallKind, LEASE};
 
-/// An evaluation of a Workload that does not exist.
+/// Finds evaluations of Workloads that do not exist.
 pub(super) fn about_deleted(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let gone: BTreeMap<Uid, (Timestamp, String)> = of_workloads(evidence)
         .filter(|change| change.verb == ChangeVerb::Deleted)
@@ -35,20 +35,20 @@ pub(super) fn about_deleted(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// What calls must not run at the same time: for one Workload and check, or the activations of one
-/// check.
+/// Returns the key of calls that must not run at the same time. It is a Workload and check, or the
+/// check alone for its activations.
 fn key(call: &AuthorCall) -> (&str, Option<&Uid>) {
     let uid = call.reservation.as_ref().map(Reservation::uid);
     (&call.admission_check, uid)
 }
 
-/// How long what ends and what begins may be at work together.
+/// The time for which an ending and a beginning call may run together.
 const INSTANT: SignedDuration = SignedDuration::from_secs(1);
 
-/// Two calls at the same time.
+/// Finds calls that run at the same time.
 pub(super) fn overlapping(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     if evidence.replicas == 1 && evidence.second_leader {
-        // Two processes without a Lease: each is as right as the other.
+        // Two processes without a Lease: neither has precedence.
         return;
     }
     let mut lease = Leases::new(evidence.clocks_differ);
@@ -75,7 +75,7 @@ pub(super) fn overlapping(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// How long the two run at the same time although one of them should not. The second begins later.
+/// Returns how long both run although one should not. The second begins later.
 fn together(
     evidence: &RunRecord<'_>,
     lease: &Leases,

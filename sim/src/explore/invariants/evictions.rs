@@ -1,4 +1,4 @@
-//! How many running jobs a check stops.
+//! The number of running jobs that a check evicts.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{RunRecord, condition, entry, is_true, of_workloads, text};
 use crate::apiserver::Change;
 
-/// More evictions in an hour than a check may cause.
+/// Finds hours with more evictions than a check may cause.
 pub(super) fn too_many(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let mut of_check: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
     for change in of_workloads(evidence) {
@@ -35,7 +35,7 @@ pub(super) fn too_many(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// Whether the change is the check's Retry or Rejected for a running job: Kueue stops it.
+/// Returns true if the change is the check's Retry or Rejected for a running job: Kueue evicts it.
 fn objected(change: &Change, check: &str) -> bool {
     let Some(before) = change.previous.as_deref() else {
         return false;

@@ -1,4 +1,4 @@
-//! What runs is not stopped because more was asked for.
+//! Growths of running jobs: a failing verdict must not stop the running pods.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::apiserver::Change;
 /// The annotation of a slice with the key of the one that it replaces.
 const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
 
-/// Retry and Rejected of a growth: Kueue stops the whole job, with the pods that run.
+/// Finds Retry and Rejected of a growth: Kueue stops the whole job, with its running pods.
 pub(super) fn refused(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let evicting = evicting(evidence);
     let mut ran: BTreeSet<String> = BTreeSet::new();
@@ -42,7 +42,7 @@ pub(super) fn refused(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// The state that the change gives the check's entry, if that is a refusal and a new one.
+/// Returns the state that the change gives the check's entry, if it is a new Retry or Rejected.
 fn refusal<'a>(change: &'a Change, check: &str) -> Option<&'a str> {
     let before = change.previous.as_deref()?;
     let state = text(&entry(&change.object, check)?["state"]);
@@ -50,7 +50,7 @@ fn refusal<'a>(change: &'a Change, check: &str) -> Option<&'a str> {
     (matches!(state, "Retry" | "Rejected") && state != was).then_some(state)
 }
 
-/// The checks whose operator wants what runs to be stopped.
+/// Returns the checks whose administrator set `onFailure: Evict`.
 fn evicting<'a>(evidence: &RunRecord<'a>) -> BTreeSet<&'a str> {
     let checks = history(evidence).filter(|change| change.resource.plural == "admissionchecks");
     let orders = checks.filter(|change| {

@@ -1,15 +1,15 @@
-//! Who leads, by the history of the Lease.
+//! The leader, from the history of the Lease.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::text;
 use crate::apiserver::Change;
 
-/// The times for which the Lease was held, in the order of the writes.
+/// The terms of the Lease, in the order of the writes.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     terms: Vec<Term>,
-    /// Whether the times in the Lease are of clocks that are off.
+    /// Whether the times in the Lease come from clocks that are off.
     clocks_differ: bool,
 }
 
@@ -46,18 +46,18 @@ impl Leases {
         });
     }
 
-    /// Who holds it.
+    /// Returns the last holder.
     pub(super) fn holder(&self) -> &str {
         self.terms.last().map_or("", |term| &term.holder)
     }
 
-    /// Until when the last renewal of `agent` lasts, independent of the holder since.
+    /// Returns the end of `agent`'s last renewal, independent of later holders.
     pub(super) fn until(&self, agent: &str) -> Timestamp {
         let own = self.terms.iter().rev().find(|term| term.holder == agent);
         own.map(|term| term.until).unwrap_or_default()
     }
 
-    /// Whether `agent` had renewed it and could rely on it at that time.
+    /// Returns true if `agent` had renewed it and could rely on it at that time.
     pub(super) fn could_lead(&self, agent: &str, at: Timestamp) -> bool {
         let mut terms = self.terms.iter();
         terms.any(|term| term.holder == agent && term.from <= at && at <= term.until)

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::{RunRecord, of_workloads, place, text};
 
-/// Where a pod set update has keys and values.
+/// The fields of a pod set update with keys and values.
 const MAPS: [&str; 3] = ["labels", "annotations", "nodeSelector"];
 
-/// Two entries of one Workload that give one key two values: Kueue finishes its job as
+/// Finds two entries of one Workload that give one key two values. Kueue finishes its job as
 /// FailedToStart.
 pub(super) fn contradicting(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     for change in of_workloads(evidence) {
@@ -18,7 +18,7 @@ pub(super) fn contradicting(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// The first contradiction.
+/// Returns the first contradiction.
 fn contradiction(workload: &Value) -> Option<String> {
     let entries = list(&workload["status"]["admissionChecks"]);
     for (index, one) in entries.iter().enumerate() {

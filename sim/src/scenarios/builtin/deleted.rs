@@ -1,4 +1,4 @@
-//! What is deleted while the check is at work.
+//! Scenarios with deletions while the check runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(super) fn depot() -> Simulation {
         .invariant("all stopped", Depot::stops_all)
 }
 
-/// A Workload without a job.
+/// Returns a Workload without a job.
 fn bare(name: &str) -> Value {
     let container =
         json!({"name": "main", "image": "job", "resources": {"requests": {"cpu": "1"}}});
@@ -39,7 +39,7 @@ pub(super) fn named(kind: &str, name: &str) -> Value {
     object
 }
 
-/// The job `train` and the Workload `bare`.
+/// Submits the job `train` and the Workload `bare`.
 fn submit_both(cluster: &Cluster) {
     cluster.submit(Job::new("train"));
     cluster.apply(&bare("bare"));
@@ -61,7 +61,7 @@ async fn delete_both_and_end(cluster: &Cluster) {
     ended(cluster).await;
 }
 
-/// All machines stop, and none is started any more.
+/// Expects that all machines stop, and that none starts after that.
 async fn ended(cluster: &Cluster) {
     let depot: Depot = cluster.external();
     cluster
@@ -87,7 +87,7 @@ pub(super) async fn while_written(cluster: &Cluster) {
         c.state(job) == Some(CheckState::Ready)
     })
     .await;
-    // At once: if the reply to a write is late, it is in transit.
+    // No wait: a late reply to a write is still in transit.
     delete_both_and_end(cluster).await;
 }
 
@@ -135,7 +135,7 @@ pub(super) async fn check_while_evaluated(cluster: &Cluster) {
     cluster.expect_state("second", CheckState::Ready).await;
 }
 
-/// The machine of `early` stops meanwhile.
+/// Deletes the parameters during an evaluation; meanwhile the machine of `early` stops.
 pub(super) async fn parameters_while_evaluated(cluster: &Cluster) {
     cluster.submit(Job::new("early"));
     cluster.expect_admitted("early").await;

@@ -10,22 +10,21 @@ use kueue_check::{
 use serde_json::json;
 
 use super::{MINUTE, SECOND, quota};
-use crate::jobs::Nodes;
 use crate::scenarios::{Scripted, Seats};
 use crate::simulation::{Cluster, Job, QUEUE, Simulation};
 
-/// So long the pods of a job take to end.
+/// The time that the pods of a job take to end.
 const GRACE: Duration = Duration::from_secs(6);
 
-/// Seats for one job at a time, each of at most four pods.
+/// Returns seats for one job at a time, each of at most four pods.
 pub(super) fn seated() -> Simulation {
     let seats = || Seats::new(1).at_most(4).with_grace(GRACE);
     Simulation::with_context(move |tools| tools.external(seats))
         .invariant("seats", Seats::are_held)
-        .actor(|server, clock| Nodes::new(server, clock).with_grace(GRACE))
+        .termination_grace(GRACE)
 }
 
-/// The same with a second check that takes five seconds.
+/// Returns the same with a second check that takes 5 s.
 pub(super) fn seated_slowly() -> Simulation {
     let slow = || {
         let approve = |request: &Request| Ok(quota::by_name(request));
@@ -34,7 +33,7 @@ pub(super) fn seated_slowly() -> Simulation {
     seated().and("second", move |_| slow())
 }
 
-/// A check that keeps growths waiting.
+/// A check that keeps growths pending.
 pub(super) struct NoGrowth;
 
 impl AdmissionCheckController for NoGrowth {
@@ -65,7 +64,7 @@ async fn started(cluster: &Cluster) {
     cluster.expect_message("next", "all seats are taken").await;
 }
 
-/// It grows, shrinks and ends; another waits for its seat all the while.
+/// A job grows, shrinks and ends, while another waits for its seat.
 pub(super) async fn grown(cluster: &Cluster) {
     started(cluster).await;
     cluster.scale("train", 4);
@@ -79,8 +78,8 @@ pub(super) async fn grown(cluster: &Cluster) {
     expect_pods(cluster, "next", 1).await;
 }
 
-/// It asks for more than is allowed: what runs goes on, and the growth waits until it is taken
-/// back.
+/// A job requests more than is allowed. The running pods continue, and the growth waits until it is
+/// withdrawn.
 pub(super) async fn refused(cluster: &Cluster) {
     started(cluster).await;
     cluster.scale("train", 8);
@@ -100,8 +99,8 @@ fn assert_runs(cluster: &Cluster, pods: usize) {
     assert_eq!(there, pods, "pods of `train` ended");
 }
 
-/// The queue is drained while a growth waits for a second check: Kueue takes the growth's quota and
-/// stops nothing.
+/// The queue is drained while a growth waits for a second check. Kueue releases the growth's quota
+/// and evicts nothing.
 pub(super) async fn drained(cluster: &Cluster) {
     started(cluster).await;
     cluster.scale("train", 4);
@@ -119,7 +118,7 @@ pub(super) async fn drained(cluster: &Cluster) {
     cluster.expect_finished("train").await;
 }
 
-/// It is preempted after it has grown; its pods take some time to end, and the other starts only
+/// A job is preempted after it has grown. Its pods take time to end, and the other job starts only
 /// then.
 pub(super) async fn preempted(cluster: &Cluster) {
     cluster.submit(Job::new("train").pods(2).elastic());
@@ -133,7 +132,7 @@ pub(super) async fn preempted(cluster: &Cluster) {
     expect_pods(cluster, "train", 4).await;
 }
 
-/// Grown again before the first growth has its answer.
+/// A job grows again before the first growth has a verdict.
 pub(super) async fn grown_twice(cluster: &Cluster) {
     cluster.submit(Job::new("train").pods(1).elastic());
     expect_pods(cluster, "train", 1).await;

@@ -1,4 +1,4 @@
-//! What a check does outside the cluster.
+//! Scenarios with effects outside the cluster.
 
 use kueue_check::api::CheckState;
 
@@ -59,7 +59,7 @@ pub(super) async fn licensed(cluster: &Cluster) {
     );
 }
 
-/// Quota passes to another and back, and the one licence with it.
+/// Quota passes to another job and back, and the only licence with it.
 pub(super) async fn passed_on(cluster: &Cluster) {
     cluster.submit(Job::new("low").pods(4));
     cluster.expect_admitted("low").await;

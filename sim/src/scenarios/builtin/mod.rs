@@ -1,5 +1,6 @@
 //! Built-in scenarios.
 
+mod cohorts;
 mod deleted;
 mod elastic;
 mod external;
@@ -21,10 +22,10 @@ use crate::simulation::Simulation;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
-/// Points of a kind in scenarios with many requests.
+/// The number of injection points of each kind in scenarios with many requests.
 const FEW: usize = 4;
 
-/// All of them.
+/// Returns all built-in scenarios.
 ///
 /// ```
 /// use kueue_check_sim::scenarios;
@@ -61,8 +62,8 @@ pub fn all() -> Vec<Scenario> {
         Scenario {
             name: "errors",
             about: "the check fails for five minutes, and nothing is lost",
-            // By a slow clock the service is away for longer, and the delay after so many errors is
-            // longer than an expectation waits.
+            // With a slow clock the service is unavailable for longer. The backoff after that many
+            // errors exceeds the timeout of an expectation.
             simulation: || {
                 Simulation::new(|| Scripted::new(verdicts::fails_at_first))
                     .exclude_fault(Fault::ClockBack)
@@ -90,6 +91,17 @@ pub fn all() -> Vec<Scenario> {
                 quota::preempting(Simulation::new(check))
             },
             play: |cluster| Box::pin(quota::preempted(cluster)),
+        },
+        Scenario {
+            name: "reclaimed",
+            about: "a job borrows quota, which its owner reclaims: while the check thinks, and later",
+            simulation: || {
+                let check = || {
+                    Scripted::new(|r| Ok(quota::by_name(r))).latency(cohorts::long_for_borrowers)
+                };
+                cohorts::sharing(Simulation::new(check))
+            },
+            play: |cluster| Box::pin(cohorts::reclaimed(cluster)),
         },
         Scenario {
             name: "slow-to-stop",

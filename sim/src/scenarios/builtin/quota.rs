@@ -1,4 +1,4 @@
-//! Quota that is lost while a check thinks, or waits.
+//! Scenarios in which quota is lost while a check evaluates or waits.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn long_for_low(request: &Request) -> Duration {
     Duration::from_secs(if low { 25 } else { 0 })
 }
 
-/// On a queue of four CPUs, where the job `high` pushes others out.
+/// Adds a queue of four CPUs, where the job `high` preempts others.
 pub(super) fn preempting(trial: Simulation) -> Simulation {
     let flavor = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]});
     let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": QUEUE}, "spec": {
@@ -51,7 +51,7 @@ pub(super) async fn preempted(cluster: &Cluster) {
     cluster.submit(high());
     cluster.expect_without_quota("low").await;
     cluster.expect_admitted("high").await;
-    // At once: the answer to the first question must come when `low` has quota again.
+    // No wait: the first evaluation must return when `low` has quota again.
     cluster.complete("high");
     cluster.expect_admitted("low").await;
 }
@@ -88,7 +88,7 @@ pub(super) fn longer_after_five_past(request: &Request) -> Duration {
     Duration::from_secs(if late { 10 } else { 0 })
 }
 
-/// The other check: it approves what gets its quota after five past.
+/// The other check: it approves reservations since 09:05.
 pub(super) struct AfterFivePast;
 
 impl AdmissionCheckController for AfterFivePast {
@@ -125,9 +125,9 @@ pub(super) async fn held(cluster: &Cluster) {
     cluster.expect_message("waits", "after five past").await;
 }
 
-/// `low` is Ready and waits for the second check when it is preempted by a copy without check
-/// entries, which resets nothing. It has quota again after five past, when the check that was Ready
-/// would not approve it any more.
+/// Preempts `low`, which is Ready and waits for the second check. The scheduler preempts by a copy
+/// without check entries, which resets nothing. `low` reserves quota again after 09:05, when the
+/// check that returned Ready would no longer approve it.
 pub(super) async fn kept_ready(cluster: &Cluster) {
     cluster.submit(Job::new("low").pods(4));
     cluster.expect_state("low", CheckState::Ready).await;
@@ -147,7 +147,7 @@ pub(super) async fn kept_ready(cluster: &Cluster) {
     cluster.expect_message("low", "after five past").await;
 }
 
-/// Two checks on the queue of [`preempting`].
+/// Adds a second check on the queue of [`preempting`].
 pub(super) fn preempting_with_second(trial: Simulation) -> Simulation {
     let mut trial = preempting(trial.and("second", |_| AfterFivePast));
     for object in &mut trial.objects {

@@ -1,4 +1,4 @@
-//! What changes while a process runs: who leads, parameters, the API that is served.
+//! Scenarios with changes of the leader, of parameters and of the served API.
 
 use std::time::Duration;
 
@@ -50,14 +50,14 @@ pub(super) async fn switched(cluster: &Cluster) {
     worded.hang_once();
     let other = json!({"spec": {"parameters": {"name": "by-night"}}});
     cluster.merge(&named("AdmissionCheck", CHECK), &other);
-    // The activation times out after 30 seconds, and is retried.
+    // The activation times out after 30 s, and is retried.
     cluster.advance(5 * MINUTE).await;
     cluster.submit(Job::new("second"));
     cluster.expect_admitted("second").await;
     cluster.expect_message("second", "by night").await;
 }
 
-/// The author's code panics at the parameters of one check; the other check goes on.
+/// The check's code panics at the parameters of one AdmissionCheck; the other continues.
 pub(super) async fn panicked(cluster: &Cluster) {
     cluster.submit(Job::new("first"));
     cluster.expect_admitted("first").await;
@@ -71,8 +71,8 @@ pub(super) async fn panicked(cluster: &Cluster) {
     cluster.expect_message("second", "by night").await;
 }
 
-/// The process dies a moment before the check would object to a running job: the next one must
-/// object too.
+/// The process dies just before the check would return a failing verdict. The verdict is for a
+/// running job, and the next process must return it too.
 pub(super) async fn objected_anew(cluster: &Cluster) {
     cluster.submit(Job::new("spender"));
     cluster.expect_admitted("spender").await;
@@ -91,7 +91,7 @@ pub(super) fn in_zone(request: &Request, zone: &str) -> Result<Verdict, CheckErr
     Ok(Verdict::ready(format!("in zone {zone}")).with_updates(updates))
 }
 
-/// Two checks send the job to two zones: it must wait, because Kueue would finish it as
+/// Two checks require two different zones for a job. It must wait, because Kueue would finish it as
 /// FailedToStart.
 pub(super) async fn two_zones(cluster: &Cluster) {
     cluster.submit(Job::new("train"));
@@ -113,8 +113,8 @@ pub(super) async fn two_zones(cluster: &Cluster) {
     assert!(message.contains("zone"), "`{other}` says {message:?}");
 }
 
-/// Kueue is upgraded from 0.14 to a version that serves `v1beta2` only, while a machine is started,
-/// one runs and one is stopping.
+/// Kueue is upgraded from 0.14 to a version that serves `v1beta2` only. Meanwhile one machine
+/// starts, one runs and one stops.
 pub(super) async fn upgraded(cluster: &Cluster) {
     let depot: Depot = cluster.external();
     cluster.submit(Job::new("runs"));
@@ -137,8 +137,8 @@ pub(super) async fn upgraded(cluster: &Cluster) {
     assert_eq!(depot.running(), 3, "machines");
 }
 
-/// etcd is restored from a backup: objects and versions are those of some minutes ago. One job is
-/// lost, one runs as it did then, and one has its quota without a verdict again.
+/// etcd is restored from a backup, with objects and versions of some minutes ago. One job is lost,
+/// one runs as it did then, and one holds its quota without a verdict again.
 pub(super) async fn restored(cluster: &Cluster) {
     let depot: Depot = cluster.external();
     cluster.submit(Job::new("runs"));
@@ -153,7 +153,7 @@ pub(super) async fn restored(cluster: &Cluster) {
     cluster.expect_admitted("asked").await;
     cluster.submit(Job::new("lost"));
     cluster.expect_admitted("lost").await;
-    // Versions of which those of the restored server stay short.
+    // The versions of the restored server stay below these.
     for priority in 1..=300 {
         cluster.merge_workload(
             "lost",
@@ -191,7 +191,7 @@ pub(super) fn until_five_past_nine(request: &Request) -> Verdict {
     Verdict::pending("the money is gone").recheck_in(10 * MINUTE)
 }
 
-/// Four jobs run when the check begins to object to all of them.
+/// The check starts to return failing verdicts for all of four running jobs.
 pub(super) async fn objected_to_all(cluster: &Cluster) {
     let jobs = ["a", "b", "c", "d"];
     for job in jobs {
@@ -205,12 +205,12 @@ pub(super) async fn objected_to_all(cluster: &Cluster) {
     cluster
         .expect("a job is stopped", |c| running(c) < jobs.len())
         .await;
-    // The other two are stopped when the hour is over; where a process died before an eviction that
-    // it had recorded, one is stopped an hour later.
+    // The other two jobs are evicted when the hour is over. If a process died before an eviction
+    // that it had recorded, one is evicted an hour later.
     cluster.advance(140 * MINUTE).await;
 }
 
-/// Stops the queue and starts it again.
+/// Stops the queue and resumes it.
 async fn flap(cluster: &Cluster, job: &str) {
     let queue = named("ClusterQueue", QUEUE);
     cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
@@ -221,13 +221,13 @@ async fn flap(cluster: &Cluster, job: &str) {
         .await;
 }
 
-/// Quota is lost and regained at once whenever the check has written.
+/// Quota is lost and reserved again at once after each write of the check.
 pub(super) async fn flapped(cluster: &Cluster) {
     cluster.submit(Job::new("train"));
     for _ in 0..3 {
         cluster.expect_state("train", CheckState::Ready).await;
         flap(cluster, "train").await;
-        // Its first answer to the new reservation takes five seconds.
+        // The first evaluation of the new reservation takes 5 s.
         cluster.advance(Duration::from_secs(3)).await;
         flap(cluster, "train").await;
         cluster.advance(MINUTE).await;

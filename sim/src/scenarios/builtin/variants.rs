@@ -11,7 +11,7 @@ fn flavor(name: &str) -> Value {
     json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": {"nodeLabels": {"pool": name}}})
 }
 
-/// One seat, and a queue of two flavors on which each job has two variants.
+/// Returns one seat, and a queue of two flavors on which each job has two variants.
 pub(super) fn seated() -> Simulation {
     let quota =
         |name: &str| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "10"}]});
@@ -33,8 +33,8 @@ pub(super) fn seated() -> Simulation {
         .object(&queue)
 }
 
-/// It starts by the better of its variants, and keeps one seat from the first to the last; then the
-/// next job has it.
+/// A job starts through the better of its variants, and holds one seat from start to end. Then the
+/// next job gets the seat.
 pub(super) async fn won(cluster: &Cluster) {
     cluster.submit(Job::new("train"));
     cluster.expect_admitted("train").await;

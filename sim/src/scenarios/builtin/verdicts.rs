@@ -1,4 +1,4 @@
-//! Each verdict, and errors.
+//! Scenarios for each verdict, and for errors.
 
 use jiff::Timestamp;
 use kueue_check::api::CheckState;

@@ -1,4 +1,4 @@
-//! Others who write, replicas who die, and jobs that run.
+//! Scenarios with other writers, crashes of replicas, and running jobs.
 
 use kueue_check::{AfterAdmission, OnFailure, Policy, Request, Verdict};
 use serde_json::json;
@@ -18,7 +18,7 @@ pub(super) async fn overwritten(cluster: &Cluster) {
     cluster.expect_admitted("waits").await;
 }
 
-/// What Kueue's scheduler does when it writes from an older copy.
+/// Writes as Kueue's scheduler does from a stale copy.
 fn reset_entry(cluster: &Cluster, job: &str) {
     let Some(workload) = cluster.workload(job) else {
         return;

@@ -1,4 +1,4 @@
-//! One lane as bars.
+//! The bars of one lane.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::timeline::format::{clock, duration};
 use crate::timeline::phase::TimelineValue;
 use crate::timeline::{Phase, Span, Timeline, Track};
 
-/// The narrowest plots, in pixels: on a desktop and on a phone. Words that would not fit there are
+/// The smallest plot widths, in pixels: on a desktop and on a phone. A label that does not fit is
 /// left out there.
 const DESKTOP: f64 = 560.0;
 const PHONE: f64 = 320.0;
-/// Of one character, in pixels, generously.
+/// The width of one character, in pixels, estimated generously.
 const CHARACTER: f64 = 6.6;
 
 /// One lane of bars, drawn as an SVG of its own.
@@ -32,14 +32,14 @@ struct Bar {
     class: &'static str,
     words: String,
     title: String,
-    /// Drawn as a sign as well, because the bar may be too thin to be seen.
+    /// Whether a sign is drawn too, because the bar may be too thin to be visible.
     sign: bool,
-    /// Where the words begin, in pixels from the bar's start.
+    /// The start of the label, in pixels from the bar's start.
     indent: u8,
 }
 
 impl Lane {
-    /// The lane of a Workload's phases.
+    /// Returns the lane of a Workload's phases.
     pub(super) fn of_phases(timeline: &Timeline, track: &Track) -> Self {
         let bar = |span| Bar::new(timeline, span, phase_class(span.what), "");
         Self {
@@ -49,7 +49,7 @@ impl Lane {
         }
     }
 
-    /// The lane of one check's states.
+    /// Returns the lane of one check's states.
     pub(super) fn of_check(timeline: &Timeline, check: &str, spans: &[Span<CheckState>]) -> Self {
         let bar = |span| Bar::new(timeline, span, state_class(&span.what), check);
         Self {
@@ -79,7 +79,7 @@ impl Bar {
         }
     }
 
-    /// Where the words stay visible: nowhere, on a desktop only, or everywhere.
+    /// Returns the class of the label: hidden, visible on a desktop only, or everywhere.
     fn room(&self) -> Option<&'static str> {
         let length = u32::try_from(self.words.chars().count()).unwrap_or(u32::MAX);
         let need = f64::from(length) * CHARACTER + f64::from(self.indent) + 5.0;
@@ -137,7 +137,7 @@ impl Display for Lane {
     }
 }
 
-/// Words after a sign begin where the sign ends.
+/// Indents the label of a bar after a sign.
 fn beside_signs(bars: impl Iterator<Item = Bar>) -> Vec<Bar> {
     let mut bars: Vec<_> = bars.collect();
     for last in 1..bars.len() {

@@ -1,9 +1,9 @@
-//! Text inside of markup.
+//! Escaping of text in markup.
 
 use std::fmt::{self, Display, Write};
 
-/// Shows a value with everything escaped that means something in HTML, in text as well as in quoted
-/// attributes.
+/// A value that is displayed with all special characters of HTML escaped. The output is valid in
+/// text and in quoted attributes.
 pub(in crate::timeline) struct Escaped<T>(pub(in crate::timeline) T);
 
 impl<T: Display> Display for Escaped<T> {
@@ -24,8 +24,8 @@ impl Write for Escaping<'_, '_> {
                 '"' => self.0.write_str("&quot;")?,
                 '\'' => self.0.write_str("&#39;")?,
                 '\n' | '\t' => self.0.write_char(c)?,
-                // Neither HTML nor XML may hold them, not even as references; the last two turn the
-                // order of the text around them.
+                // Neither HTML nor XML may contain control characters, not even as references. The
+                // last two ranges change the direction of the text around them.
                 c if c.is_control()
                     || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
                 {

@@ -1,4 +1,4 @@
-//! Every change as a table: what a tooltip says cannot be read on a phone, nor by a screen reader.
+//! All changes as a table: tooltips are not readable on a phone or by a screen reader.
 
 use std::fmt::{self, Display};
 

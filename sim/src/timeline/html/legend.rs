@@ -1,4 +1,4 @@
-//! What the colours mean.
+//! The legend of colours.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -9,7 +9,7 @@ use super::bars::{phase_class, state_class};
 use super::escape::Escaped;
 use crate::timeline::{Phase, Timeline};
 
-/// The legend: phases, then check states; the unusual ones only where they occur.
+/// The legend: phases, then check states; unusual states only if they occur.
 pub(super) struct Legend<'a>(pub(super) &'a Timeline);
 
 impl Display for Legend<'_> {

@@ -1,7 +1,7 @@
-//! A timeline for anybody: one HTML file, without scripts or outside resources.
+//! A timeline as one HTML file, without scripts or outside resources.
 //!
-//! Labels are HTML, so that they wrap on a phone; bars are SVG whose horizontal places are
-//! percentages, so that they stretch while their text does not.
+//! Labels are HTML, so they wrap on a phone. Bars are SVG with horizontal places in percent, so
+//! they stretch while their text does not.
 
 mod bars;
 mod escape;
@@ -20,11 +20,11 @@ use super::{Phase, Timeline, Track};
 
 const STYLE: &str = include_str!("style.css");
 
-/// More would run into each other on a desktop; on a phone every second one is hidden.
+/// The maximum number of ticks without overlap on a desktop; a phone hides every second one.
 const TICKS: usize = 8;
 
 impl Timeline {
-    /// The whole page, headed by `title`. Everything that comes from the cluster is escaped.
+    /// Returns the whole page, headed by `title`. All values from the cluster are escaped.
     pub fn html(&self, title: &str) -> String {
         Page {
             timeline: self,
@@ -123,7 +123,7 @@ impl Page<'_> {
     }
 }
 
-/// A place along the axis as SVG writes it.
+/// A place along the axis, formatted for SVG.
 struct Percent(f64);
 
 impl Display for Percent {
@@ -132,7 +132,7 @@ impl Display for Percent {
     }
 }
 
-/// Texts at the ends of the axis stay inside of it.
+/// Returns the text anchor that keeps a label inside of the axis.
 fn anchor(at: f64) -> &'static str {
     match at {
         at if at < 0.04 => "start",

@@ -1,4 +1,4 @@
-//! One row a lane, one column a stretch of time.
+//! A chart with one row a lane and one column a time interval.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::timeline::format::{cut, date_and_clock, duration, one_line};
 use crate::timeline::phase::TimelineValue;
 use crate::timeline::{Phase, Span, Timeline};
 
-/// Narrower than this, rows would say nothing.
+/// The minimum width of a readable chart.
 const NARROWEST: usize = 50;
 const LONGEST_LABEL: usize = 28;
 
 impl Timeline {
-    /// A chart of `width` columns (at least 50) with a legend, for a terminal. Each Workload is one
-    /// row, its checks are the indented rows below it.
+    /// Returns a chart of `width` columns (at least 50) with a legend, for a terminal. Each
+    /// Workload is one row, and its checks are the indented rows below it.
     pub fn chart(&self, width: usize) -> String {
         let width = width.max(NARROWEST);
         let label = self.label_width().min(width / 3);
@@ -70,7 +70,7 @@ impl Timeline {
         titles.chain(checks).max().unwrap_or(0).min(LONGEST_LABEL)
     }
 
-    /// Three lines: offsets, clocks, marks.
+    /// Returns three lines: offsets, clocks, marks.
     fn scale(&self, label: usize, columns: usize) -> [String; 3] {
         let ticks = ticks(self, columns / 16);
         let column = |at| index(at, columns);
@@ -89,8 +89,8 @@ impl Timeline {
     }
 }
 
-/// Texts at their columns; one that does not fit before the end is moved left, or left out if
-/// another stands there.
+/// Puts texts at their columns. A text that does not fit before the end moves left, or is left out
+/// if another text is there.
 fn spread(texts: impl Iterator<Item = (usize, String)>, columns: usize) -> String {
     let mut line = String::new();
     let mut used = 0;
@@ -121,8 +121,8 @@ fn one_line_keeping_indent(label: &str) -> String {
     format!("{:indent$}{}", "", one_line(label))
 }
 
-/// One character a column: the notable span that touches it, else the span that begins last before
-/// its middle.
+/// Returns one character a column. It is that of the notable span that touches it, else of the span
+/// that begins last before its middle.
 fn cells<T: TimelineValue>(timeline: &Timeline, spans: &[Span<T>], columns: usize) -> String {
     let mut cells = vec![' '; columns];
     let ordered = spans
@@ -132,7 +132,7 @@ fn cells<T: TimelineValue>(timeline: &Timeline, spans: &[Span<T>], columns: usiz
     for span in ordered {
         let first = index(place(timeline, span.from), columns);
         let last = index(place(timeline, span.until), columns);
-        // The end belongs to the next span, but each span has a column at least.
+        // The end belongs to the next span, but each span has at least one column.
         let end = if last == columns - 1 {
             columns
         } else {

@@ -1,4 +1,4 @@
-//! A timeline for a terminal.
+//! Timelines for a terminal.
 
 mod chart;
 mod table;

@@ -1,4 +1,4 @@
-//! Every change with its time and message.
+//! A table of all changes with their times and messages.
 
 use jiff::Timestamp;
 
@@ -8,10 +8,10 @@ use crate::timeline::spans::between;
 use crate::timeline::{Span, Timeline, Track};
 
 impl Timeline {
-    /// Every change as text, a Workload after the other; lines are cut at `width` columns.
+    /// Returns all changes as text, one Workload after the other; lines are cut at `width` columns.
     ///
-    /// The columns: time since the start of the timeline, wall clock (UTC), what was so, for how
-    /// long, and why.
+    /// The columns: time since the start of the timeline, wall clock (UTC), value, duration and
+    /// message.
     pub fn table(&self, width: usize) -> String {
         let rows: Vec<Vec<_>> = self.tracks.iter().map(|track| self.rows(track)).collect();
         let widths = widths(rows.iter().flatten());
@@ -40,7 +40,7 @@ impl Timeline {
         changes.into_iter().map(row).collect()
     }
 
-    /// A track's spans of all lanes in order of time; those of one moment with the phase first.
+    /// Returns the spans of all lanes in order of time; at one moment the phase comes first.
     pub(in crate::timeline) fn changes(&self, track: &Track) -> Vec<Change> {
         let phases = track.phases.iter().map(|span| Change::new(span, ""));
         let checks = track
@@ -92,7 +92,7 @@ pub(in crate::timeline) struct Change {
     check: String,
     what: String,
     pub(in crate::timeline) message: String,
-    /// Whether it may last on after the end of the timeline.
+    /// Whether it may last beyond the end of the timeline.
     open: bool,
 }
 
@@ -119,12 +119,12 @@ impl Change {
         }
     }
 
-    /// The time since the start of the timeline.
+    /// Returns the time since the start of the timeline.
     pub(in crate::timeline) fn offset(&self, timeline: &Timeline) -> String {
         format!("+{}", duration(between(timeline.from, self.at)))
     }
 
-    /// The phase, or the check and its state.
+    /// Returns the phase, or the check and its state.
     pub(in crate::timeline) fn what(&self) -> String {
         if self.check.is_empty() {
             self.what.clone()
@@ -133,7 +133,7 @@ impl Change {
         }
     }
 
-    /// How long it lasted; nothing for what happened in an instant or goes on.
+    /// Returns its duration; empty for an instant, “so far” if it lasts on.
     pub(in crate::timeline) fn lasted(&self) -> String {
         if self.open {
             "so far".to_owned()

@@ -1,4 +1,4 @@
-//! What an author writes.
+//! The API for check authors.
 
 use std::time::Duration;
 

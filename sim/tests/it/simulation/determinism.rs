@@ -1,4 +1,4 @@
-//! The same seed gives the same history; time that passes costs nothing.
+//! The same seed gives the same history; virtual time takes no real time.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn a_week_in_which_nothing_happens_takes_less_than_a_second() {
         "a week with 50 running jobs: {took:?}, {} requests",
         run.requests
     );
-    // Of the processor. Without optimization it is several times as much.
+    // In processor time. Without optimization it is several times as much.
     let limit = if cfg!(debug_assertions) { 10 } else { 1 };
     assert!(took < Duration::from_secs(limit), "{took:?}");
 }

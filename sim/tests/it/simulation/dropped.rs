@@ -1,4 +1,4 @@
-//! An event that never arrives: the resync finds what it would have shown, within half an hour.
+//! An event that never arrives: the resync finds its change within 30 min.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use kueue_check_sim::{Cluster, FaultPlan, Job, Simulation};
 use serde_json::{Value, json};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The time in which everything heals, and what reading it all takes.
+/// The time until all caches are repaired: the resync interval and the time to read all objects.
 const HEALED: Duration = Duration::from_secs(31 * 60);
 
 #[admission_check(controller = "example.com/zoned")]
@@ -39,8 +39,8 @@ fn simulation() -> Simulation {
         .expect_timeout(HEALED + MINUTE)
 }
 
-/// Each thing that a controller has to notice, one after another. Between two of them there is time
-/// to heal.
+/// Makes each change that a controller has to observe, one after another. There is time for a
+/// resync between them.
 async fn story(cluster: &Cluster) {
     let machines: Depot = cluster.external();
     let running = |wanted: usize| {

@@ -1,4 +1,4 @@
-//! Lists that fail for a long time: how often they are asked for.
+//! Lists that fail for a long time: the number of requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use kueue_check_sim::apiserver::{ApiServer, Faults, RequestFault, RequestInfo, S
 use kueue_check_sim::definitions;
 use kueue_check_sim::scenarios::{Word, Worded};
 
-/// Answers every list with 500, and counts what is asked of each resource.
+/// Responds to every list with 500, and counts the lists of each resource.
 #[derive(Default)]
 struct NoLists(Mutex<BTreeMap<String, usize>>);
 
@@ -32,7 +32,7 @@ impl Faults for NoLists {
     }
 }
 
-/// Ten minutes in which every list fails cost at most thirty requests for each watch.
+/// While every list fails for 10 min, each watch sends at most 30 requests.
 #[tokio::test(start_paused = true)]
 async fn lists_that_fail_for_ten_minutes_are_asked_for_ever_more_rarely() {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());

@@ -15,7 +15,7 @@ fn trial() -> Simulation {
     Simulation::new(|| open)
 }
 
-/// What a test would print: only a text is printed.
+/// Returns the text that a test would print: only a text is printed.
 fn said(mistake: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(mistake)).unwrap_err();
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -52,4 +52,18 @@ fn a_mistake_in_the_scenario_is_said_with_the_timeline() {
         });
     });
     assert!(text.contains(r#""noon" is no time"#), "{text}");
+}
+
+#[test]
+fn a_history_that_is_not_kept_hides_no_check_from_the_invariants() {
+    let jobs = || (0..20).map(|number| format!("job-{number}"));
+    trial().run(async |cluster| {
+        cluster.server().keep_changes(100);
+        for job in jobs() {
+            cluster.submit(Job::new(&job));
+        }
+        for job in jobs() {
+            cluster.expect_admitted(&job).await;
+        }
+    });
 }

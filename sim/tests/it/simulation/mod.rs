@@ -1,4 +1,4 @@
-//! Checks on trial: the author's API, the explorer, and the runtime under every single fault.
+//! Tests of checks: the author's API, the explorer, and the runtime under every single fault.
 
 mod check_api;
 mod determinism;

@@ -2,7 +2,7 @@
 
 use kueue_check_sim::scenarios::Scenario;
 
-/// So many pairs of each scenario.
+/// The number of pairs of each scenario.
 const SAMPLE: usize = 120;
 
 #[test]

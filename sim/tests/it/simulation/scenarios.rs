@@ -1,17 +1,17 @@
-//! The scenarios that come with the crate: the runtime under every single fault.
+//! The scenarios of the crate: the runtime under every single fault.
 
 use kueue_check_sim::explore::Fault;
 use kueue_check_sim::scenarios::{self, Scenario};
 
-/// What is left out.
+/// The faults that are left out.
 const EXCEPT: [(&str, Fault); 2] = [
-    // A race: which of the two checks is first, and so which one waits.
+    // A race: either of the two checks may be first, so either may wait.
     ("two-zones", Fault::Hang),
-    // The check itself goes by the clock, and finds money again.
+    // The check itself depends on the clock, and finds money again.
     ("two-an-hour", Fault::ClockBack),
 ];
 
-/// Runs a scenario with those faults that are `wanted`, and says how many runs failed.
+/// Runs a scenario with the `wanted` faults; returns the number of failed runs.
 fn failures(scenario: &Scenario, wanted: impl Fn(Fault) -> bool) -> usize {
     let explored = scenario.explore_with(0, wanted);
     println!("{:<15} {explored}", scenario.name);

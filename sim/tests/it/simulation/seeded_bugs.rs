@@ -1,12 +1,13 @@
-//! The explorer finds defects: the runtime's requests arrive as a defective one would send them.
+//! The explorer finds seeded bugs. The runtime's requests arrive as a runtime with the bug would
+//! send them.
 //!
-//! Defects of what the runtime decides are in `src/interleavings/mutants.txt`.
+//! Seeded bugs of the runtime's decisions are in `src/interleavings/mutants.txt`.
 
 use kueue_check_sim::apiserver::{ApiRequest, Patch, Verb};
 use kueue_check_sim::scenarios::Scenario;
 use serde_json::{Value, json};
 
-/// The entries of a Workload that `call` applies.
+/// Returns the entries of a Workload that `call` applies.
 fn entries(call: &mut ApiRequest) -> Option<&mut Vec<Value>> {
     let writes = call.verb == Verb::Patch(Patch::Apply) && call.resource.plural == "workloads";
     let entries = call.body.pointer_mut("/status/admissionChecks");
@@ -66,7 +67,7 @@ fn writes_two_entries(call: &mut ApiRequest) {
 
 type Defect = (&'static str, fn(&mut ApiRequest));
 
-/// Which scenario shows which defect, and the rule that it breaks.
+/// The bugs, each with the scenario that finds it and the rule that it violates.
 const DEFECTS: [(Defect, &str, &str); 6] = [
     (("sends no version", sends_no_version), "preempted", ""),
     (("shares its manager", shares_its_manager), "two-checks", ""),

@@ -1,4 +1,4 @@
-//! Lists and watches that are behind what was written, and what stays fresh beside them.
+//! Stale lists and watches, and the reads that stay current beside them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use kueue_check_sim::apiserver::{
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-/// The same goes wrong with each request.
+/// The same fault for each request.
 struct Always(RequestFault);
 
 impl Faults for Always {
@@ -60,7 +60,7 @@ async fn a_stale_list_is_of_then_and_lacks_the_newest_change() {
         create(&server, name);
         sleep(seconds(8)).await;
     }
-    // a was made 24 seconds ago, b 16, and c 8.
+    // a was created 24 s ago, b 16 s, and c 8 s.
     assert_eq!(listed(&leases).await.0, ["a", "b"]);
     sleep(seconds(3600)).await;
     assert_eq!(
@@ -108,7 +108,7 @@ async fn a_lagging_watch_is_late_and_in_order_and_the_rest_is_fresh() {
         let server = server.clone();
         tokio::spawn(async move {
             create(&server, "a");
-            // A bookmark is made at sixty seconds; it must not overtake this one.
+            // A bookmark is sent at 60 s; it must not overtake this event.
             sleep(seconds(59)).await;
             create(&server, "b");
         })

@@ -1,4 +1,4 @@
-//! Kueue's API is replaced while a process runs.
+//! Kueue's API changes while a process runs.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use kueue_check_sim::{Job, Simulation};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A check that can't list what it started depends on the release that the runtime has promised to
-/// try again.
+/// Tests a check without a list of unreleased reservations. It depends on the pending cleanup that
+/// the runtime will retry.
 #[test]
 fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
     let depot = || Depot::default().stops_in(2 * MINUTE).without_list();
@@ -23,7 +23,7 @@ fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
         cluster
             .expect("the machine is told to stop", |_| depot.stopping() == 1)
             .await;
-        // What is in use is gone, and then it is back: a session begins anew.
+        // The API in use disappears, and then it returns: a new session begins.
         cluster.serve(KueueApi::V1beta1);
         cluster.advance(2 * MINUTE).await;
         cluster.serve(KueueApi::Both);
@@ -33,7 +33,7 @@ fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
     });
 }
 
-/// From 0.15 on Kueue serves both versions: no request fails, and still there is something new.
+/// From 0.15 on Kueue serves both versions: no request fails, but a newer version is served.
 #[test]
 fn a_newer_version_is_used_although_the_older_one_is_still_served() {
     let open = || Scripted::new(|_| Ok(Verdict::ready("open")));

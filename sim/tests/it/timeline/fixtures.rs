@@ -1,10 +1,10 @@
-//! Lives of Workloads to draw.
+//! Timelines of Workloads for tests.
 
 use jiff::{SignedDuration, Timestamp};
 use kueue_check_sim::timeline::{Timeline, WorkloadSnapshot};
 use serde_json::{Value, json};
 
-/// One Workload's life, built by changing it.
+/// The history of one Workload, built by changing it.
 pub(super) struct Story {
     workload: Value,
     pub(super) seen: Vec<WorkloadSnapshot>,
@@ -80,7 +80,7 @@ impl Story {
         self.condition("Finished", true, "Job finished successfully")
     }
 
-    /// What was set so far holds from `seconds` on.
+    /// Records the fields set so far as the state from `seconds` on.
     pub(super) fn seen(mut self, seconds: i64) -> Self {
         self.seen
             .push(WorkloadSnapshot::new(at(seconds), self.workload.clone()));
@@ -102,7 +102,7 @@ pub(super) fn checks(story: Story) -> Story {
         .check("window", "Pending", "")
 }
 
-/// Every phase and every state, in an hour and a half.
+/// Returns a timeline with every phase and every state, in 90 min.
 pub(super) fn morning() -> Timeline {
     let minute = 60;
     let stories = [
@@ -158,7 +158,7 @@ pub(super) fn morning() -> Timeline {
     )
 }
 
-/// The same life again and again for a week, by many.
+/// Returns a timeline of many Workloads that repeat one history for a week.
 pub(super) fn week() -> Timeline {
     let (hour, day) = (3600, 86_400);
     let stories = (0..40_i64).map(|n| {
@@ -195,7 +195,7 @@ pub(super) fn week() -> Timeline {
     Timeline::new(stories.flat_map(|story| story.seen), at(7 * day))
 }
 
-/// All within a few seconds.
+/// Returns a timeline of a few seconds.
 pub(super) fn seconds() -> Timeline {
     let story = checks(Story::new("quick"))
         .seen(0)

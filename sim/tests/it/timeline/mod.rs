@@ -1,4 +1,4 @@
-//! Timelines: what is read from Workloads, and how it is shown.
+//! Timelines: reading Workloads, and the output formats.
 
 mod fixtures;
 mod page;

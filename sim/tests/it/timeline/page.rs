@@ -1,10 +1,10 @@
-//! The page: well-formed, and nothing of a cluster's text in it is markup.
+//! The HTML page: it is well-formed, and none of a cluster's text becomes markup.
 
 use kueue_check_sim::timeline::Timeline;
 
 use super::fixtures::{Story, at, morning, seconds, start, week};
 
-/// Walks the markup; returns the text between tags and the values of attributes. Panics where a tag
+/// Parses the markup; returns the text between tags and the values of attributes. Panics if a tag
 /// is left open or closed by another.
 fn read(page: &str) -> Vec<String> {
     let mut open = Vec::new();
@@ -30,7 +30,7 @@ fn read(page: &str) -> Vec<String> {
     read
 }
 
-/// The place of the `>` that ends the tag, outside of quotes.
+/// Returns the place of the `>` that ends the tag, outside of quotes.
 fn end_of_tag(tag: &str) -> usize {
     let mut quoted = false;
     for (place, c) in tag.char_indices() {
@@ -73,7 +73,7 @@ fn every_page_is_well_formed() {
     for (title, timeline) in pages {
         let page = timeline.html(title);
         read(&page);
-        // To read after a run.
+        // For inspection after a run.
         let file = format!("{}/timeline, {title}.html", env!("CARGO_TARGET_TMPDIR"));
         std::fs::write(file, page).unwrap();
     }

@@ -1,4 +1,4 @@
-//! From conditions to phases and states.
+//! Phases and states derived from conditions.
 
 use kueue_check::api::CheckState;
 use kueue_check_sim::timeline::{Phase, Timeline, Track};
@@ -10,7 +10,7 @@ fn track(story: Story) -> Track {
     timeline.tracks.into_iter().next().unwrap()
 }
 
-/// Each phase with its first and last second.
+/// Returns each phase with its first and last second.
 fn phases(track: &Track) -> Vec<(Phase, i64, i64)> {
     let seconds = |moment: jiff::Timestamp| moment.duration_since(at(0)).as_secs();
     let spans = track.phases.iter();

@@ -1,4 +1,4 @@
-//! A timeline of what happened on an API server.
+//! A timeline of an API server's history.
 
 use std::time::Duration;
 

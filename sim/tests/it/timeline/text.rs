@@ -1,9 +1,9 @@
-//! The chart and the table, as a terminal shows them.
+//! The chart and the table for a terminal.
 
 use super::fixtures::{morning, seconds, week};
 
-/// What a reader should see; the whole text is shown where it differs, ready to be read and
-/// pasted.
+/// Asserts the text for the reader. On a difference it prints the whole text, so that it can be
+/// read and copied.
 fn assert_reads(text: &str, expected: &str, file: &str) {
     assert!(text == expected, "{file} should read:\n{text}");
 }
@@ -39,7 +39,7 @@ fn seconds_as_a_narrow_chart() {
 fn no_row_is_wider_than_asked() {
     for timeline in [morning(), week(), seconds()] {
         for width in [50, 72, 100, 200] {
-            // The head says what it has to say.
+            // The head is not cut.
             for line in timeline.chart(width).lines().skip(3) {
                 assert!(line.chars().count() <= width, "{line}");
             }

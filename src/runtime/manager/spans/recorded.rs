@@ -1,4 +1,4 @@
-//! Spans of the crate `tracing`, which `tracing-opentelemetry` makes OpenTelemetry's of.
+//! Spans of the crate `tracing`, which `tracing-opentelemetry` exports as OpenTelemetry spans.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::runtime::decide::Outcome;
 #[derive(Default)]
 pub(in crate::runtime::manager) struct Spans(HashMap<TaskId, Open>);
 
-/// The task whose result is being dealt with, if there is one.
+/// The task whose result is being processed, if any.
 #[derive(Default)]
 pub(in crate::runtime::manager) struct Cause(Option<Open>);
 
@@ -25,7 +25,7 @@ pub(in crate::runtime::manager) struct Cause(Option<Open>);
 pub(in crate::runtime::manager) struct TaskSpan(Span);
 
 impl TaskSpan {
-    /// Runs `work` in it.
+    /// Runs `work` in the span.
     pub(in crate::runtime::manager) fn around<F: Future>(self, work: F) -> Instrumented<F> {
         work.instrument(self.0)
     }
@@ -36,7 +36,7 @@ struct Open {
     about: About,
 }
 
-/// What a task is about.
+/// The subject of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct About {
     workload: Option<Uid>,
@@ -65,12 +65,13 @@ impl About {
         }
     }
 
-    /// Whether a task about `self` that is started while the result of one about `cause` is dealt
-    /// with follows from it, and is not just another one for which there is room now.
+    /// Returns true if a task about `self`, started while the result of a task about `cause` is
+    /// processed, follows from that result. A task that starts only because a slot became free does
+    /// not.
     fn follows(&self, cause: &Self) -> bool {
         let same_check = match (&self.check, &cause.check) {
             (Some(own), Some(other)) => own == other,
-            // A read is about a Workload, whatever check asks.
+            // A read is about a Workload, whichever check needs it.
             _ => self.workload.is_some(),
         };
         let same_workload = match (&self.workload, &cause.workload) {
@@ -105,7 +106,7 @@ impl Spans {
         TaskSpan(span)
     }
 
-    /// Takes the span of the task `id`, whose result is to be dealt with.
+    /// Removes the span of the task `id`, whose result is processed next.
     pub(in crate::runtime::manager) fn ended(&mut self, id: TaskId, result: &TaskResult) -> Cause {
         let open = self.0.remove(&id);
         if let Some(open) = &open {
@@ -130,7 +131,7 @@ impl Drop for Spans {
 }
 
 impl Cause {
-    /// Enters the span for `report`, if that is about the same.
+    /// Enters the span if `report` has the same subject.
     pub(in crate::runtime::manager) fn enter(&self, report: &Report) -> Option<Entered<'_>> {
         let Open { span, about } = self.0.as_ref()?;
         if let Report::Evaluated {

@@ -1,4 +1,4 @@
-//! Nothing, without the feature `otel`.
+//! Empty spans, without the feature `otel`.
 
 use crate::runtime::core::{Controller, Report, Task, TaskId, TaskResult};
 

@@ -1,4 +1,4 @@
-//! Answers that are none.
+//! Invalid answers.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What every project has, whatever the answers.
+//! Properties of every project, whatever the answers are.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ fn all() -> impl Iterator<Item = (String, Project)> {
 fn nothing_of_the_template_is_left() {
     for (name, project) in all() {
         for (path, text) in &project.files {
-            // GitHub's own expressions look like liquid's.
+            // GitHub's own expressions resemble liquid's.
             let rest = text.replace("${{", "");
             assert!(
                 !rest.contains("{{") && !rest.contains("{%"),
@@ -93,7 +93,7 @@ fn the_sdk_comes_from_a_version_a_repository_or_a_path() {
     }
 }
 
-/// A token that may write every `ConfigMap` is as good as the administrator's:
+/// A token that may write every `ConfigMap` has the power of an administrator:
 /// `kube-system/coredns`, `aws-auth`.
 #[test]
 fn no_project_may_write_core_objects_in_the_whole_cluster() {
@@ -117,8 +117,7 @@ fn no_project_may_write_core_objects_in_the_whole_cluster() {
                 .all(|verb| ["get", "list", "watch"].contains(&verb.as_str()));
             assert!(!core || reads, "{name}: {rule}");
         }
-        // The program's own rules are compared with these by the project's tests
-        // (tests/it/deploy.rs).
+        // The project's tests (tests/it/deploy.rs) compare the program's own rules with these.
         with_a_role += usize::from(values["check"]["rules"].is_array());
         let code = project.files.get(Path::new("src/check.rs")).unwrap();
         assert!(!code.contains(".permissions("), "{name}");
@@ -129,7 +128,7 @@ fn no_project_may_write_core_objects_in_the_whole_cluster() {
     );
 }
 
-/// What a project depends on has the versions of this repository: they are tried together.
+/// The dependencies of a project have the versions of this repository: they are tested together.
 #[test]
 fn versions_are_those_of_this_repository() {
     let read =

@@ -1,4 +1,4 @@
-//! The test cluster from the command line. `cargo xtask` calls it; it is of use by itself too.
+//! The test cluster's command line. `cargo xtask` calls it; it also works on its own.
 
 mod slim;
 
@@ -17,7 +17,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Build kube-apiserver and etcd from their Go modules, if that has not been done.
+    /// Build kube-apiserver and etcd from their Go modules, unless they are up to date.
     Build,
     /// Write Kueue's definitions without descriptions and Pod schemas.
     SlimCrds {
@@ -26,7 +26,7 @@ enum Task {
         /// The folder to write to.
         to: PathBuf,
     },
-    /// Write one definition as JSON, as programs carry it.
+    /// Write one definition as JSON, for inclusion in a program.
     CrdJson {
         /// The definition, in YAML.
         from: PathBuf,

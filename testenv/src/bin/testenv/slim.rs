@@ -1,4 +1,4 @@
-//! Definitions of a tenth of their size, which the API server treats as it does the originals.
+//! Definitions of a tenth of the size, which the API server treats as the originals.
 
 use std::fs;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub(crate) fn write_json(from: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The definition in `text`, without what tests have no use for: descriptions, the schema of Pods,
-/// the conversion webhook.
+/// Returns the definition in `text` without the parts that tests do not use. These are
+/// descriptions, the schema of Pods and the conversion webhook.
 fn slimmed(text: &str, origin: &str) -> Result<String, Failure> {
     let mut definition: Value = serde_saphyr::from_str(text)?;
     without_descriptions(&mut definition);
@@ -59,7 +59,7 @@ fn slimmed(text: &str, origin: &str) -> Result<String, Failure> {
     ))
 }
 
-/// Takes out each description. A property of that name is an object, not a text, and stays.
+/// Removes each description. A property of that name is an object, not a text, and stays.
 fn without_descriptions(value: &mut Value) {
     match value {
         Value::Object(fields) => {

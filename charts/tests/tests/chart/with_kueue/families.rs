@@ -1,4 +1,4 @@
-//! Jobs with several Workloads beside a real Kueue and the real Job controller: elastic ones, and
+//! Jobs with several Workloads, with a real Kueue and the real Job controller: elastic ones, and
 //! those with a variant for each flavor.
 
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::story::Story;
 use super::{CLASS, Setup, budget, define, is_true, licences, open};
 use crate::harness::{eventually, kueue, stage};
 
-/// Its own kinds', and Jobs', whose pods get their scheduling gates from it.
+/// The webhooks of Kueue's own kinds, and of Jobs, whose pods get their scheduling gates from it.
 const WEBHOOKS: &[&str] = &["kueue.x-k8s.io", "batch"];
 
-/// The gates with which this Kueue has elastic jobs.
+/// Returns the feature gates for elastic jobs in this Kueue.
 fn elastic() -> KueueOptions<'static> {
     let version = Kueue::version();
     let minor = version.split('.').nth(1).unwrap().parse::<u32>().unwrap();
@@ -33,12 +33,12 @@ fn elastic() -> KueueOptions<'static> {
 }
 
 fn budget_check() -> DynCheck {
-    // Variants count as one.
+    // Variants count as one job.
     let check = BudgetCheck::new(Credentials::default());
     DynCheck::new(check.with([Feature::ClusterQueues]))
 }
 
-/// A story under a budget of `limit`, and with a quota of `cpus`.
+/// Starts a scenario with a budget of `limit` and a quota of `cpus`.
 async fn under_a_budget(name: &str, limit: &str, cpus: u32) -> Story {
     let stage = stage(name).await.unwrap();
     define(&stage, &budget_check()).await;
@@ -55,7 +55,7 @@ async fn under_a_budget(name: &str, limit: &str, cpus: u32) -> Story {
     story
 }
 
-/// So many CPUs, which urgent jobs take from others.
+/// Returns a quota of `cpus` CPUs, with preemption by urgent jobs.
 fn quota(flavor: &str, cpus: u32) -> Value {
     let quota =
         json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpus.to_string()}]});
@@ -74,12 +74,12 @@ async fn an_elastic_job_grows_when_the_budget_has_room_and_runs_on_until_then() 
     story.runs("el", 2).await;
     story.scale("el", 4).await;
     story.runs("el", 4).await;
-    // More than the whole limit, which of another job would be refused for good.
+    // More than the whole limit, for which another job would be rejected for good.
     story.scale("el", 8).await;
     story.waits("el", 8, "is more than the whole limit").await;
     story.waits("el", 8, "the job runs on with 4 pods").await;
     story.runs_on("el", 4).await;
-    // They are paid for, also once Kueue calls their Workload finished.
+    // They are committed, even after Kueue has marked their Workload as finished.
     story.submit("other", 4).await;
     story.waits("other", 4, "needs about 4.0").await;
     story.scale("el", 4).await;
@@ -90,7 +90,7 @@ async fn an_elastic_job_grows_when_the_budget_has_room_and_runs_on_until_then() 
     story.scale("el", 3).await;
     story.runs("el", 3).await;
     story.runs("other", 4).await;
-    // It fits into the limit, and others have what is left.
+    // The job fits into the limit, and others can use the rest.
     story.town.stage.apply(&budget(name, "9")).await;
     story.scale("el", 8).await;
     story.waits("el", 8, "USD more than the 3 pods").await;
@@ -119,7 +119,7 @@ async fn jobs_are_preempted_and_come_back_with_what_they_still_need() {
     story.complete("urgent").await;
     story.runs("half", 2).await;
     story.complete("half").await;
-    // An elastic one that has grown.
+    // An elastic job that has grown.
     story.submit_elastic("el", 2).await;
     story.runs("el", 2).await;
     story.scale("el", 4).await;
@@ -161,7 +161,7 @@ async fn one_licence_is_never_given_to_two_jobs_and_none_is_lost() {
     story.scale("el", 6).await;
     story.runs("el", 6).await;
     story.waits("other", 1, none).await;
-    // It is stopped, and its pods take some seconds to end.
+    // The job is stopped, and its pods take some seconds to end.
     story.may_stop("el");
     story.deactivate("el").await;
     story.runs("other", 1).await;
@@ -224,7 +224,7 @@ async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
     story.town.answer(&second, &provisioned).await;
     story.runs("el", 4).await;
-    // Grown and scaled back before there is an answer: nothing is asked for any more.
+    // Grown and scaled back before there is a verdict: nothing is requested any more.
     story.scale("el", 5).await;
     story.asked_for("el", 1, 1).await;
     story.scale("el", 4).await;
@@ -232,7 +232,7 @@ async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
         .newest("el", "it is admitted", |w| is_true(w, "Admitted"))
         .await;
     story.runs_on("el", 4).await;
-    // It fails as often as it may, and what runs goes on.
+    // The request fails as often as allowed, and the running pods continue.
     story.scale("el", 9).await;
     for attempt in [1, 2] {
         let request = story.asked_for("el", attempt, 5).await;
@@ -242,7 +242,7 @@ async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
         .waits("el", 9, "attempt 2, and no other follows")
         .await;
     story.runs_on("el", 4).await;
-    // Begun again by the deletion of the request.
+    // A deletion of the request starts the attempts again.
     let failed = story.asked_for("el", 2, 5).await;
     story.town.delete(&failed).await;
     let again = story.asked_for("el", 1, 5).await;
@@ -293,7 +293,7 @@ async fn a_job_with_a_variant_for_each_flavor_is_paid_for_once_and_has_one_licen
     let town = open(stage.client.clone(), name, setup).await.unwrap();
     let mut story = Story::begin(town).await;
     story.counted(name);
-    // Kueue stops a job that it has started by one variant to start it by a better one.
+    // Kueue stops a job that runs with one variant, to start it with a better one.
     story.may_stop("train");
     story.may_stop("next");
     story.submit("train", 1).await;

@@ -12,13 +12,13 @@ pub(super) struct Licences(Child);
 
 impl Drop for Licences {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Cargo builds it beside the tests: `cargo xtask kueue` does.
+/// Returns the program's path. Cargo builds it beside the tests: `cargo xtask kueue` does.
 fn program() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let folder = own.ancestors().nth(2).unwrap();
@@ -46,7 +46,8 @@ pub(super) fn start(stage: &Stage) -> Licences {
     Licences(child.unwrap())
 }
 
-/// The pool `name` of `total` licences, with the definition of pools and the AdmissionCheck.
+/// Creates the pool `name` of `total` licences, with the definition of pools and the
+/// AdmissionCheck.
 pub(super) async fn pool(stage: &Stage, name: &str, total: u32) -> Value {
     let printed = Command::new(program()).arg("crds").output().unwrap();
     let text = String::from_utf8(printed.stdout).unwrap();

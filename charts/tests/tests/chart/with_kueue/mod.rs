@@ -1,7 +1,7 @@
-//! The shipped checks beside a real Kueue, which reserves, admits, evicts and requeues by itself.
-//! The test plays the users, the end of jobs and the autoscaler.
+//! The shipped checks with a real Kueue, which reserves, admits, evicts and requeues by itself. The
+//! test acts as the users, the end of jobs and the autoscaler.
 //!
-//! Not part of every run, because Kueue takes ten minutes to build: `cargo xtask kueue`.
+//! Not part of every run, because Kueue takes 10 min to build: `cargo xtask kueue`.
 
 mod families;
 mod licences;
@@ -26,7 +26,7 @@ use crate::harness::{
 use crate::rbac::token_client;
 use crate::values::arguments;
 
-/// A namespace with a queue before a real Kueue.
+/// A namespace with a queue and a real Kueue.
 struct Town {
     stage: Stage,
     kueue: Kueue,
@@ -34,15 +34,15 @@ struct Town {
     checks: Option<RuntimeHandle>,
 }
 
-/// What a town begins with.
+/// The options of a town.
 #[derive(Default)]
 struct Setup<'a> {
-    /// The checks, each with its parameters, whose name its AdmissionCheck has too.
+    /// The checks with their parameters, whose name the AdmissionCheck has too.
     checks: Vec<(DynCheck, Value)>,
     /// The AdmissionChecks of other programs.
     external: Vec<Value>,
     flavors: &'a [&'a str],
-    /// What the ClusterQueue's spec has besides.
+    /// Additional fields of the ClusterQueue's spec.
     queue: Value,
     kueue: KueueOptions<'a>,
 }
@@ -51,7 +51,7 @@ impl Drop for Town {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = self.kueue.log();
-            // Conflicts of versions are the daily bread of controllers.
+            // Version conflicts are normal for controllers.
             let lines = log.lines().rev();
             let lines = lines.filter(|line| !line.contains("the object has been modified"));
             let last: Vec<&str> = lines.take(20).collect();
@@ -60,8 +60,8 @@ impl Drop for Town {
     }
 }
 
-/// A town whose ClusterQueue, of the town's name, has one check, whose parameters are `parameters`;
-/// all have that name.
+/// Creates a town whose ClusterQueue has one check with `parameters`. Town, queue and check have
+/// the same name.
 async fn town<C: AdmissionCheckController>(
     name: &str,
     parameters: &Value,
@@ -71,7 +71,7 @@ async fn town<C: AdmissionCheckController>(
     town_as(client, name, parameters, check).await
 }
 
-/// The same, where the check is the user that `client` is.
+/// As [`town`], with the check running as the user of `client`.
 async fn town_as<C: AdmissionCheckController>(
     client: kube::Client,
     name: &str,
@@ -86,7 +86,7 @@ async fn town_as<C: AdmissionCheckController>(
     open(client, name, setup).await
 }
 
-/// A town as `setup` says, where the checks are the user that `client` is.
+/// Creates a town from `setup`, with the checks running as the user of `client`.
 async fn open(client: kube::Client, name: &str, setup: Setup<'_>) -> Option<Town> {
     let stage = stage(name).await?;
     let process = real_kueue(setup.kueue).await?;
@@ -189,7 +189,7 @@ impl Town {
         self.stage.apply(&job(self.name(), name)).await;
     }
 
-    /// A Workload of the job `name`; null if there is none.
+    /// Returns a Workload of the job `name`, or null if there is none.
     async fn workload(&self, name: &str) -> Value {
         let all = self.stage.list("Workload", Some(self.name())).await;
         let own = |workload: &Value| workload["metadata"]["ownerReferences"][0]["name"] == name;
@@ -227,7 +227,7 @@ impl Town {
         patched.unwrap();
     }
 
-    /// The pods of the job have done their work.
+    /// Completes the pods of the job.
     async fn complete(&self, name: &str) {
         let (job, now) = (job(self.name(), name), now());
         self.merge(&job, true, json!({"status": {"startTime": now}}))
@@ -262,7 +262,7 @@ fn budget(name: &str, limit: &str) -> Value {
         "estimate": {"safetyFactor": "1", "defaultDuration": "1h", "overrunHorizon": "1h"}}})
 }
 
-/// Applies the definitions of what `check` needs.
+/// Applies the definitions that `check` needs.
 async fn define(stage: &Stage, check: &DynCheck) {
     let definitions: Vec<Value> = check
         .definitions()
@@ -272,7 +272,7 @@ async fn define(stage: &Stage, check: &DynCheck) {
     stage.install(&definitions).await;
 }
 
-/// A town with a budget of `limit`.
+/// Creates a town with a budget of `limit`.
 async fn budget_town(name: &str, limit: &str) -> Town {
     let check = || BudgetCheck::new(Credentials::default());
     let stage = stage(name).await.unwrap();
@@ -299,7 +299,7 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     assert_eq!(marks[format!("budget.kueue-check.dev/{name}")], "1.00 USD");
     town.complete("a").await;
     town.admitted("c").await;
-    // A user stops one; its money goes to the next, and it waits in its turn.
+    // A user stops one job; its budget goes to the next, and it waits in order.
     town.activate("b", false).await;
     let evicted = |workload: &Value| !is_true(workload, "Admitted");
     town.wait("b", "it is evicted", evicted).await;
@@ -307,7 +307,7 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     town.admitted("d").await;
     town.activate("b", true).await;
     town.wait("b", "it has no money", waits).await;
-    // The queue is drained and filled again; a raised limit is for all.
+    // The queue is stopped and resumed; a raised limit applies to all.
     let queue = kueue("ClusterQueue", None, name, Value::Null);
     let policy = |policy: &str| json!({"spec": {"stopPolicy": policy}});
     town.merge(&queue, false, policy("HoldAndDrain")).await;
@@ -321,8 +321,8 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     }
 }
 
-/// The chart's policies hold for every write here: Kueue's, who is the administrator in these
-/// tests, and those of the check, which has its ServiceAccount's rights.
+/// The chart's policies apply to every write here: those of Kueue, which is the administrator in
+/// these tests, and those of the check with its ServiceAccount's permissions.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn a_check_and_kueue_work_under_the_status_policies() {
@@ -369,7 +369,7 @@ async fn a_check_and_kueue_work_under_the_status_policies() {
     let waits = |workload: &Value| says(workload, "needs about 1.00 USD");
     let waiting = town.wait("c", "it has no money", waits).await;
     assert!(forge(&waiting, 1_000).await.is_some(), "the policies act");
-    // Kueue ends, evicts and resets: it changes the check's states, and the conditions.
+    // Kueue finishes, evicts and resets: it changes the check's states, and the conditions.
     town.complete("a").await;
     town.admitted("c").await;
     town.activate("b", false).await;
@@ -397,7 +397,7 @@ async fn a_check_and_kueue_work_under_the_status_policies() {
 const CLASS: &str = "check-capacity.autoscaling.x-k8s.io";
 
 impl Town {
-    /// Waits for the `attempt`th request for `job`.
+    /// Waits for attempt `attempt` of a request for `job`.
     async fn request(&self, job: &str, attempt: u32) -> Value {
         eventually(&format!("attempt {attempt} for {job}"), async || {
             let workload = self.workload(job).await;
@@ -413,7 +413,7 @@ impl Town {
         json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": name, "namespace": self.name()}})
     }
 
-    /// The autoscaler says all of `kinds`.
+    /// Sets the conditions `kinds`, as the autoscaler does.
     async fn answer(&self, request: &Value, kinds: &[&str]) {
         let now = now();
         let condition = |kind: &&str| json!({"type": kind, "status": "True", "reason": kind, "message": kind, "lastTransitionTime": now});
@@ -433,7 +433,7 @@ impl Town {
 }
 
 /// Kueue's own provisioning check runs here too, as it does wherever the autoscaler's definitions
-/// are.
+/// exist.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn capacity_is_asked_for_beside_kueues_own_check() {
@@ -447,7 +447,7 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
     let check = |client| ProvisioningCheck::new(client, ControllerName::from_static(PROVISIONING));
     let town = town(name, &config, check).await.unwrap();
     assert_ne!(BUDGET, PROVISIONING);
-    // Asked for, provisioned, finished.
+    // Requested, provisioned, finished.
     town.submit("a").await;
     let request = town.request("a", 1).await;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
@@ -463,7 +463,7 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
     assert_eq!(*consumed, request["metadata"]["name"]);
     town.complete("a").await;
     town.gone(&request).await;
-    // Fails twice, which is once too often.
+    // The request fails twice, once more than allowed.
     town.submit("b").await;
     for attempt in [1, 2] {
         let request = town.request("b", attempt).await;
@@ -472,8 +472,8 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
     }
     let stopped = |workload: &Value| workload["spec"]["active"] == false;
     let given_up = town.wait("b", "it is given up", stopped).await;
-    // Activated again, it is not queued (Kueue 0.19). Deleted, it is made anew, and starts from the
-    // first attempt.
+    // A job that is activated again is not requeued (Kueue 0.19). A deleted Workload is recreated,
+    // and starts from the first attempt.
     town.activate("b", true).await;
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     let activated = town.workload("b").await;
@@ -493,7 +493,7 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
         .await;
     town.wait("c", "it is stopped", stopped).await;
     town.gone(&request).await;
-    // Stopped by a person while it waits, and started again.
+    // Stopped by a user while it waits, and started again.
     town.submit("d").await;
     let request = town.request("d", 1).await;
     town.activate("d", false).await;

@@ -1,5 +1,5 @@
-//! A stand-in for the scheduler and the kubelets of a namespace. Pods are made and deleted by the
-//! real Job controller, and those of elastic jobs are ungated by the real Kueue.
+//! A stand-in for the scheduler and the kubelets of a namespace. The real Job controller creates
+//! and deletes pods, and the real Kueue ungates those of elastic jobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,30 +13,30 @@ use tokio::time::{Instant, sleep};
 
 use crate::harness::{Stage, now};
 
-/// How often it looks.
+/// The interval between two passes.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The pods of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OfJob {
-    /// Those that run, also while they end.
+    /// The running pods, including those that are ending.
     pub(super) running: usize,
-    /// Those of them that end.
+    /// The running pods that are ending.
     pub(super) ending: usize,
-    /// Those that may not be scheduled.
+    /// The gated pods.
     pub(super) gated: usize,
 }
 
 /// The pods of each job.
 pub(super) type Pods = BTreeMap<String, OfJob>;
 
-/// Runs all pods of a namespace. It ends when this is dropped.
+/// Runs all pods of a namespace until it is dropped.
 pub(super) struct Node {
     pub(super) pods: Seen,
     task: JoinHandle<()>,
 }
 
-/// What has been seen of the pods.
+/// The observed pods.
 #[derive(Clone, Default)]
 pub(super) struct Seen(Arc<Mutex<Shared>>);
 
@@ -45,7 +45,7 @@ struct Shared {
     pods: Pods,
     /// Each change of `pods`.
     history: Vec<(Instant, Pods)>,
-    /// So many pods of a job are to succeed.
+    /// The number of pods that are to succeed, by job.
     succeed: BTreeMap<String, usize>,
 }
 
@@ -56,7 +56,7 @@ impl Drop for Node {
 }
 
 impl Node {
-    /// Runs the pods of the stage's namespace. They take `grace` to end.
+    /// Starts to run the pods of the stage's namespace. They take `grace` to end.
     pub(super) fn start(stage: &Stage, grace: Duration) -> Self {
         let seen = Seen::default();
         let pod =
@@ -78,17 +78,17 @@ impl Node {
 }
 
 impl Seen {
-    /// What runs.
+    /// Returns the running pods of a job.
     pub(super) fn of(&self, job: &str) -> OfJob {
         self.all().get(job).copied().unwrap_or_default()
     }
 
-    /// What runs, of all jobs.
+    /// Returns the running pods of all jobs.
     pub(super) fn all(&self) -> Pods {
         self.lock().pods.clone()
     }
 
-    /// What has run, by each change.
+    /// Returns the running pods after each change.
     pub(super) fn history(&self) -> Vec<(Instant, Pods)> {
         self.lock().history.clone()
     }
@@ -107,13 +107,13 @@ struct Kubelet {
     api: Api<DynamicObject>,
     seen: Seen,
     grace: Duration,
-    /// Since when a pod is to end, by UID.
+    /// When each pod was to end, by UID.
     ending: BTreeMap<String, Instant>,
 }
 
 impl Kubelet {
     async fn tick(&mut self) {
-        // The next tick will retry.
+        // The next pass will retry.
         let Ok(pods) = self.api.list(&ListParams::default()).await else {
             return;
         };
@@ -176,7 +176,7 @@ impl Kubelet {
         drop(self.api.patch_status(name(pod), &parameters, &patch).await);
     }
 
-    /// Its grace time over, the pod is gone.
+    /// Deletes the pod after its grace period.
     async fn end(&mut self, pod: &Value) {
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
         let since = self.ending.entry(uid.to_owned());

@@ -1,5 +1,5 @@
-//! What users and the autoscaler do in a town whose pods run, and what must hold all the while: no
-//! job is stopped but by what the story says, and nothing is released under pods that run.
+//! Operations of users and the autoscaler in a town whose pods run, with two invariants. No job is
+//! stopped except by the scenario, and nothing is released while its pods run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,12 +19,12 @@ use super::pods::{Node, OfJob};
 use super::{Town, is_true, job, says};
 use crate::harness::{eventually, job_controller};
 
-/// The pods of all jobs take so long to end.
+/// The time that the pods of all jobs take to end.
 pub(super) const GRACE: Duration = Duration::from_secs(6);
-/// The longest time for which pods may run that are not counted.
+/// The maximum time for which pods may run that are not counted.
 const UNCOUNTED: Duration = Duration::from_secs(10);
 
-/// A story in a town.
+/// A scenario in a town.
 pub(super) struct Story {
     pub(super) town: Town,
     node: Node,
@@ -39,15 +39,15 @@ impl Drop for Story {
     }
 }
 
-/// What was seen that must not be.
+/// The observed violations.
 #[derive(Default)]
 struct Witness {
-    /// The jobs that something else than a check may stop.
+    /// The jobs that clients other than a check may stop.
     may_stop: BTreeSet<String>,
-    /// Which jobs were suspended when they were last seen.
+    /// Whether each job was suspended when it was last observed.
     suspended: BTreeMap<String, bool>,
     violations: Vec<String>,
-    /// The longest time for which pods ran that were not counted.
+    /// The longest time for which uncounted pods ran.
     uncounted: Duration,
 }
 
@@ -79,7 +79,7 @@ impl Story {
         self.town.stage.apply(&self.town.job_with(name, pods)).await;
     }
 
-    /// Submits an elastic one. It ends when one of its pods succeeds.
+    /// Submits an elastic job. It ends when one of its pods succeeds.
     pub(super) async fn submit_elastic(&self, name: &str, pods: u32) {
         let mut job = self.town.job_with(name, pods);
         job["metadata"]["annotations"] = json!({"kueue.x-k8s.io/elastic-job": "true"});
@@ -87,7 +87,7 @@ impl Story {
         self.town.stage.apply(&job).await;
     }
 
-    /// Submits one of a higher priority, which preempts others.
+    /// Submits a job of a higher priority, which preempts others.
     pub(super) async fn submit_urgent(&self, name: &str, pods: u32) {
         let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000});
         self.town.stage.apply(&class).await;
@@ -96,7 +96,7 @@ impl Story {
         self.town.stage.apply(&job).await;
     }
 
-    /// The owner of an elastic job wants `pods` pods.
+    /// Scales an elastic job to `pods` pods, as its owner does.
     pub(super) async fn scale(&self, name: &str, pods: u32) {
         let job = self.town.job_of(name);
         self.town
@@ -104,12 +104,12 @@ impl Story {
             .await;
     }
 
-    /// A person stops the job.
+    /// Stops the job, as a user does.
     pub(super) async fn deactivate(&self, job: &str) {
         self.active(job, false).await;
     }
 
-    /// A person lets it go on.
+    /// Resumes the job, as a user does.
     pub(super) async fn activate(&self, job: &str) {
         self.active(job, true).await;
     }
@@ -120,18 +120,18 @@ impl Story {
         self.town.merge(&newest, false, patch).await;
     }
 
-    /// From now on something else than a check may stop `job`.
+    /// From now on clients other than a check may stop `job`.
     pub(super) fn may_stop(&self, job: &str) {
         locked(&self.witness).may_stop.insert(job.to_owned());
     }
 
-    /// So many pods of a job succeed.
+    /// Lets `pods` pods of a job succeed.
     pub(super) fn succeed(&self, job: &str, pods: usize) {
         self.node.pods.succeed(job, pods);
     }
 
-    /// All pods of the job succeed, and it ends. If Kueue stops it meanwhile, to start it by a better
-    /// variant, the pods that come then succeed too.
+    /// Lets all pods of the job succeed, so that it ends. If Kueue stops it meanwhile, to start it
+    /// with a better variant, the new pods succeed too.
     pub(super) async fn complete(&self, job: &str) {
         eventually(&format!("{job}: it is finished"), async || {
             self.succeed(job, self.node.pods.of(job).running);
@@ -141,7 +141,7 @@ impl Story {
         .await;
     }
 
-    /// Waits until `pods` pods of `job` run and none of it ends or is gated.
+    /// Waits until `pods` pods of `job` run and none of them is ending or gated.
     pub(super) async fn runs(&self, job: &str, pods: usize) {
         let wanted = OfJob {
             running: pods,
@@ -154,7 +154,7 @@ impl Story {
         .await;
     }
 
-    /// For some seconds nothing changes but `pods` pods of `job` that run.
+    /// Checks for some seconds that only `pods` pods of `job` run and nothing changes.
     pub(super) async fn runs_on(&self, job: &str, pods: usize) {
         for _ in 0..15 {
             let seen = self.node.pods.of(job);
@@ -166,13 +166,13 @@ impl Story {
         }
     }
 
-    /// The Workloads of `job`, the newest last, each in a line.
+    /// Returns the Workloads of `job`, the newest last, each in a line.
     pub(super) async fn in_short(&self, job: &str) -> Vec<String> {
         let slices = self.town.slices(job).await;
         slices.iter().map(in_short).collect()
     }
 
-    /// Waits until `holds` of the newest Workload of `job`.
+    /// Waits until `holds` returns true for the newest Workload of `job`.
     pub(super) async fn newest(&self, job: &str, what: &str, holds: impl Fn(&Value) -> bool) {
         eventually(&format!("{job}: {what}"), async || {
             let newest = self.town.slices(job).await.pop().unwrap_or_default();
@@ -181,7 +181,8 @@ impl Story {
         .await;
     }
 
-    /// Waits until a check says `text` of the newest Workload of `job`, which asks for `pods` pods.
+    /// Waits until a check's message for the newest Workload of `job`, which has `pods` pods,
+    /// contains `text`.
     pub(super) async fn waits(&self, job: &str, pods: u32, text: &str) {
         self.newest(job, &format!("it waits: {text}"), |workload| {
             let asks = workload["spec"]["podSets"][0]["count"] == pods;
@@ -190,7 +191,7 @@ impl Story {
         .await;
     }
 
-    /// From now on a pod that runs for more than ten seconds is committed with one unit.
+    /// From now on a pod that runs for more than 10 s must be committed with one unit.
     pub(super) fn counted(&mut self, budget: &str) {
         let checks = self.town.checks.clone().unwrap();
         let witness = Arc::clone(&self.witness);
@@ -219,14 +220,14 @@ impl Story {
         }));
     }
 
-    /// What must hold has held.
+    /// Checks the invariants at the end.
     pub(super) fn end(self) {
         let witness = locked(&self.witness);
         assert!(witness.violations.is_empty(), "{:#?}", witness.violations);
         println!("  pods ran uncounted for at most {:?}", witness.uncounted);
     }
 
-    /// The same, and at no time did pods of more than `seats` jobs run.
+    /// As [`end`](Self::end), and checks that at no time pods of more than `seats` jobs ran.
     pub(super) fn end_with_seats(self, seats: usize) {
         for (at, pods) in self.node.pods.history() {
             let running = pods.iter().filter(|(_, of_job)| of_job.running > 0);
@@ -237,7 +238,7 @@ impl Story {
     }
 }
 
-/// A Workload's name, its pods as asked for and as assigned, what is true of it and its checks.
+/// Returns a Workload's name, its requested and assigned pods, its true conditions and its checks.
 fn in_short(workload: &Value) -> String {
     let status = &workload["status"];
     let of = |list: &Value, line: &dyn Fn(&Value) -> Option<String>| {
@@ -277,7 +278,7 @@ fn in_short(workload: &Value) -> String {
     )
 }
 
-/// What is committed of a Budget.
+/// Returns the committed amount of a Budget.
 async fn committed(checks: &RuntimeHandle, budget: &str) -> f64 {
     let text = checks.metrics().await;
     let head = format!("budget_committed{{budget=\"{budget}\"");
@@ -286,7 +287,7 @@ async fn committed(checks: &RuntimeHandle, budget: &str) -> f64 {
     values.sum()
 }
 
-/// A Job that ran is suspended, though nothing but a check would have it stop.
+/// Records that a running Job was suspended although only a check could have caused it.
 fn suspension(witness: &mut Witness, job: &DynamicObject) {
     let name = job.metadata.name.clone().unwrap_or_default();
     let suspended = job.data["spec"]["suspend"] == true;
@@ -296,7 +297,7 @@ fn suspension(witness: &mut Witness, job: &DynamicObject) {
     }
 }
 
-/// Shows each change of the objects of `api`, and whether it is a deletion.
+/// Reports each change of the objects of `api`, and whether it is a deletion.
 fn watch(
     api: Api<DynamicObject>,
     mut show: impl FnMut(&DynamicObject, bool) + Send + 'static,
@@ -316,8 +317,8 @@ fn watch(
 }
 
 impl Town {
-    /// The Workloads of the job `name`; the newest is last, which no other replaces. Variants,
-    /// which a Workload owns, are not among them.
+    /// Returns the Workloads of the job `name`. The newest, which no other replaces, is last.
+    /// Variants, which a Workload owns, are not included.
     pub(super) async fn slices(&self, name: &str) -> Vec<Value> {
         let mut all = self.stage.list("Workload", Some(self.name())).await;
         let replaces = |workload: &Value| {
@@ -337,12 +338,12 @@ impl Town {
         all
     }
 
-    /// The Job `name`, for its kind and name.
+    /// Returns the Job `name` with its kind and name only.
     fn job_of(&self, name: &str) -> Value {
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": self.name(), "name": name}})
     }
 
-    /// A Job of `pods` pods of one CPU each, which the namespace takes.
+    /// Returns a Job of `pods` pods of one CPU each, which the namespace accepts.
     fn job_with(&self, name: &str, pods: u32) -> Value {
         let mut job = job(self.name(), name);
         job["spec"]["parallelism"] = json!(pods);

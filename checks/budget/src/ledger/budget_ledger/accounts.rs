@@ -1,4 +1,4 @@
-//! Accounts: who pays, how much that is, and what is left of it.
+//! Accounts: the namespaces for which they pay, their limits and their balances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Members<'_> {
     }
 }
 
-/// Commitments and runs that wait, by namespace: for who asks about many accounts.
+/// An index of commitments and held runs by namespace, for readers of many accounts.
 #[derive(Debug)]
 pub(crate) struct AccountIndex<'a> {
     book: &'a BudgetLedger,
@@ -45,7 +45,7 @@ pub(crate) struct AccountIndex<'a> {
 }
 
 impl AccountIndex<'_> {
-    /// As [`BudgetLedger::balance`].
+    /// Returns the same as [`BudgetLedger::balance`].
     pub(crate) fn balance(&self, account: &Account, period: Period, now: Timestamp) -> Balance {
         let book = self.book;
         let members = book.members(account);
@@ -54,8 +54,8 @@ impl AccountIndex<'_> {
         book.balance_of(account, &members, claims, period, now)
     }
 
-    /// How many runs of `account` wait, and the estimate of the smallest of those that wait for
-    /// money.
+    /// Returns the number of held runs of `account`, and the smallest estimate of those that wait
+    /// for money.
     pub(crate) fn held(&self, account: &Account) -> (u32, Option<Amount>) {
         let members = self.book.members(account);
         let held = members.names().filter_map(|name| self.held.get(name));
@@ -72,13 +72,13 @@ impl AccountIndex<'_> {
 }
 
 impl BudgetLedger {
-    /// The current period; `None` outside a term.
+    /// Returns the current period; `None` outside a term.
     pub fn period(&self, now: Timestamp) -> Option<Period> {
         self.terms.schedule.at(now)
     }
 
-    /// The accounts that pay for `namespace` at `now`: its own, and the pools that it is in. None
-    /// if it is not governed.
+    /// Returns the accounts that pay for `namespace` at `now`: its own, and its pools. Empty if it
+    /// is not governed.
     pub fn accounts(&self, namespace: &str, now: Timestamp) -> Vec<Account> {
         let own = self
             .limit_of_namespace(namespace, now)
@@ -100,7 +100,7 @@ impl BudgetLedger {
         self.terms.namespace_limit(namespace, own, now)
     }
 
-    /// The limit of `account` at `now`.
+    /// Returns the limit of `account` at `now`.
     pub fn limit(&self, account: &Account, now: Timestamp) -> Amount {
         let limit = match account {
             Account::Namespace(namespace) => self.limit_of_namespace(namespace, now),
@@ -114,7 +114,7 @@ impl BudgetLedger {
         limit.unwrap_or_default()
     }
 
-    /// Whether `account` pays for `namespace`.
+    /// Returns the namespaces for which `account` pays.
     pub(in crate::ledger) fn members(&self, account: &Account) -> Members<'_> {
         match account {
             Account::Namespace(namespace) => Members::One(Arc::clone(namespace)),
@@ -132,13 +132,13 @@ impl BudgetLedger {
         }
     }
 
-    /// All that is committed, for all payers.
+    /// Returns all commitments, of all namespaces.
     fn claims(&self) -> impl Iterator<Item = &Commitment> {
         let live = self.live.values().flat_map(ActiveRun::claims);
         live.chain(&self.ended)
     }
 
-    /// Balances of many accounts, from one pass over the commitments.
+    /// Returns an index for balances of many accounts, from one pass over the commitments.
     pub(crate) fn index(&self) -> AccountIndex<'_> {
         let mut index = AccountIndex {
             book: self,
@@ -159,7 +159,7 @@ impl BudgetLedger {
         index
     }
 
-    /// What is known to have been spent of `account` in `period`.
+    /// Returns the known spend of `account` in `period`.
     pub fn spent(&self, account: &Account, period: Period) -> Amount {
         self.spent_by(&self.members(account), period)
     }
@@ -174,7 +174,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Where `account` stands in `period`. Reads every commitment.
+    /// Returns the balance of `account` in `period`. Reads every commitment.
     pub fn balance(&self, account: &Account, period: Period, now: Timestamp) -> Balance {
         let members = self.members(account);
         let claims = self.claims();
@@ -200,7 +200,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Up to when `account`'s spending is known.
+    /// Returns the time up to which the spend of `account` is known.
     pub fn watermark(&self, account: &Account) -> Option<i64> {
         let watermarks = self.spend.watermarks();
         let members = self.members(account);
@@ -213,9 +213,11 @@ impl BudgetLedger {
             .map(|common| oldest.map_or(common, |oldest| oldest.min(common)))
     }
 
-    /// Every account with a claim, a held run or a limit of its own, and every namespace with
-    /// spending, unless it is known not to exist: who writes the source's labels must not make
-    /// accounts.
+    /// Returns every account with a commitment, a held run or a limit of its own, and every
+    /// namespace with spend.
+    ///
+    /// Omits namespaces with spend that are known not to exist: the author of the source's labels
+    /// must not be able to create accounts.
     pub fn known_accounts(&self, now: Timestamp) -> BTreeSet<Account> {
         let mut namespaces: BTreeSet<&str> = self.terms.named_namespaces().collect();
         let own = self.own.known().into_iter().flat_map(BTreeMap::keys);
@@ -241,7 +243,7 @@ impl BudgetLedger {
             .collect()
     }
 
-    /// The runs that claim money of `account`: each with its part.
+    /// Returns the runs with a commitment in `account`, each with its amount.
     pub fn holders(
         &self,
         account: &Account,

@@ -9,7 +9,7 @@ use crate::ledger::{Awaited, Exemption, HoldReason, Run};
     reason = "a reason is made once for each decision, and moved"
 )]
 impl BudgetLedger {
-    /// Why `run` is never held; `None` if it can be.
+    /// Returns why `run` is never held; `None` if it can be.
     ///
     /// # Errors
     /// While the labels on which that depends are unknown.
@@ -17,8 +17,8 @@ impl BudgetLedger {
         self.exemption_in(&run.namespace, run.class.as_deref())
     }
 
-    /// The same for what is in `namespace` and has `class`, by the labels that the namespace has
-    /// now.
+    /// Returns the same for a run in `namespace` with `class`, by the current labels of the
+    /// namespace.
     pub(super) fn exemption_in(
         &self,
         namespace: &str,
@@ -35,7 +35,7 @@ impl BudgetLedger {
             let applies = match &entry.namespaces {
                 ExemptNamespaces::Named(names) => names.contains(namespace),
                 ExemptNamespaces::Selected(selector) => {
-                    // `NotIn` and `DoesNotExist` select what has no labels.
+                    // `NotIn` and `DoesNotExist` select namespaces without labels.
                     unknown |= labels.is_none();
                     labels.is_some_and(|labels| selector.selects(labels))
                 }

@@ -1,4 +1,4 @@
-//! What becomes of runs: they are seen, they end, they lose their quota.
+//! The lifecycle of runs: they are observed, end, or lose their quota.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::ledger::{Commitment, CommitmentState, Run, RunState};
 use crate::money::Rate;
 
 impl BudgetLedger {
-    /// A run as it is now. It is counted once, however often it is seen.
+    /// Reconciles a run with its current state. It is counted once, however often it is observed.
     pub fn observe_run(&mut self, run: &Run, now: Timestamp) {
         let known = self.live.get(&run.uid);
         let lien = known
             .is_some_and(|live| live.approval == Approval::Unconfirmed && live.since == run.since);
         if let Some(live) = known.filter(|live| live.since != run.since) {
-            // The end of the earlier run was not seen; it was before this reservation.
+            // The end of the earlier run was not observed; it was before this reservation.
             self.stop(&run.uid, run.since.max(live.since).min(now.as_second()));
         }
         self.follow_price(run);
@@ -35,7 +35,7 @@ impl BudgetLedger {
         if approval != Approval::None {
             self.held.remove(&run.uid);
         }
-        // When our word was given is known better here than from what is shown of it.
+        // The ledger's own time of the approval is more exact than the time that the cluster shows.
         let given = self
             .live
             .get(&run.uid)
@@ -57,7 +57,8 @@ impl BudgetLedger {
         self.live.insert(run.uid.clone(), live);
     }
 
-    /// Notes what has no price, and whether a run that has our word costs more than when it got it.
+    /// Records resources without a price, and whether an approved run costs more than at its
+    /// approval.
     fn follow_price(&mut self, run: &Run) {
         self.unpriced.extend(run.estimate.unpriced.clone());
         let known = self.live.get(&run.uid).filter(|live| {
@@ -76,8 +77,8 @@ impl BudgetLedger {
         }
     }
 
-    /// What ran until now and runs no more, because pods have finished or the job has been made
-    /// smaller.
+    /// Settles the part that ran until now and no longer runs, because pods have finished or the
+    /// job was scaled down.
     fn settle_shrunk(&mut self, run: &Run, now: i64) {
         let Some(live) = self.live.get(&run.uid) else {
             return;
@@ -93,8 +94,8 @@ impl BudgetLedger {
         }
     }
 
-    /// The pods that a growth claims because their Workload is gone are its own once it is
-    /// admitted. An eviction stops them, and they are gone when the quota is.
+    /// Follows the running pods that a growth commits because their Workload was deleted. They are
+    /// its own once it is admitted. An eviction stops them, and they are gone when the quota is.
     pub(super) fn follow_base(&mut self, run: &Run, live: &mut ActiveRun, now: i64) {
         let known = self
             .live
@@ -110,7 +111,7 @@ impl BudgetLedger {
         }
     }
 
-    /// The one copy of a name that all runs share.
+    /// Returns the one copy of a name that all runs share.
     fn name(&mut self, name: &Arc<str>) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return Arc::clone(known);
@@ -119,15 +120,15 @@ impl BudgetLedger {
         Arc::clone(name)
     }
 
-    /// A run is over, and its last pod had terminated at `at`, at the latest.
+    /// Ends a run whose last pod had terminated by `at`.
     pub fn finished(&mut self, uid: &Uid, at: i64) {
         if let Some(live) = self.forget(uid) {
             self.settle_all(live, at);
         }
     }
 
-    /// A run has been stopped: it was evicted or deleted. At `at` its pods had the signal to stop,
-    /// and they spend until they have terminated.
+    /// Ends a run that was evicted or deleted. Its pods received the signal to stop at `at`, and
+    /// spend until they have terminated.
     pub fn stop(&mut self, uid: &Uid, at: i64) {
         if let Some(live) = self.forget(uid) {
             let terminated = at + i64::from(live.claim.grace);
@@ -135,8 +136,10 @@ impl BudgetLedger {
         }
     }
 
-    /// Whether `uid` ran until now while a growth had replaced it, and its pods did not become those
-    /// of another Workload: an eviction of the growth has stopped them.
+    /// Returns true if `uid` was stopped with the growth that had replaced it.
+    ///
+    /// It ran until now, and its pods did not become those of another Workload: an eviction of the
+    /// growth has stopped them.
     pub(in crate::ledger) fn is_stopped_with_its_growth(&self, uid: &Uid) -> bool {
         let runs = |live: &ActiveRun| matches!(live.claim.state, CommitmentState::Running(_));
         let Some(live) = self
@@ -177,8 +180,9 @@ impl BudgetLedger {
         }
     }
 
-    /// A run has lost its quota, or is gone: from here that looks the same. If it had our word it
-    /// keeps it until [`released`](Self::released), because Kueue does (measured on 0.19.2).
+    /// Suspends a run that has lost its quota or was removed; the ledger cannot distinguish the
+    /// two. An approval is kept until [`released`](Self::released), because Kueue keeps it
+    /// (measured on 0.19.2).
     pub fn quota_lost(&mut self, uid: &Uid, at: i64) {
         let Some(mut live) = self.forget(uid) else {
             return;
@@ -200,7 +204,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Our word for the reservation that began at `since` is certainly worth nothing any more.
+    /// Records that the approval for the reservation that began at `since` no longer applies.
     pub fn released(&mut self, uid: &Uid, since: i64) {
         let Some(live) = self.live.get_mut(uid).filter(|live| live.since == since) else {
             return;
@@ -214,8 +218,8 @@ impl BudgetLedger {
         }
     }
 
-    /// What lost its quota with our word and was not [released](Self::released): each run and when
-    /// its reservation began.
+    /// Returns the approved runs that lost their quota and were not [released](Self::released),
+    /// each with the time of its reservation.
     pub fn suspended(&self) -> impl Iterator<Item = (&Uid, i64)> {
         self.live
             .iter()
@@ -223,7 +227,7 @@ impl BudgetLedger {
             .map(|(uid, live)| (uid, live.since))
     }
 
-    /// Removes what is [parked](Self::suspended).
+    /// Removes a [suspended](Self::suspended) run.
     pub fn drop_suspended(&mut self, uid: &Uid) {
         if self
             .live
@@ -234,7 +238,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Whether a job has run for so many seconds.
+    /// Returns true if a job has run for this many seconds.
     pub fn has_run_for(&self, seconds: i64, now: Timestamp) -> bool {
         self.live.values().any(|live| matches!(live.claim.state, CommitmentState::Running(since) if now.as_second() - since >= seconds))
     }

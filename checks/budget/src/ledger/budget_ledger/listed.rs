@@ -1,11 +1,11 @@
 //! The result of a list.
 
-/// What a list says: unknown before the first complete one, and never unknown again.
+/// The content of a list: unknown before the first complete list, and never unknown again.
 #[derive(Clone, Debug)]
 pub(crate) enum Listed<T> {
-    /// No list has been complete. With the cause, if one is known.
+    /// No list has completed. Contains the cause, if there is one.
     Unknown(Option<String>),
-    /// The content of the last complete list, with what has changed since.
+    /// The content of the last complete list, with later changes applied.
     Known(T),
 }
 
@@ -16,7 +16,7 @@ impl<T> Default for Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// The content, once it is known.
+    /// Returns the content, once it is known.
     pub(crate) fn known(&self) -> Option<&T> {
         match self {
             Self::Unknown(_) => None,
@@ -24,7 +24,7 @@ impl<T> Listed<T> {
         }
     }
 
-    /// Why it is not known.
+    /// Returns why the content is unknown.
     pub(crate) fn problem(&self) -> Option<&str> {
         match self {
             Self::Unknown(problem) => problem.as_deref(),
@@ -32,7 +32,7 @@ impl<T> Listed<T> {
         }
     }
 
-    /// Records why a list failed. What is known stays known.
+    /// Records why a list failed. Known content stays known.
     pub(crate) fn fail(&mut self, why: &str) {
         if let Self::Unknown(problem) = self {
             *problem = Some(why.to_owned());

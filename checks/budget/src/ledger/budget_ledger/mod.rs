@@ -23,70 +23,69 @@ pub(crate) use listed::Listed;
 pub(crate) use pending::AllocationPass;
 pub(super) use pending::{LastMessage, PendingRun};
 
-/// Everything that one Budget's decisions rest on. No clock, no client: every method receives the
-/// time.
+/// The ledger of one Budget, without a clock or a client: every method receives the time.
 #[derive(Clone, Debug)]
 pub struct BudgetLedger {
     pub(super) terms: Arc<BudgetConfig>,
     pub(super) live: BTreeMap<Uid, ActiveRun>,
-    /// Runs that have ended and of which the source does not know everything yet.
+    /// Commitments of ended runs that the source has not reported completely yet.
     pub(super) ended: Vec<Commitment>,
     pub(super) held: BTreeMap<Uid, PendingRun>,
     pub(super) spend: Spend,
-    /// Since when every run has been seen.
+    /// The time since which every run has been observed.
     pub(super) watched_since: Option<i64>,
-    /// The namespaces' own limits. Only `namespaceLimits` need them.
+    /// The limit overrides of namespaces. Only `namespaceLimits` require them.
     pub(super) own: Listed<BTreeMap<String, LimitOverride>>,
-    /// The labels of namespaces. Pools and exemptions with a selector need them.
+    /// The labels of namespaces. Pools and exemptions with a selector require them.
     pub(super) namespaces: Listed<BTreeMap<String, BTreeMap<String, String>>>,
-    /// Why the source gives no answer.
+    /// Why the source returns no usable response.
     pub(super) problem: Option<String>,
-    /// When a held run last released quota of a ClusterQueue.
+    /// When a held run last released quota, by ClusterQueue.
     pub(super) last_yield: BTreeMap<String, i64>,
-    /// When held runs of a ClusterQueue were last asked whether they do.
+    /// When held runs were last evaluated for a release of quota, by ClusterQueue.
     pub(super) asked_to_yield: BTreeMap<String, i64>,
-    /// Since when more has been spent than the limit, by account.
+    /// The time since which an account has exceeded its limit.
     pub(super) over_since: BTreeMap<Account, i64>,
-    /// How often a run had our word that we did not give.
+    /// The number of runs that were approved without an approval of this ledger.
     pub(super) unapproved_starts: u64,
     /// The names of namespaces, which many runs share.
     pub(super) names: BTreeSet<Arc<str>>,
-    /// Runs that have our word, shown or not, and cost more since, and are not admitted.
+    /// Approved runs, confirmed or not, that are not admitted and now cost more.
     pub(super) grown: BTreeMap<Uid, Run>,
-    /// Resources and flavors that are used and have no price, since the terms are what they are.
+    /// Used resources and flavors without a price, since the last change of the configuration.
     pub(super) unpriced: BTreeSet<(String, String)>,
 }
 
-/// A run that holds quota, or has our word and lost it.
+/// A run that holds quota, or was approved and lost it.
 #[derive(Clone, Debug)]
 pub(super) struct ActiveRun {
     pub(super) since: i64,
     pub(super) priority: i32,
     pub(super) claim: Commitment,
     pub(super) approval: Approval,
-    /// Whether it runs, and can be stopped.
+    /// Whether it runs and can be evicted.
     pub(super) running: bool,
     pub(super) class: Option<Arc<PriorityClass>>,
-    /// The pods that a growth adds to, if it claims them because their own Workload was deleted:
-    /// all that it has.
+    /// The commitment for the running pods to which a growth adds, if their own Workload was
+    /// deleted: that of the whole growth.
     pub(super) base: Option<Box<Commitment>>,
 }
 
 /// Whether Kueue may start a run without another evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Approval {
-    /// It has to ask.
+    /// It requires an evaluation.
     None,
-    /// We have just said so, and the cluster does not show it yet: a lien.
+    /// The ledger has just approved it, and the cluster does not show it yet.
     Unconfirmed,
     /// The cluster shows it.
     Confirmed,
-    /// It lost its quota without an eviction, and Kueue would start it with the word that it had.
+    /// It lost its quota without an eviction, and Kueue would start it with its existing verdict.
     Suspended,
 }
 
 impl BudgetLedger {
-    /// An empty book.
+    /// Creates an empty ledger.
     pub fn new(terms: Arc<BudgetConfig>) -> Self {
         Self {
             terms,
@@ -108,13 +107,13 @@ impl BudgetLedger {
         }
     }
 
-    /// The Budget's terms.
+    /// Returns the configuration of the Budget.
     pub fn terms(&self) -> &Arc<BudgetConfig> {
         &self.terms
     }
 
-    /// Other terms. What was measured by others is forgotten; runs have to be
-    /// [seen](Self::observe_run) again, because their prices may differ.
+    /// Replaces the configuration. Spend data of another source, unit or period is dropped. Runs
+    /// have to be [observed](Self::observe_run) again, because their prices may differ.
     pub fn set_config(&mut self, terms: Arc<BudgetConfig>) {
         if !self.terms.measures_like(&terms) {
             self.spend = Spend::default();
@@ -123,38 +122,39 @@ impl BudgetLedger {
         self.terms = terms;
     }
 
-    /// The limits that all namespaces have of their own.
+    /// Sets the limit overrides of all namespaces.
     pub fn set_own_limits(&mut self, own: BTreeMap<String, LimitOverride>) {
         self.own = Listed::Known(own);
     }
 
-    /// NamespaceBudgets cannot be listed; `problem` says why and what to do.
+    /// Records that NamespaceBudgets cannot be listed; `problem` states why and what to do.
     pub fn own_limits_failed(&mut self, problem: &str) {
         self.own.fail(problem);
     }
 
-    /// The labels of all namespaces.
+    /// Sets the labels of all namespaces.
     pub fn set_namespaces(&mut self, namespaces: BTreeMap<String, BTreeMap<String, String>>) {
         self.namespaces = Listed::Known(namespaces);
     }
 
-    /// Namespaces cannot be listed; `problem` says why and what to do.
+    /// Records that Namespaces cannot be listed; `problem` states why and what to do.
     pub fn namespaces_failed(&mut self, problem: &str) {
         self.namespaces.fail(problem);
     }
 
-    /// Every run since `at` has been seen, or will be: what ended earlier is known to the source
-    /// once its watermark has passed `at`.
+    /// Records that every run since `at` has been observed, or will be. Runs that ended earlier are
+    /// in the source's figures once its watermark has passed `at`.
     pub fn watched_since(&mut self, at: Timestamp) {
         self.watched_since = Some(at.as_second());
     }
 
-    /// This replica begins to lead. What another one approved before is not unsanctioned.
+    /// Records that this replica begins to lead. Approvals of an earlier leader are not unapproved
+    /// starts.
     pub fn begin_leading(&mut self) {
         self.unapproved_starts = 0;
     }
 
-    /// How often a run had our word that we did not give.
+    /// Returns the number of runs that were approved without an approval of this ledger.
     pub fn unapproved_starts(&self) -> u64 {
         self.unapproved_starts
     }
@@ -193,7 +193,7 @@ impl ActiveRun {
         }
     }
 
-    /// What it claims.
+    /// Returns its commitments.
     pub(super) fn claims(&self) -> impl Iterator<Item = &Commitment> {
         let claim = (self.approval != Approval::None).then_some(&self.claim);
         claim.into_iter().chain(self.base.as_deref())

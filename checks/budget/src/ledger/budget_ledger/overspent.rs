@@ -1,4 +1,4 @@
-//! The order in which jobs are stopped when a limit is overspent.
+//! The order in which jobs are evicted when a limit is overspent.
 
 use jiff::Timestamp;
 use kueue_check::api::Uid;
@@ -8,11 +8,11 @@ use crate::config::Account;
 use crate::ledger::CommitmentState;
 
 impl BudgetLedger {
-    /// Of the running jobs of `account` the one that is stopped first: of the lowest priority, and
-    /// of those the youngest.
+    /// Returns the running job of `account` to evict first: of the lowest priority, and of those
+    /// the youngest.
     pub(in crate::ledger) fn first_to_stop(&self, account: &Account) -> Option<&Uid> {
         let members = self.members(account);
-        // What may be exempt is not stopped, also while that is unknown.
+        // A job that may be exempt is not evicted, even while that is unknown.
         let running = self.live.iter().filter(|(_, live)| {
             let namespace = &live.claim.namespace;
             live.running
@@ -27,7 +27,7 @@ impl BudgetLedger {
             .map(|(uid, _)| uid)
     }
 
-    /// For each account that has spent more than its limit, the running job that would be stopped
+    /// Returns, for each account that has spent more than its limit, the running job to evict
     /// first.
     pub(crate) fn overspenders(&self, now: Timestamp) -> Vec<Uid> {
         let Some(period) = self.period(now).filter(|_| self.limits_are_known().is_ok()) else {

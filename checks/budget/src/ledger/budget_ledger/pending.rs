@@ -19,7 +19,7 @@ pub(in crate::ledger) struct PendingRun {
 }
 
 impl PendingRun {
-    /// Whether it waits for money, and not for the source or a price.
+    /// Returns true if it waits for money, and not for the source or a price.
     pub(in crate::ledger) fn waits_for_money(&self) -> bool {
         self.last_message
             .as_ref()
@@ -35,25 +35,25 @@ pub(in crate::ledger) struct LastMessage {
     pub(in crate::ledger) at: i64,
 }
 
-/// Who is to be asked about again.
+/// The runs to evaluate again after an allocation pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AllocationPass {
-    /// Those that have just been given money.
+    /// Runs that were just approved.
     pub(crate) granted: Vec<Uid>,
-    /// Those whose message is no longer true.
+    /// Runs whose message is no longer true.
     pub(crate) outdated_messages: Vec<Uid>,
 }
 
-/// A message with numbers is returned again only after this, and when they have moved by a tenth of
-/// the limit.
+/// The seconds after which a message with numbers may be returned again. The numbers must also have
+/// moved by a tenth of the limit.
 const MESSAGE_INTERVAL: i64 = 600;
-/// How many seconds pass before it is evaluated again whether held runs release their quota.
+/// The seconds between evaluations of whether held runs release their quota.
 const RECHECK: i64 = 30;
-/// After how many seconds a word that was given and is not shown is asked about again.
+/// The seconds after which an approval that is not confirmed is evaluated again.
 const OVERDUE: i64 = 30;
 
 impl BudgetLedger {
-    /// The held runs of `namespace`.
+    /// Returns the held runs of `namespace`.
     pub fn waiting(&self, namespace: &str) -> impl Iterator<Item = &Uid> {
         self.held
             .iter()
@@ -61,7 +61,7 @@ impl BudgetLedger {
             .map(|(uid, _)| uid)
     }
 
-    /// When the held run `uid` last had a new message.
+    /// Returns the time at which the held run `uid` last had a new message.
     pub(crate) fn message_changed_at(&self, uid: &Uid) -> Option<i64> {
         self.held
             .get(uid)?
@@ -70,7 +70,7 @@ impl BudgetLedger {
             .map(|said| said.at)
     }
 
-    /// Resources that jobs use, each with its flavor, for which there is no price.
+    /// Returns the used resources without a price, each with its flavor.
     pub fn unpriced(&self) -> impl Iterator<Item = &(String, String)> {
         self.unpriced.iter()
     }
@@ -98,8 +98,8 @@ impl BudgetLedger {
         held
     }
 
-    /// Walks the held runs once, in the order of the Budget: gives money to those that it suffices
-    /// for, and returns the runs whose message changes.
+    /// Runs an allocation pass over the held runs, in the order of the Budget: approves those that
+    /// fit, and returns the runs whose message changes.
     pub(crate) fn allocate(&mut self, now: Timestamp) -> AllocationPass {
         let mut order: Vec<(i32, i64, Uid)> = self
             .held
@@ -131,7 +131,8 @@ impl BudgetLedger {
         walked
     }
 
-    /// Whether `reason` differs so much from the message of `held` that it is returned again.
+    /// Returns true if `reason` differs so much from the message of `held` that it is returned
+    /// again.
     pub(in crate::ledger) fn is_untrue(
         held: &PendingRun,
         reason: &HoldReason,
@@ -154,7 +155,7 @@ impl BudgetLedger {
         at - said.at >= MESSAGE_INTERVAL && more.less(less).percent_of(balance.limit) >= 10
     }
 
-    /// Our word is given, before it is written.
+    /// Records the approval of `run`, before its verdict is written.
     pub(in crate::ledger) fn approve(&mut self, run: &Run, now: Timestamp) {
         self.held.remove(&run.uid);
         let approval = match self.live.get(&run.uid) {
@@ -168,7 +169,7 @@ impl BudgetLedger {
         self.live.insert(run.uid.clone(), live);
     }
 
-    /// Our word is taken back, before it could be written.
+    /// Withdraws an approval that is not confirmed, before its verdict could be written.
     pub(in crate::ledger) fn unlien(&mut self, uid: &Uid) {
         if let Some(live) = self.live.get_mut(uid)
             && live.approval == Approval::Unconfirmed
@@ -177,7 +178,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Runs that were approved some time ago and whose verdict is not on the cluster.
+    /// Returns runs that were approved some time ago and whose verdict is not on the cluster.
     pub(crate) fn overdue_approvals(&self, now: Timestamp) -> impl Iterator<Item = &Uid> {
         let late = move |live: &ActiveRun| match live.claim.state {
             CommitmentState::Approved(given) => {
@@ -191,8 +192,8 @@ impl BudgetLedger {
             .map(|(uid, _)| uid)
     }
 
-    /// Whether the held run `uid` may release its quota in `queue` now; then no other may for an
-    /// interval that doubles with each `attempt`.
+    /// Returns true if the held run `uid` may release its quota in `queue` now. Then no other may
+    /// for an interval that doubles with each `attempt`.
     pub fn try_yield(&mut self, uid: &Uid, queue: &str, attempt: u32, now: Timestamp) -> bool {
         let Some(held) = self.held.get(uid) else {
             return false;
@@ -218,9 +219,11 @@ impl BudgetLedger {
         true
     }
 
-    /// Held runs that are asked whether they give their quota back: those of a ClusterQueue
-    /// together, when the shortest pause is over, and not more often than twice a minute.
-    /// `queue_of` says in which ClusterQueue a run has quota, if anybody waits for it there.
+    /// Returns held runs to evaluate for a release of their quota: those of a ClusterQueue
+    /// together, after the shortest interval, at most twice a minute.
+    ///
+    /// `queue_of` returns the ClusterQueue in which a run has quota, if another Workload waits for
+    /// it there.
     pub(crate) fn due_to_yield(
         &mut self,
         now: Timestamp,

@@ -10,11 +10,11 @@ use crate::config::{Account, BudgetConfig};
 use crate::ledger::{Commitment, CommitmentState, Observation, Spend, SpendUpdate};
 use crate::money::Rate;
 
-/// After how many seconds a job that runs is in the source's figures: its pods may start late.
+/// The seconds after which a running job is in the source's figures: its pods may start late.
 const UNMEASURED: i64 = 900;
 
 impl BudgetLedger {
-    /// Takes in what the source has said.
+    /// Applies an observation of the source.
     pub fn observe(&mut self, observation: &Observation, now: Timestamp) -> SpendUpdate {
         let working = self.working_at(observation.as_of.as_second());
         let taken = self.spend.apply(observation, &working, now);
@@ -35,8 +35,7 @@ impl BudgetLedger {
         taken
     }
 
-    /// Takes in what was published of spending, if that is about the current period and the same
-    /// source.
+    /// Applies published spend, if it is of the current period and the same source.
     pub(crate) fn remember(&mut self, terms: &BudgetConfig, now: Timestamp) {
         let floor = terms.floor.as_ref();
         let floor = floor.filter(|_| self.terms.measures_like(terms));
@@ -45,8 +44,8 @@ impl BudgetLedger {
         }
     }
 
-    /// The namespaces in which a job that costs something has run for so long, at `at`, that it is
-    /// measured.
+    /// Returns the namespaces in which a job that costs something has run, at `at`, for long enough
+    /// to be measured.
     fn working_at(&self, at: i64) -> BTreeSet<Arc<str>> {
         let runs = self.live.values().map(|live| &live.claim);
         let works = |claim: &&Commitment| {
@@ -58,12 +57,12 @@ impl BudgetLedger {
         namespaces.collect()
     }
 
-    /// The source gave no usable answer.
+    /// Records that the source returned no usable response.
     pub fn failed(&mut self, problem: impl Into<String>) {
         self.problem = Some(problem.into());
     }
 
-    /// Why the source gives no answer.
+    /// Returns why the source returned no usable response.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -78,13 +77,13 @@ impl BudgetLedger {
         });
     }
 
-    /// What is known of spending.
+    /// Returns the known spend.
     pub fn spend(&self) -> &Spend {
         &self.spend
     }
 
-    /// In how many seconds an answer may come that ends a cold start; `None` if there is none to
-    /// end.
+    /// Returns the seconds until a response can end the cold start; `None` if there is no cold
+    /// start.
     pub(crate) fn cold_for(&self, settle: i64, now: Timestamp) -> Option<i64> {
         let watched = self.watched_since?;
         let known = self.spend.watermarks().common.unwrap_or(i64::MIN);

@@ -1,10 +1,10 @@
-//! The cluster: jobs wait, get quota, run, stop and end.
+//! The cluster: jobs wait, reserve quota, run, stop and end.
 
 use super::plan::Injected;
 use super::{Event, Mutant, NAMES, Phase, START, STEP, World};
 
 impl World<'_> {
-    /// The cluster moves by one step.
+    /// Moves the cluster by one step.
     pub(super) fn cluster(&mut self) {
         let mut bill = *self.bills.last().unwrap_or(&[0; NAMES.len()]);
         let mut pays = |job: usize, rate: u32| {
@@ -36,8 +36,8 @@ impl World<'_> {
         let befalls = |since: i64, world: &Self| {
             let happens = |after: i64| !world.mishaps[job] && now >= since + after * STEP;
             let (_, injected) = plan.injected.filter(|(after, _)| happens(*after))?;
-            // What a growth has replaced is stopped only by the growth. Without that one, and
-            // without its own Workload, no object says that its pods run.
+            // A replaced Workload is stopped only by its growth. Without the growth, and without
+            // its own Workload, no object shows that its pods run.
             let base = plan.grows.filter(|_| world.is_growth(job));
             let last = base.is_some_and(|base| world.deleted[base]);
             let happens = !last || injected == Injected::Evicted;
@@ -84,7 +84,8 @@ impl World<'_> {
                 }
                 Some(Injected::QuotaLost | Injected::Evicted) => {
                     self.mishaps[job] = true;
-                    // Kueue keeps the word, and may admit with it, unless it is withdrawn in time.
+                    // Kueue keeps the verdict, and may admit with it, unless it is withdrawn in
+                    // time.
                     let until = now + (1 + self.random.below(4)) * STEP;
                     self.phases[job] = Phase::Parked {
                         since,
@@ -126,7 +127,7 @@ impl World<'_> {
                 _ => self.shrink(job, at),
             },
             Phase::Stopping { until, .. } if now >= until || self.ran[job] >= plan.real => {
-                // It is queued again, behind the others, as long as it has time left.
+                // It is requeued, behind the others, while it has time left.
                 if self.ran[job] < plan.real {
                     self.terminate(job);
                 }
@@ -156,7 +157,7 @@ impl World<'_> {
         }
     }
 
-    /// It starts, and ends what it grows, and the variants that are no better.
+    /// Starts the job, and ends the Workload that it grows, and the variants that are no better.
     pub(super) fn admit(&mut self, job: usize, since: i64) {
         let base = self.plan.jobs[job].grows.filter(|_| self.is_growth(job));
         self.grown[job] = true;
@@ -185,8 +186,7 @@ impl World<'_> {
         }
     }
 
-    /// The growth loses its quota, with which the pods of the job have been stopped. It waits
-    /// for quota as a whole.
+    /// Evicts the growth, which stops the pods of the job. The growth waits for quota as a whole.
     fn evict_growth(&mut self, job: usize) {
         if let Some(base) = self.plan.jobs[job].grows {
             self.terminate(base);
@@ -202,7 +202,7 @@ impl World<'_> {
         };
     }
 
-    /// The Workload that `job` grows is deleted. Its pods run on.
+    /// Deletes the Workload that `job` grows. Its pods continue to run.
     fn retention(&mut self, job: usize, since: i64) {
         let plan = &self.plan.jobs[job];
         let base = plan
@@ -214,17 +214,17 @@ impl World<'_> {
         };
         if let Phase::Running { .. } = self.phases[base] {
             self.deleted[base] = true;
-            // The runtime shows both at once.
+            // The runtime reports both at once.
             self.tell_run(job);
             self.tell(&Event::Stopped(self.uids[base].clone(), self.now));
         }
     }
 
-    /// Some of its pods have finished, or its owner has made it smaller.
+    /// Shrinks the job: some of its pods have finished, or its owner has scaled it down.
     fn shrink(&mut self, job: usize, at: i64) {
         let plan = &self.plan.jobs[job];
         let due = |(after, _): &(i64, u32)| self.now >= at + after * STEP;
-        // One that a growth has replaced does not change any more.
+        // A replaced Workload does not change any more.
         let Some((_, percent)) = plan.shrinks.filter(due).filter(|_| !self.is_replaced(job)) else {
             return;
         };
@@ -240,7 +240,7 @@ impl World<'_> {
         self.tell_run(job);
     }
 
-    /// What it grows is seen again: it is replaced, or no longer.
+    /// Reports the Workload that it grows again: it is replaced, or no longer.
     fn tell_base(&mut self, job: usize) {
         let Some(base) = self.plan.jobs[job].grows.filter(|_| self.is_growth(job)) else {
             return;
@@ -252,7 +252,8 @@ impl World<'_> {
         }
     }
 
-    /// Its pods receive the signal to stop, and do so within their grace. No event reports when.
+    /// Sends its pods the signal to stop, which they do within their grace period. No event reports
+    /// when.
     fn terminate(&mut self, job: usize) {
         let grace = self.plan.jobs[job].grace;
         let until = self.now + self.random.below(grace + 1) * STEP;

@@ -1,4 +1,4 @@
-//! The controller's processes: what they hear, ask and decide, and what goes wrong with them.
+//! The controller's processes: their events, queries, decisions and faults.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ impl World<'_> {
         for run in &runs {
             self.leader.book.observe_run(run, now);
         }
-        // What is outstanding is found out about: what has no quota is withdrawn.
+        // Cleanup: the approval of a run without quota is withdrawn.
         let parked: Vec<(Uid, i64)> = self
             .leader
             .book
@@ -102,8 +102,8 @@ impl World<'_> {
         self.releases = later;
         for (_, uid, since) in due {
             self.withdraw(&uid);
-            // The runtime reads the Workload before it says that a reservation is over, and shows
-            // what it has read.
+            // The runtime reads the Workload before it reports that a reservation is over, and
+            // reports what it has read.
             let job = self.job_of(&uid);
             if let Some(run) = self.run(job) {
                 self.leader.book.observe_run(&run, now);
@@ -112,7 +112,7 @@ impl World<'_> {
         }
     }
 
-    /// The runtime takes our word back on what has no quota.
+    /// Withdraws the approval of a Workload without quota, as the runtime does.
     fn withdraw(&mut self, of: &Uid) {
         let job = self.job_of(of);
         if let Phase::Parked { ready, .. } = &mut self.phases[job] {
@@ -137,8 +137,8 @@ impl World<'_> {
                 .insert(name.clone(), Amount::millionths(spent + 1));
         }
         match fault {
-            // Less than it said before; for a process that never received more, that can't be
-            // distinguished from the truth.
+            // Less than it reported before. A process that never received more cannot distinguish
+            // that from the truth.
             Some(Fault::Less) => {
                 for (name, spent) in &mut observation.spent {
                     let known = self.leader.book.spend.spent(name, period).in_millionths();
@@ -180,7 +180,7 @@ impl World<'_> {
         );
     }
 
-    /// The leader is asked about all that wait, in any order.
+    /// Evaluates all waiting runs on the leader, in any order.
     pub(super) fn decide(&mut self, fault: Option<Fault>) {
         let skew = if let Some(Fault::Clock(steps)) = fault {
             steps * STEP
@@ -258,8 +258,8 @@ impl World<'_> {
         }
     }
 
-    /// A write lands, is lost, or lands without our hearing of it. What was lost is asked about
-    /// again.
+    /// Writes a verdict: the write succeeds, is lost, or succeeds without a response. A run whose
+    /// write was lost is evaluated again.
     fn write(&mut self, job: usize) {
         let lands = !self.random.one_in(8);
         if let Phase::Reserved { since, .. } = self.phases[job]
@@ -281,8 +281,8 @@ impl World<'_> {
         }
     }
 
-    /// Its Ready is written. A growth or a variant that waits for nothing else starts at once, since
-    /// Kueue takes milliseconds; other jobs spend nothing meanwhile.
+    /// Records that its Ready is written. A growth or a variant that waits for nothing else starts
+    /// at once, since Kueue takes milliseconds; other jobs spend nothing meanwhile.
     fn approved(&mut self, job: usize, since: i64) {
         let of_several = self.is_growth(job) || self.is_variant(job);
         if of_several && self.plan.jobs[job].admitted_after == 0 {
@@ -296,9 +296,9 @@ impl World<'_> {
         self.tell_run(job);
     }
 
-    /// Another allocation pass changes nothing and returns no message.
+    /// Checks that another allocation pass changes nothing and returns no message.
     fn quiet(&mut self, now: Timestamp) {
-        // Who waits behind whom may take two rounds to settle.
+        // The order of waiting runs may take two rounds to settle.
         for _ in 0..2 {
             for uid in self.leader.book.held.keys().cloned().collect::<Vec<_>>() {
                 let run = self.leader.book.held[&uid].run.clone();

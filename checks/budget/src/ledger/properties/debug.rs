@@ -1,5 +1,5 @@
-//! To look into one history by hand: `SEED=7 cargo test -p kueue-check-budget --lib look_into_one
-//! -- --ignored --nocapture`.
+//! A test that prints one history: `SEED=7 cargo test -p kueue-check-budget --lib look_into_one --
+//! --ignored --nocapture`.
 
 use super::plan::smaller;
 use super::*;

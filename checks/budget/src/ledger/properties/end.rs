@@ -1,4 +1,4 @@
-//! What must be true in the end.
+//! The invariants at the end of a history.
 
 use super::{PERIOD, Phase, START, World, accounts, time};
 use crate::config::Account;
@@ -6,7 +6,7 @@ use crate::ledger::{Committed, Observation};
 use crate::money::Amount;
 
 impl World<'_> {
-    /// By how much any limit has been passed, in millionths; negative while none is.
+    /// Returns by how much any limit has been exceeded, in millionths; negative while none is.
     pub(super) fn over(&self) -> i128 {
         let all = accounts();
         let mut worst = i128::MIN;
@@ -25,7 +25,7 @@ impl World<'_> {
         worst
     }
 
-    /// The ledger rebuilt from the cluster says what the one says that never stopped, once
+    /// Checks that a ledger rebuilt from the cluster equals the one that never stopped, once
     /// everything is known.
     pub(super) fn rebuilt_is_the_same(&mut self) {
         let now = time(self.now);
@@ -50,8 +50,8 @@ impl World<'_> {
                 fresh.balance(&account, period, now),
                 self.leader.book.balance(&account, period, now),
             );
-            // Only a process that has observed a run has the pods of it that terminate or whose
-            // Workload is gone, and since when a variant may have been running.
+            // Only a process that has observed a run has its pods that terminate, or whose Workload
+            // was deleted. Only it has the time since which a variant may have been running.
             let jobs = &self.plan.jobs;
             let knows_more = self.deleted.contains(&true)
                 || jobs
@@ -67,7 +67,7 @@ impl World<'_> {
         }
     }
 
-    /// When everything is over and known, nothing is committed.
+    /// Checks that nothing is committed when everything is over and known.
     pub(super) fn nothing_leaks(&mut self) {
         let now = time(self.now + 10 * PERIOD);
         for job in 0..self.phases.len() {

@@ -1,7 +1,7 @@
-//! Random histories: whatever happens in whatever order, the limit holds.
+//! Random histories: the limit holds for any events in any order.
 //!
 //! A history is a plan made from a seed: jobs that cost at most their estimate, and faults. A plan
-//! that fails is made smaller before it is shown.
+//! that fails is reduced before it is shown.
 
 mod cluster;
 mod controller;
@@ -23,7 +23,7 @@ use crate::money::{Amount, Rate};
 pub(super) use plan::Plan;
 use plan::{Random, smaller};
 
-/// Everything happens at multiples of this, so that what is really spent is an exact sum.
+/// The step of time: all events occur at its multiples, so that real spend is an exact sum.
 pub(super) const STEP: i64 = 300;
 const START: i64 = 1_795_219_200;
 const PERIOD: i64 = 12 * 3600;
@@ -31,13 +31,13 @@ const PERIOD: i64 = 12 * 3600;
 const NAMES: [&str; 2] = ["vision", "nlp"];
 const STEPS: i64 = 2 * PERIOD / STEP + PERIOD / STEP / 2;
 
-/// A change of the ledger's behaviour that a history must bring to light.
+/// A change of the ledger's behaviour that a history must detect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Mutant {
     None,
-    /// What is committed is written down after others were asked about.
+    /// A commitment is recorded after other runs were evaluated.
     CommitLater,
-    /// Ended runs are forgotten at once.
+    /// Ended runs are dropped at once.
     NoTombstones,
     /// A new process does not wait until the watermark has passed its start.
     NoWait,
@@ -45,17 +45,18 @@ pub(super) enum Mutant {
     OverWhenEvicted,
     /// The last figure counts, not the highest.
     LastFigure,
-    /// What lost its quota without an eviction is forgotten.
+    /// A run that lost its quota without an eviction is dropped.
     NoParking,
     /// A Workload that a growth has replaced counts as over, while its pods run.
     OverWhenReplaced,
-    /// What a growth will end is set off, also while the growth may start much later.
+    /// A running Workload that a growth will end is set off, even if the growth may start much
+    /// later.
     SetOffAnyway,
-    /// A run counts as over when its quota is gone, though its pods terminate.
+    /// A run counts as over when its quota is released, while its pods terminate.
     OverWithoutQuota,
-    /// What ran before a job shrank is counted as if it had always been as small.
+    /// A job that shrank is counted as if it had always been as small.
     AlwaysAsSmall,
-    /// Of variants that wait for other checks one counts, as if they started at once.
+    /// Of variants that wait for other checks only one counts, as if they started at once.
     VariantsStartAtOnce,
     /// A variant that a better one ends costs nothing while its pods terminate.
     VariantsEndAtOnce,
@@ -63,7 +64,7 @@ pub(super) enum Mutant {
     GoneWithTheirWorkload,
 }
 
-/// Where a job really is.
+/// The real phase of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Waiting,
@@ -87,7 +88,7 @@ enum Phase {
         ready: bool,
         until: i64,
     },
-    /// Lost its quota, with or without our word, until then.
+    /// It lost its quota, with or without an approval, until this time.
     Parked {
         since: i64,
         ready: bool,
@@ -96,7 +97,7 @@ enum Phase {
     Over,
 }
 
-/// What a process observes.
+/// An event that a process observes.
 #[derive(Clone, Debug)]
 enum Event {
     Seen(Run),
@@ -110,7 +111,7 @@ struct Process {
     inbox: VecDeque<(i64, Event)>,
 }
 
-/// The cluster, the source and the processes.
+/// The simulated cluster, source and processes.
 pub(super) struct World<'a> {
     plan: &'a Plan,
     terms: Arc<BudgetConfig>,
@@ -119,16 +120,16 @@ pub(super) struct World<'a> {
     now: i64,
     phases: Vec<Phase>,
     ran: Vec<i64>,
-    /// What of that was in earlier runs, which counts against the maximum.
+    /// The part of `ran` in earlier runs, which counts against the maximum.
     past: Vec<i64>,
     mishaps: Vec<bool>,
-    /// Whether the growth was admitted, or an eviction has stopped what it grew.
+    /// Whether the growth was admitted, or an eviction has stopped the Workload that it grew.
     grown: Vec<bool>,
-    /// What each costs now, in units an hour.
+    /// The current cost of each job, in units per hour.
     rates: Vec<u32>,
     /// Whether the Workload was deleted while its pods run.
     deleted: Vec<bool>,
-    /// What was really spent up to the end of each step, by namespace, in billionths of the unit.
+    /// The real spend up to the end of each step, by namespace, in billionths of the unit.
     bills: Vec<[i128; NAMES.len()]>,
     uids: Vec<Uid>,
     names: [Arc<str>; NAMES.len()],
@@ -137,10 +138,10 @@ pub(super) struct World<'a> {
     leader: Process,
     standby: Process,
     releases: Vec<(i64, Uid, i64)>,
-    /// Jobs whose pods terminate: what they cost, and until when.
+    /// Jobs whose pods terminate: the job, its cost, and the end.
     terminating: Vec<(usize, u32, i64)>,
     source_dead: i64,
-    /// Decisions that the mutant has not written down yet.
+    /// Decisions that the mutant has not recorded yet.
     late: Vec<Run>,
     pub(super) admitted: usize,
 }
@@ -164,7 +165,7 @@ fn terms(plan: &Plan) -> Arc<BudgetConfig> {
     Arc::new(BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap())
 }
 
-/// The accounts, each with the namespaces that it pays for.
+/// Returns the accounts, each with the namespaces for which it pays.
 fn accounts() -> [(Account, &'static [usize]); 3] {
     [
         (Account::Namespace(NAMES[0].into()), &[0]),
@@ -212,7 +213,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// A process that has just read the list.
+    /// Returns a process that has just read the list.
     fn process(&self) -> Process {
         let mut book = BudgetLedger::new(Arc::clone(&self.terms));
         let labels = NAMES.map(|name| (name.to_owned(), BTreeMap::new()));
@@ -234,7 +235,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The job as the API shows it, if it has quota.
+    /// Returns the job as the API shows it, if it has quota.
     fn run(&self, job: usize) -> Option<Run> {
         let plan = &self.plan.jobs[job];
         let replaced = self.is_replaced(job);
@@ -276,7 +277,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// How many pods the growth `job` adds to, as far as Workloads say.
+    /// Returns the number of pods to which the growth `job` adds, as far as Workloads show it.
     fn running_pods(&self, job: usize) -> RunningPods {
         let base = self.plan.jobs[job].grows.filter(|base| self.deleted[*base]);
         let evicted = matches!(self.phases[job], Phase::Evicting { .. });
@@ -311,7 +312,7 @@ impl<'a> World<'a> {
         self.plan.is_variant(job)
     }
 
-    /// The other variants of the job of `job`.
+    /// Returns the other variants of the job of `job`.
     fn siblings(&self, job: usize) -> Vec<usize> {
         if !self.is_variant(job) {
             return Vec::new();
@@ -321,12 +322,12 @@ impl<'a> World<'a> {
         others.filter(|other| first(*other) == first(job)).collect()
     }
 
-    /// Whether it asks for more for a job that runs.
+    /// Returns true if it requests more for a running job.
     fn is_growth(&self, job: usize) -> bool {
         self.plan.jobs[job].grows.is_some() && !self.grown[job]
     }
 
-    /// The growth of `job` that has quota and was not admitted.
+    /// Returns the growth of `job` that has quota and was not admitted.
     fn growth_of(&self, job: usize) -> Option<usize> {
         let mut growths = (0..self.phases.len())
             .filter(|growth| self.plan.jobs[*growth].grows == Some(job) && !self.grown[*growth]);
@@ -363,7 +364,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What is really spent in the steps from `from` to `to`, of `namespaces`, rounded down.
+    /// Returns the real spend of `namespaces` in the steps from `from` to `to`, rounded down.
     fn spent(&self, namespaces: &[usize], from: i64, to: i64) -> i128 {
         let until = |second: i64| {
             let steps = usize::try_from(((second - START) / STEP).max(0)).unwrap();
@@ -417,7 +418,7 @@ fn take(book: &mut BudgetLedger, event: &Event, now: Timestamp, mutant: Mutant, 
     }
 }
 
-/// By how much a limit was passed in the history of `plan`; and how many jobs started.
+/// Returns by how much a limit was exceeded in the history of `plan`, and how many jobs started.
 pub(super) fn play(plan: &Plan, mutant: Mutant) -> (i128, usize) {
     let mut world = World::new(plan, mutant);
     for _ in 0..STEPS {
@@ -435,7 +436,7 @@ pub(super) fn play(plan: &Plan, mutant: Mutant) -> (i128, usize) {
     (over, admitted)
 }
 
-/// How many histories are tried: two thousand, or as many as `BUDGET_CHECK_HISTORIES` says.
+/// Returns the number of histories: 2,000, or the value of `BUDGET_CHECK_HISTORIES`.
 fn histories() -> u64 {
     std::env::var("BUDGET_CHECK_HISTORIES")
         .ok()
@@ -443,7 +444,7 @@ fn histories() -> u64 {
         .unwrap_or(2_000)
 }
 
-/// What `play` says of each seed below `seeds`, on all cores.
+/// Returns the result of `play` for each seed below `seeds`, on all cores.
 fn of_seeds<T: Send>(seeds: u64, play: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
-//! Histories: what is submitted, and what befalls it.
+//! Plans of histories: the jobs, and the events injected into them.
 
 use super::STEPS;
 
-/// splitmix64.
+/// A random number generator: splitmix64.
 pub(in crate::ledger) struct Random(pub(super) u64);
 
 impl Random {
@@ -23,33 +23,33 @@ impl Random {
     }
 }
 
-/// A job, and what befalls it.
+/// A job, and the events injected into it.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) submitted: i64,
-    /// Of [`NAMES`](super::NAMES).
+    /// An index of [`NAMES`](super::NAMES).
     pub(super) namespace: usize,
     pub(super) priority: i32,
-    /// Units in an hour, as estimated and as it really is.
+    /// The estimated units per hour, and the real part of them in percent.
     pub(super) rate: u32,
     pub(super) real_percent: i64,
-    /// In steps, as estimated and as it really is.
+    /// The estimated and the real duration, in steps.
     pub(super) longest: i64,
     pub(super) real: i64,
-    /// What happens so many steps after it got quota.
+    /// An injected event, and its number of steps after the quota reservation.
     pub(super) injected: Option<(i64, Injected)>,
-    /// How long Kueue takes to admit it.
+    /// The time that Kueue takes to admit it.
     pub(super) admitted_after: i64,
-    /// The job that it is a growth of: it asks for quota once that runs, with what that has, and
-    /// ends it when it is admitted.
+    /// The job that it is a growth of. It requests quota once that job runs, with the quota of that
+    /// job, and ends it when it is admitted.
     pub(super) grows: Option<usize>,
     /// The job of which it is a variant: one of them runs, and ends when a later one is admitted.
     pub(super) variant_of: Option<usize>,
-    /// How many steps after its start it is made smaller, and by how many percent.
+    /// The number of steps after its start when it is scaled down, and by how many percent.
     pub(super) shrinks: Option<(i64, u32)>,
-    /// How many steps after it has quota the Workload that it grows is deleted.
+    /// The number of steps after its quota reservation when the Workload that it grows is deleted.
     pub(super) retention: Option<i64>,
-    /// How long its pods may go on after the signal to stop, in steps.
+    /// The grace period of its pods, in steps.
     pub(super) grace: i64,
 }
 
@@ -60,20 +60,20 @@ pub(super) enum Injected {
     Deleted,
 }
 
-/// Something that happens to the controller or the source.
+/// A fault of the controller or the source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fault {
     /// The leader dies, and a process without any data takes over.
     Crash,
     /// The standby takes over.
     Failover,
-    /// The source is dead for so many steps.
+    /// The source is down for this many steps.
     SourceDead(i64),
-    /// The source answers less than before.
+    /// The source reports less than before.
     Less,
-    /// The source answers nonsense for one namespace.
+    /// The source reports nonsense for one namespace.
     Nonsense,
-    /// Our clock is off by so many steps, for one step.
+    /// The local clock is off by this many steps, for one step.
     Clock(i64),
 }
 
@@ -86,7 +86,7 @@ pub(in crate::ledger) struct Plan {
     pub(super) faults: Vec<(i64, Fault)>,
     pub(super) enforcement: &'static str,
     pub(super) order: &'static str,
-    /// Seeds what is not worth a plan: lost writes, delays of events.
+    /// The seed of everything outside the plan: lost writes, delays of events.
     pub(super) noise: u64,
 }
 
@@ -118,11 +118,12 @@ impl Plan {
             (at, fault)
         });
         let mut faults: Vec<(i64, Fault)> = faults.collect();
-        // What a variant may have spent before a better one ended it is known by the clock.
+        // The amount that a variant may have spent before a better one ended it depends on the
+        // clock.
         if jobs.iter().any(|job| job.variant_of.is_some()) {
             faults.retain(|(_, fault)| !matches!(fault, Fault::Clock(_)));
         }
-        // A process that starts has no record of pods that terminate, until the source does.
+        // A process that starts has no record of terminating pods until the source reports them.
         let begun = |(_, fault): &&(i64, Fault)| matches!(fault, Fault::Crash | Fault::Failover);
         if faults.iter().filter(begun).count() == 0 {
             for job in &mut jobs {
@@ -206,7 +207,7 @@ impl Plan {
             let (namespace, rate) = (jobs[base].namespace, jobs[base].rate);
             let longest = jobs[base].longest;
             let job = &mut jobs[growth];
-            // It is of the same job, whose time begins anew with it.
+            // It belongs to the same job, and restarts its time.
             job.longest = job.longest.max(longest);
             job.grows = Some(base);
             job.namespace = namespace;
@@ -234,7 +235,7 @@ impl Plan {
             job.variant_of = Some(first);
             (job.namespace, job.submitted) = (namespace, submitted + delay);
             for job in [first, variant] {
-                // Another check may take its time.
+                // Another check may delay the admission.
                 jobs[job].admitted_after = if random.one_in(3) {
                     random.below(20)
                 } else {
@@ -280,7 +281,7 @@ impl Plan {
     }
 }
 
-/// The smallest plan, of those with fewer jobs and faults, that still fails.
+/// Returns the smallest plan that still fails, of those with fewer jobs and faults.
 pub(super) fn smaller(plan: Plan, fails: &dyn Fn(&Plan) -> bool) -> Plan {
     let mut plan = plan;
     'again: loop {

@@ -1,4 +1,5 @@
-//! The binary on a real API server, with the rights of its manifests.
+//! The binary on a real API server, with the permissions of its manifests, against the stand-in for
+//! Datadog.
 
 use kueue_check::Clock;
 use serde_json::json;
@@ -15,17 +16,17 @@ async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
         return;
     };
     let rotated = ("canary-api-new", "canary-application-new");
-    // At first it accepts other keys than the program has.
+    // At first the service accepts other keys than the program has.
     let service = Datadog::start(rotated.0, rotated.1).await;
     let now = Clock::system().now().as_second();
     let namespace = format!("kube_namespace:{}", stage.namespace);
-    // Older than what is still settling.
+    // Older than the data that may still change.
     for point in 3..8 {
         service.point(METRIC, now - point * 300, &[&namespace], 0.5);
     }
     let (name, keys) = (unique("budget"), Keys::new());
     let kubeconfig = install(&stage, &name).await;
-    // Nothing has run before, so its Workloads can be trusted: else the test would wait until
+    // Nothing has run before, so its Workloads can be trusted. Otherwise the test would wait until
     // Datadog has data of the time since which the program watches.
     let spec = json!({
         "unit": "USD", "period": {"every": "20d", "anchor": "2026-01-01T00:00:00Z"}, "takeover": "TrustWorkloads",
@@ -45,7 +46,7 @@ async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
         .await;
     keys.write(rotated);
     stage.wait_condition(&name, "Fresh", "True", "Fresh").await;
-    // Of five, two and a half are spent.
+    // 2.50 of 5 are spent.
     for (job, state, says) in [
         ("a", "Ready", "1.50 left until"),
         ("b", "Ready", "0.50 left until"),

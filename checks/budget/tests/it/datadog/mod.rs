@@ -1,4 +1,4 @@
-//! The source Datadog over real HTTP, against a strict stand-in. It has not been run on the live
+//! The Datadog source over real HTTP, against a strict stand-in. It has not been run on the live
 //! service.
 
 mod end_to_end;
@@ -40,7 +40,7 @@ fn question(at: i64) -> SpendQuery {
     }
 }
 
-/// Keys in files, where a Secret that is mounted would put them.
+/// The keys in files, as in a mounted Secret.
 struct Keys(Folder);
 
 impl Keys {
@@ -60,7 +60,7 @@ impl Keys {
     }
 }
 
-/// A service with a week of spending, and the source that asks it.
+/// A service with a week of spend, and the source that queries it.
 struct Trial {
     service: Datadog,
     keys: Keys,
@@ -96,8 +96,8 @@ async fn trial(patch: Value) -> Trial {
 }
 
 impl Trial {
-    /// `vision` spends 1.5 every five minutes and `nlp` 0.25, from the week's start until `until`;
-    /// another cluster spends too.
+    /// Adds a week of spend: `vision` spends 1.5 every five minutes and `nlp` 0.25, from the week's
+    /// start until `until`; another cluster spends too.
     fn week(&self, until: i64) {
         for at in (START..until).step_by(300) {
             for (cluster, namespace, amount) in [
@@ -154,8 +154,7 @@ async fn both_versions_of_the_api_give_the_same_sums() {
             trial.service.only_v1();
         }
         let answer = trial.ask(at).await.unwrap();
-        // 1,740 samples of five minutes: summed, and not averaged, which is what Datadog does by
-        // itself.
+        // 1,740 samples of 5 min: summed, and not averaged, which is Datadog's default.
         assert_eq!(
             spent(&answer),
             [("nlp", "435".to_owned()), ("vision", "2610".to_owned())],
@@ -178,7 +177,7 @@ async fn both_versions_of_the_api_give_the_same_sums() {
 async fn what_is_known_ends_where_the_newest_values_begin() {
     let trial = trial(json!({})).await;
     let now = START + DAY;
-    // The service is twenty minutes late.
+    // The service is 20 min late.
     trial.week(now - 1200 + 1);
     let answer = trial.ask(now).await.unwrap();
     assert_eq!(
@@ -186,10 +185,10 @@ async fn what_is_known_ends_where_the_newest_values_begin() {
         time(now - 1200),
         "a bucket whose end lies in the future says nothing about its end"
     );
-    // And dead, in the end: its data is not taken for complete.
+    // Finally it is down: its data does not count as complete.
     let error = trial.ask(now + 7 * 3600).await.unwrap_err();
     assert_eq!(error.reason(), "NotMeasured", "{error}");
-    // Before there can be anything nothing is asked.
+    // No query is sent before there can be data.
     trial.service.asked();
     let early = trial.ask(START).await.unwrap();
     assert_eq!(
@@ -298,7 +297,7 @@ async fn each_bad_answer_has_its_reason_and_pause() {
             "{shown}"
         );
     }
-    // The same of the second question, which has another shape.
+    // The same for the second query, whose response has another shape.
     for (body, reason) in [
         (v2(json!({"columns": [number(json!([1]))]})), "WrongShape"),
         (
@@ -337,7 +336,7 @@ async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
     trial.week(START + DAY);
     trial.ask(START + DAY).await.unwrap();
     assert_eq!(trial.service.breaches(), [""; 0]);
-    // They are rotated: on the service first, then in the files.
+    // The keys are rotated: on the service first, then in the files.
     let rotated = ("canary-api-new", "canary-application-new");
     trial.service.keys(rotated.0, rotated.1);
     let error = trial.ask(START + DAY).await.unwrap_err();
@@ -345,7 +344,7 @@ async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
     assert_eq!(error.to_string(), "Datadog refused the credentials (403)");
     trial.keys.write(rotated);
     trial.ask(START + DAY).await.unwrap();
-    // One that is rotated between its reading and its use is no outage.
+    // A key that is rotated between its reading and its use causes no outage.
     trial.service.asked();
     trial.service.mishaps([Mishap::says(
         403,
@@ -357,7 +356,7 @@ async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
     let error = trial.ask(START + DAY).await.unwrap_err();
     assert_eq!(error.reason(), "CredentialsUnusable");
     assert!(error.to_string().contains("datadog/app-key"), "{error}");
-    // Files of one's own, named in the Budget.
+    // Other files, named in the Budget.
     let named = self::trial(json!({"apiKeyFile": "a", "appKeyFile": "b"})).await;
     named.week(START + DAY);
     named.keys.0.write("a", KEYS.0);
@@ -383,7 +382,7 @@ async fn a_query_that_makes_no_sense_there_is_the_budgets_fault() {
     let error = trial.ask(START + DAY).await.unwrap_err();
     assert!(error.is_configuration(), "{error}");
     assert!(error.to_string().contains("unknown function"), "{error}");
-    // Spending of which no namespace has a part.
+    // A query whose result has no namespace.
     let silent = self::trial(json!({"query": "sum:nothing{*} by {kube_namespace}"})).await;
     silent.week(START + DAY);
     let answer = silent.ask(START + DAY).await.unwrap();

@@ -1,15 +1,15 @@
 //! Queries of Datadog's metrics, as far as its documentation describes them: `sum:metric{scope} by
 //! {tag}.as_count().rollup(sum, 900)`.
 
-/// A query.
+/// A parsed query.
 #[derive(Debug, PartialEq)]
 pub(super) struct Query {
     pub(super) aggregator: String,
     pub(super) metric: String,
-    /// Tags that must be there; none for `*`.
+    /// The required tags; none for `*`.
     pub(super) scope: Vec<(String, String)>,
     pub(super) by: Vec<String>,
-    /// How, and into buckets of how many seconds.
+    /// The method, and the size of its buckets in seconds.
     pub(super) rollup: Option<(String, i64)>,
 }
 

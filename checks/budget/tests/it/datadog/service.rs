@@ -1,8 +1,10 @@
 //! A strict stand-in for Datadog: two methods of its metrics API as its reference documents them,
-//! over a store of points. Whatever the reference does not name is refused, and remembered as a
-//! breach. Written from the pages *Query timeseries points* (v1), *Query scalar data across
-//! multiple products* (v2), *Rate limits*, *Rollup* and *Authentication*, and the answers that
-//! Datadog's own clients are tested with.
+//! over a store of points.
+//!
+//! It rejects everything that the reference does not document, and records it as a breach. Its
+//! sources are the pages *Query timeseries points* (v1), *Query scalar data across multiple
+//! products* (v2), *Rate limits*, *Rollup* and *Authentication*. The responses are those with which
+//! Datadog's own clients are tested.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,15 +20,15 @@ use serde_json::{Value, json};
 
 use super::query::Query;
 
-/// At most so many points of one series are given; Datadog makes the buckets wider then.
+/// The maximum number of points of one series. Beyond it Datadog widens the buckets.
 const POINTS: i64 = 1500;
 
-/// What it does instead of answering.
+/// An injected failure, instead of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Mishap {
-    /// Answers this.
+    /// Returns this response.
     Says(u16, Vec<(&'static str, String)>, String),
-    /// Answers after so long.
+    /// Responds after this delay.
     Slow(Duration),
     /// Breaks off in the middle of the body.
     Half,
@@ -64,7 +66,7 @@ struct Inside {
     breaches: Vec<String>,
 }
 
-/// The service. Clones are one.
+/// The service. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Datadog {
     inside: Arc<Mutex<Inside>>,
@@ -72,7 +74,7 @@ pub(crate) struct Datadog {
 }
 
 impl Datadog {
-    /// With the API key and the application key of its one organisation.
+    /// Starts the service with the API key and the application key of its one organisation.
     pub(crate) async fn start(api: &str, application: &str) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let inside = Inside {
@@ -93,7 +95,7 @@ impl Datadog {
         self.inside.lock().unwrap()
     }
 
-    /// A point of a metric, with tags such as `kube_namespace:vision`.
+    /// Adds a point of a metric, with tags such as `kube_namespace:vision`.
     pub(crate) fn point(&self, metric: &str, second: i64, tags: &[&str], value: f64) {
         let tags = tags.iter().map(|tag| {
             let (key, value) = tag.split_once(':').unwrap();
@@ -111,7 +113,7 @@ impl Datadog {
         self.inside().only_v1 = true;
     }
 
-    /// Of the thousand questions that may be asked in an hour so many are left.
+    /// Sets how many of the 1,000 requests per hour remain.
     pub(crate) fn remaining(&self, questions: u64) {
         self.inside().remaining = questions;
     }
@@ -120,17 +122,17 @@ impl Datadog {
         self.inside().keys = (api.to_owned(), application.to_owned());
     }
 
-    /// What happens to the next questions, in this order.
+    /// Queues failures of the next requests, in this order.
     pub(crate) fn mishaps(&self, mishaps: impl IntoIterator<Item = Mishap>) {
         self.inside().mishaps.extend(mishaps);
     }
 
-    /// Methods and paths so far.
+    /// Returns the methods and paths since the last call.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.inside().asked)
     }
 
-    /// What was asked that its API does not have.
+    /// Returns the requests that its API does not have.
     pub(crate) fn breaches(&self) -> Vec<String> {
         self.inside().breaches.clone()
     }
@@ -233,7 +235,7 @@ impl Inside {
         }
     }
 
-    /// `GET /api/v1/query`: from and to in seconds.
+    /// Responds to `GET /api/v1/query`: from and to in seconds.
     fn timeseries(&self, parameters: &str, body: &Bytes) -> Said {
         let all: Vec<(String, String)> = form_urlencoded::parse(parameters.as_bytes())
             .into_owned()
@@ -287,7 +289,8 @@ impl Inside {
         )
     }
 
-    /// `POST /api/v2/query/scalar`: from (inclusive) and to (exclusive) in milliseconds.
+    /// Responds to `POST /api/v2/query/scalar`: from (inclusive) and to (exclusive) in
+    /// milliseconds.
     fn scalar(&self, body: &Bytes) -> Said {
         let Ok(body) = serde_json::from_slice::<Value>(body) else {
             return errors(400, "no JSON");
@@ -361,7 +364,7 @@ impl Inside {
         Ok(columns)
     }
 
-    /// The series of `query`, by tags, in buckets of the interval that comes with them. Buckets are
+    /// Returns the series of `query`, by tags, in buckets of the returned interval. Buckets are
     /// aligned to UTC; one without points is null.
     #[expect(clippy::type_complexity, reason = "series by tags")]
     fn series(
@@ -370,7 +373,7 @@ impl Inside {
         from: i64,
         to: i64,
     ) -> (i64, Vec<(Vec<String>, Vec<(i64, Option<f64>)>)>) {
-        // Without a rollup Datadog chooses: five minutes for a day, an hour for a week.
+        // Datadog's interval without a rollup: 5 min for a day, 1 h for a week.
         let automatic = if to - from > 86_400 { 3600 } else { 300 };
         let asked = query
             .rollup
@@ -426,7 +429,7 @@ impl Inside {
     }
 }
 
-/// Refuses what is not documented, and what is required and missing.
+/// Returns an error for fields that are not documented, and for missing required ones.
 fn only(value: &Value, required: &[&str], optional: &[&str]) -> Result<(), String> {
     let object = value.as_object().ok_or("an object is documented here")?;
     if let Some(missing) = required.iter().find(|name| !object.contains_key(**name)) {

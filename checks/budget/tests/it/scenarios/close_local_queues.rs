@@ -24,7 +24,7 @@ fn queue() -> Value {
     json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "queue", "namespace": "default"}})
 }
 
-/// Whether the LocalQueue is stopped, and whether that was us.
+/// Returns whether the LocalQueue is stopped, and whether this check stopped it.
 fn stopped(cluster: &Cluster) -> (bool, bool) {
     let resource = Resource::new("kueue.x-k8s.io", "v1beta2", "localqueues");
     let object = cluster.server().object(&resource, "default", "queue");
@@ -45,7 +45,7 @@ async fn expect_stopped(cluster: &Cluster, expected: (bool, bool)) {
         .await;
 }
 
-/// How often the LocalQueue was stopped or started.
+/// Returns how often the LocalQueue was stopped or started.
 fn turns(cluster: &Cluster) -> usize {
     let policies: Vec<Value> = cluster
         .server()
@@ -70,7 +70,7 @@ fn a_queue_in_which_nothing_fits_is_closed_until_there_is_money() {
         cluster.submit(Job::new("b"));
         expect_stopped(cluster, (true, true)).await;
         cluster.expect_without_quota("b").await;
-        // A restarted process has neither spending nor Budgets at first, and opens nothing.
+        // A restarted process has neither spend data nor Budgets at first, and opens nothing.
         cluster.crash(0);
         cluster.advance(Duration::from_secs(300)).await;
         assert_eq!((stopped(cluster), turns(cluster)), ((true, true), 1));

@@ -1,23 +1,17 @@
-//! Elastic jobs under a budget: pods that run are counted within ten seconds, and no refusal stops
-//! them.
+//! Elastic jobs under a budget: running pods are counted within 10 s, and no refusal stops them.
 
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
 use kueue_check_sim::apiserver::ChangeVerb;
-use kueue_check_sim::jobs::Nodes;
-use kueue_check_sim::{Cluster, Job, Simulation};
+use kueue_check_sim::{Cluster, Job};
 use serde_json::json;
 
 use super::{simulation, try_out};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn elastic(limit: &str) -> Simulation {
-    simulation(limit).actor(Nodes::new)
-}
-
-/// What is committed, in hundredths; `None` while no process leads.
+/// Returns the committed amount, in hundredths; `None` while no process leads.
 async fn committed(cluster: &Cluster) -> Option<u64> {
     let metrics = cluster.metrics(0).await?;
     let samples = metrics.lines().filter_map(|line| {
@@ -36,8 +30,8 @@ async fn committed(cluster: &Cluster) -> Option<u64> {
     (!values.is_empty()).then_some((sum * 100.0) as u64)
 }
 
-/// Each pod that runs costs about 1, of which the first minutes take little. A process that has
-/// just begun shows nothing until it leads.
+/// Checks that all running pods are counted. Each costs about 1, of which the first minutes take
+/// little. A process that has just started shows nothing until it leads.
 async fn pods_are_counted(cluster: &Cluster, jobs: &[&str]) {
     let mut uncounted = 0;
     for _ in 0..60 {
@@ -63,7 +57,7 @@ async fn runs(cluster: &Cluster, pods: usize) {
     pods_are_counted(cluster, &["train", "other"]).await;
 }
 
-/// No pod was stopped by a refusal: the job was never suspended once it ran.
+/// Checks that no refusal stopped a pod: the job was never suspended once it ran.
 fn never_stopped(cluster: &Cluster) {
     let stopped = cluster.server().history().into_iter().find(|change| {
         let (kind, spec) = (&change.object["kind"], &change.object["spec"]);
@@ -77,7 +71,7 @@ fn never_stopped(cluster: &Cluster) {
 
 #[test]
 fn a_job_that_grows_shrinks_and_grows_too_large_runs_on_and_is_counted() {
-    try_out("elastic", &elastic("6"), async |cluster: &Cluster| {
+    try_out("elastic", &simulation("6"), async |cluster: &Cluster| {
         cluster.submit(Job::new("train").pods(2).elastic());
         runs(cluster, 2).await;
         cluster.scale("train", 4);
@@ -104,7 +98,7 @@ fn a_job_that_grows_shrinks_and_grows_too_large_runs_on_and_is_counted() {
 fn what_a_waiting_growth_adds_to_is_counted_until_an_eviction_has_stopped_it() {
     try_out(
         "elastic evicted",
-        &elastic("6"),
+        &simulation("6"),
         async |cluster: &Cluster| {
             cluster.submit(Job::new("train").pods(3).elastic());
             runs(cluster, 3).await;
@@ -116,7 +110,7 @@ fn what_a_waiting_growth_adds_to_is_counted_until_an_eviction_has_stopped_it() {
             cluster.merge_workload("train", &json!({"spec": {"active": false}}));
             cluster.expect_deactivated("train").await;
             runs(cluster, 0).await;
-            // All of it is free again.
+            // The whole limit is free again.
             cluster.submit(Job::new("other").pods(5));
             cluster.expect_admitted("other").await;
             pods_are_counted(cluster, &["train", "other"]).await;
@@ -126,7 +120,7 @@ fn what_a_waiting_growth_adds_to_is_counted_until_an_eviction_has_stopped_it() {
 
 #[test]
 fn a_refusal_that_would_have_stopped_pods_is_counted() {
-    elastic("6").run(async |cluster| {
+    simulation("6").run(async |cluster| {
         cluster.submit(Job::new("train").pods(3).elastic());
         runs(cluster, 3).await;
         let is_refusal = |line: &str| {

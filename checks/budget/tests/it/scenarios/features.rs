@@ -1,4 +1,4 @@
-//! What the check does without the features that need rights of their own.
+//! The check without the features that require permissions of their own.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{spec, with_features};
 
-/// Without its right the check would be refused again and again.
+/// Without the permission the API server would reject the check's requests again and again.
 #[test]
 fn without_a_feature_nothing_of_it_is_asked_for_and_a_budget_that_needs_it_is_inactive() {
     for (quota, features, active) in [

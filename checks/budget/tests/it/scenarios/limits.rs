@@ -1,5 +1,5 @@
-//! NamespaceBudgets that cannot be listed at first: jobs are judged by the limits that hold, or not
-//! at all.
+//! NamespaceBudgets that cannot be listed at first: jobs are decided by the limits that apply, or
+//! not at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{of_spec, spec, try_out};
 
-/// NamespaceBudgets are listed with this status.
+/// A fault: lists of NamespaceBudgets get this status.
 struct NoList(u16);
 
 impl Faults for NoList {
@@ -51,7 +51,7 @@ fn with_limits(limits: Value) -> Simulation {
     of_spec(&spec)
 }
 
-/// Before the first process begins.
+/// Sets the fault before the first process begins.
 fn failing(simulation: Simulation, code: u16) -> Simulation {
     simulation.actor(move |server, _| {
         server.set_faults(Arc::new(NoList(code)));
@@ -59,7 +59,7 @@ fn failing(simulation: Simulation, code: u16) -> Simulation {
     })
 }
 
-/// The condition of that type of the Budget.
+/// Returns the condition of that type of the Budget.
 fn condition(cluster: &Cluster, kind: &str) -> Value {
     let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
     let budget = cluster.server().get(&budgets, "", "budget").unwrap();
@@ -156,7 +156,7 @@ fn a_budget_of_pools_alone_waits_for_no_namespace_budgets() {
         cluster.expect_admitted("job").await;
         assert_eq!(condition(cluster, "LimitsKnown")["status"], "True");
         cluster.server().clear_faults();
-        // Who gave a limit that does not count can see that.
+        // The status shows that the limit has no effect.
         let own = Resource::new("budget.kueue-check.dev", "v1alpha1", "namespacebudgets");
         cluster
             .expect("the NamespaceBudget is not effective", |cluster| {

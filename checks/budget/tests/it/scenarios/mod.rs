@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 
 use super::harness::budget;
 
-/// A budget of so much a day; a CPU costs 1 for an hour, and each job of a CPU is expected to run
-/// for one.
+/// Returns the spec of a Budget of `limit` a day. A CPU costs 1 for an hour, and each job of a CPU
+/// is expected to run for one.
 fn spec(limit: &str) -> Value {
     json!({
         "unit": "USD", "period": {"calendar": "Day"}, "source": {"fixed": {}, "settleDelay": "1s", "interval": "15s"},
@@ -49,7 +49,7 @@ fn with_features(spec: &Value, features: &'static [Feature]) -> Simulation {
         .object(&NamespaceBudget::crd())
 }
 
-/// How many jobs have the check's word, or run.
+/// Returns how many jobs are approved or run.
 fn approved(cluster: &Cluster, jobs: &[&str]) -> usize {
     jobs.iter()
         .filter(|job| {
@@ -58,10 +58,10 @@ fn approved(cluster: &Cluster, jobs: &[&str]) -> usize {
         .count()
 }
 
-/// About so many runs there are of each scenario, unless all are asked for.
+/// The approximate number of runs of each scenario, unless all are requested.
 const RUNS: usize = 20;
 
-/// How an answer is lost.
+/// The faults with which a response is lost.
 const LOST: [Fault; 4] = [
     Fault::InternalError,
     Fault::Conflict,
@@ -69,9 +69,10 @@ const LOST: [Fault; 4] = [
     Fault::LoseReply,
 ];
 
-/// With every single fault in a release build or where `KUEUE_CHECK_EXPLORE` is set, which takes
-/// minutes in a debug build; else with some, spread over the scenario, each kind of fault in turn.
-fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)) {
+/// Runs the scenario with every single fault in a release build or where `KUEUE_CHECK_EXPLORE` is
+/// set, which takes minutes in a debug build. Otherwise runs it with some, spread over the
+/// scenario, each kind of fault in turn.
+fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster) + Sync) {
     if !cfg!(debug_assertions) || std::env::var_os("KUEUE_CHECK_EXPLORE").is_some() {
         let explored = simulation.explore(&scenario);
         println!("{name}: {explored}");
@@ -104,7 +105,7 @@ fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)
     );
 }
 
-/// Five faults that can happen at `point`.
+/// Returns five faults that can happen at `point`.
 fn possible(point: &InjectionPoint) -> [Fault; 5] {
     let reads = ["get", "list", "watch"];
     let verb = point.what.split(' ').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Pods say what they were expected to cost.
+//! Annotations of pods with their estimated cost.
 
 use kueue_check::api::CheckState;
 use kueue_check_sim::{Cluster, Job};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{of_spec, spec};
 
-/// What the check adds to the pods of `job`.
+/// Returns what the check adds to the pods of `job`.
 fn updates(cluster: &Cluster, job: &str) -> Vec<Value> {
     let workload = cluster.workload(job).unwrap();
     let updates = &workload["status"]["admissionChecks"][0]["podSetUpdates"];

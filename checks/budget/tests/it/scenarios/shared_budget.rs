@@ -8,7 +8,7 @@ use super::{approved, simulation, try_out};
 
 const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
 
-/// One more AdmissionCheck that refers to the Budget.
+/// Returns one more AdmissionCheck that refers to the Budget.
 fn second() -> Value {
     json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": "second"}, "spec": {
         "controllerName": "kueue-check.dev/budget", "parameters": {"apiGroup": "budget.kueue-check.dev", "kind": "Budget", "name": "budget"}}})
@@ -21,7 +21,7 @@ fn cluster_queue(name: &str, checks: &[&str]) -> Value {
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "100"}]}]}]}})
 }
 
-/// One ClusterQueue asks both.
+/// Returns a simulation in which one ClusterQueue has both AdmissionChecks.
 fn both() -> Simulation {
     simulation("2")
         .object(&second())
@@ -89,7 +89,7 @@ fn two_queues_spend_the_same_money() {
                     .contains("needs about 1.00 USD")
             })
             .await;
-        // What one queue frees serves the other: `c` has waited longer.
+        // Money that one queue frees is available to the other: `c` has waited longer.
         cluster.complete("b");
         cluster.expect_admitted("c").await;
         cluster

@@ -1,4 +1,4 @@
-//! Approve, hold, release, finish, rollover, failover.
+//! Single jobs: approve, hold, release, finish, rollover, failover.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn a_raised_limit_lets_the_next_one_start() {
 
 #[test]
 fn a_new_day_brings_new_money() {
-    // The day ends at midnight; what still runs then is carried over.
+    // The day ends at midnight; jobs that still run are carried over.
     let simulation = simulation("1").starting_at("2026-11-21T22:30:00Z");
     try_out("rollover", &simulation, async |cluster: &Cluster| {
         cluster.submit(Job::new("a"));

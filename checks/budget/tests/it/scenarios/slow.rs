@@ -1,4 +1,4 @@
-//! An API server that is slow in what shows balances does not keep money from who waits for it.
+//! A slow API server: slow status writes do not delay the allocation of free money.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use kueue_check_sim::{Cluster, Job};
 
 use super::{approved, simulation};
 
-/// Whatever this check writes besides verdicts takes ten seconds.
+/// A fault: everything that this check writes besides verdicts takes 10 s.
 struct Slow;
 
 impl Faults for Slow {
@@ -22,14 +22,14 @@ impl Faults for Slow {
 
 #[test]
 fn money_that_becomes_free_is_given_while_balances_are_being_written() {
-    // What the source does not know of `a` yet fits beside `b`.
+    // The part of `a` that the source has not reported yet fits beside `b`.
     simulation("1.1").run(async |cluster: &Cluster| {
         cluster.submit(Job::new("a"));
         cluster.expect_admitted("a").await;
         cluster.advance(Duration::from_secs(60)).await;
         cluster.server().set_faults(Arc::new(Slow));
         cluster.submit(Job::new("b"));
-        // That nothing fits any more is being shown.
+        // The status write that nothing fits any more is in flight.
         cluster.expect_message("b", "needs about 1.00 USD").await;
         cluster.advance(Duration::from_secs(1)).await;
         cluster.complete("a");

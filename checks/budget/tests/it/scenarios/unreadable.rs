@@ -8,7 +8,8 @@ use serde_json::json;
 use super::super::harness::budget;
 use super::{simulation, spec};
 
-/// A watch of typed objects ends at the first that cannot be read, and no Budget would be known.
+/// A watch of typed objects ends at the first that cannot be read, so that no Budget would be
+/// known.
 #[test]
 fn a_budget_that_cannot_be_read_costs_itself_only() {
     let mut definition = serde_json::to_value(Budget::crd()).unwrap();
@@ -29,7 +30,7 @@ fn a_budget_that_cannot_be_read_costs_itself_only() {
         cluster
             .expect_message("b", "is left of namespace default")
             .await;
-        // What is known of the one that can be read is followed.
+        // Changes of the Budget that can be read are still applied.
         cluster.apply(&budget("budget", &spec("2")));
         cluster.expect_admitted("b").await;
     });

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// How often each Budget's source was asked.
+/// How often each Budget's source was queried.
 type Asked = Arc<Mutex<BTreeMap<String, usize>>>;
 
-/// A source that counts questions, and reports that nothing is spent.
+/// A source that counts queries, and reports that nothing is spent.
 struct Counting {
     budget: String,
     asked: Asked,

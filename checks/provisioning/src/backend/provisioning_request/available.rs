@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{API_VERSION, GROUP, code};
 
-/// How often a missing definition is looked for.
+/// The interval between checks for a missing definition.
 const POLL: Duration = Duration::from_secs(30);
 
 /// Classes that Cluster Autoscaler handles, and the older name of one.
@@ -22,7 +22,8 @@ const KNOWN: [&str; 3] = [
 /// Domains whose classes only Kubernetes' own projects define.
 const RESERVED: [&str; 2] = ["kubernetes.io", "x-k8s.io"];
 
-/// Whether the cluster serves ProvisioningRequests. One request, two when it does not.
+/// Returns an error unless the cluster serves ProvisioningRequests. Sends one request, or two if it
+/// does not.
 pub(super) async fn served(client: &Client) -> Result<(), Inactive> {
     #[derive(Deserialize)]
     struct Resources {
@@ -91,12 +92,12 @@ async fn get<T: serde::de::DeserializeOwned>(
     client.request(request).await
 }
 
-/// Whether an autoscaler may handle `class`. Autoscalers ignore an unknown class silently;
-/// `answered` says that one has been answered.
+/// Returns an error unless an autoscaler may handle `class`. Autoscalers ignore an unknown class
+/// silently. `answered` is true if an autoscaler has accepted a request of the class.
 pub(super) fn known(class: &str, answered: bool) -> Result<(), Inactive> {
     let reserved = RESERVED.iter().any(|domain| class.ends_with(domain));
-    // An autoscaler with `--check-capacity-processor-instance` answers to its name before the
-    // class.
+    // An autoscaler with `--check-capacity-processor-instance` handles the class prefixed with the
+    // name of its instance.
     let instance = class.ends_with(KNOWN[0]);
     if !reserved || instance || KNOWN.contains(&class) || answered {
         return Ok(());

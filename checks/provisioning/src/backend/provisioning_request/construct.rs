@@ -6,7 +6,7 @@ use super::{API_VERSION, KIND, MANAGED, Plan};
 use crate::backend::{ATTEMPT, CHECK, Owner};
 use crate::request::RequestAnnotations;
 
-/// The Workload's `metadata.uid` and name.
+/// The annotations with the Workload's `metadata.uid` and name.
 pub(super) const WORKLOAD_UID: &str = "provisioning.kueue-check.dev/workload-uid";
 pub(super) const WORKLOAD: &str = "provisioning.kueue-check.dev/workload";
 pub(super) const CONTROLLER: &str = "provisioning.kueue-check.dev/controller-name";
@@ -17,12 +17,12 @@ pub(super) const NO_CAPACITY: &str = "provisioning.kueue-check.dev/failed-withou
 pub(super) const KEEP: &str = "provisioning.kueue-check.dev/keep-failed";
 pub(super) const MERGED: &str = "provisioning.kueue-check.dev/merged-pod-sets";
 
-/// The ProvisioningRequest of `plan`. Labels and spec are those of Kueue's own check; the
-/// annotations are ours.
+/// Returns the ProvisioningRequest of `plan`. Labels and spec are those of Kueue's own check; the
+/// annotations are those of this check.
 ///
-/// The Workload is not its owner: Kueue's own check deletes requests whose owner has the name of a
-/// Workload, unless it made them (0.19.2). A template is, which the Workload owns, so that it ends
-/// with the Workload all the same.
+/// The Workload does not own the request: Kueue's own check deletes requests whose owner has the
+/// name of a Workload, unless it created them (0.19.2). The request is owned by a template, which
+/// the Workload owns, so the request is still deleted with the Workload.
 pub(super) fn object(plan: &Plan, owner: &Value) -> Value {
     let pod_sets: Vec<Value> = plan
         .pods

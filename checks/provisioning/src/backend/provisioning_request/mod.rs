@@ -1,5 +1,5 @@
-//! ProvisioningRequests (`autoscaling.x-k8s.io/v1`), which Cluster Autoscaler 1.31 and later, and
-//! GKE, answer.
+//! ProvisioningRequests (`autoscaling.x-k8s.io/v1`), which Cluster Autoscaler 1.31 and later and
+//! GKE handle.
 
 mod available;
 mod construct;
@@ -29,7 +29,7 @@ const KIND: &str = "ProvisioningRequest";
 const CONSUME: &str = "autoscaling.x-k8s.io/consume-provisioning-request";
 const CLASS: &str = "autoscaling.x-k8s.io/provisioning-class-name";
 
-/// ProvisioningRequests on a cluster.
+/// The backend that creates ProvisioningRequests on a cluster.
 #[derive(Clone)]
 pub struct ProvisioningRequests {
     client: Client,
@@ -44,7 +44,7 @@ impl std::fmt::Debug for ProvisioningRequests {
 }
 
 impl ProvisioningRequests {
-    /// Those on the cluster of `client`, as stored in `index`.
+    /// Creates a backend for the cluster of `client`, whose requests `index` stores.
     pub fn new(client: Client, index: Arc<Index>) -> Self {
         Self { client, index }
     }
@@ -54,8 +54,8 @@ impl ProvisioningRequests {
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
-    /// The object has the name already: it is ours if it was made for this Workload, and asks for
-    /// what is planned.
+    /// Returns the object that already has the name. It is this check's if it was created for this
+    /// Workload and requests what is planned.
     async fn present(&self, plan: &Plan) -> Result<CreateOutcome, CreateError> {
         let (kind, name) = (KIND, plan.name.clone());
         let present = self.api(&plan.namespace).get(&name).await?;
@@ -126,7 +126,7 @@ impl Backend for ProvisioningRequests {
             Err(error) if code(&error) == 409 => return self.present(plan).await,
             Err(error) => return Err(error.into()),
         };
-        // What was just created says for whom, unless a webhook has other ideas.
+        // The object just created has the Workload's annotations, unless a webhook changed them.
         request
             .map(CreateOutcome::New)
             .ok_or_else(|| CreateError::OwnedByAnother {

@@ -44,7 +44,7 @@ fn mark() -> RequestAnnotations {
     }
 }
 
-/// The first template.
+/// Returns the owner reference to the first template.
 fn owner() -> Value {
     json!({"apiVersion": "v1", "kind": "PodTemplate", "name": "ppt-wl-pr-1-driver", "uid": "t-1", "controller": true})
 }

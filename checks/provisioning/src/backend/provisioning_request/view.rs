@@ -1,4 +1,4 @@
-//! A ProvisioningRequest as the decision sees it. Whatever shape a field has, the object is read.
+//! The conversion of a ProvisioningRequest for the decision. It accepts fields of any shape.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl From<DynamicObject> for RequestObject {
     }
 }
 
-/// Reasons of Failed that mean: not now. From Cluster Autoscaler 1.37 and GKE's.
+/// Reasons of Failed for a temporary lack of capacity, from Cluster Autoscaler 1.37 and GKE.
 const NO_CAPACITY: [&str; 8] = [
     "CapacityIsNotFound",
     "Expired",
@@ -56,8 +56,8 @@ const NO_CAPACITY: [&str; 8] = [
     "IPSpaceExhausted",
 ];
 
-/// UID and name of the Workload for which a request was made. On one of Kueue's own check, or of
-/// no check, that is the owner.
+/// Returns the UID and name of the Workload for which a request was made. For a request of Kueue's
+/// own check, or of no check, it is the owner.
 fn workload(metadata: &ObjectMeta) -> Option<(Uid, &str)> {
     let annotations = metadata.annotations.as_ref();
     let written = annotations.and_then(|annotations| {
@@ -70,7 +70,7 @@ fn workload(metadata: &ObjectMeta) -> Option<(Uid, &str)> {
     written.or_else(|| owner(metadata))
 }
 
-/// The request in `object`; `None` if it is for no Workload.
+/// Returns the request in `object`; `None` if it is for no Workload.
 pub(super) fn view(object: &RequestObject) -> Option<CapacityRequest> {
     let metadata = &object.metadata;
     let (workload, workload_name) = workload(metadata)?;

@@ -1,5 +1,5 @@
-//! What is at the edge of what the API server takes, and beyond: a clear message in the right
-//! place, and nothing lost.
+//! Input at the limits of what the API server accepts, and beyond: a clear message in the right
+//! place, and no lost objects.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn pod_sets_of_no_pods_are_left_out() {
     let Some(world) = checked("zero", &json!({})).await else {
         return;
     };
-    // The API server would refuse a request for no pods.
+    // The API server would reject a request for 0 pods.
     let sets = json!([pod_set("none", 0), pod_set("shrunk", 4), pod_set("main", 1)]);
     let assigned = json!([
         assignment("none", 0),
@@ -87,7 +87,7 @@ async fn a_pod_set_without_an_assignment_is_said() {
             .items
             .is_empty()
     );
-    // Kueue mends it.
+    // Kueue corrects it.
     let assigned = json!([assignment("main", 1), assignment("workers", 2)]);
     world.reserve("wl", &assigned).await;
     world.requested(&format!("wl-{}-1", world.name)).await;
@@ -144,14 +144,14 @@ async fn a_negative_backoff_is_shown_in_active() {
         .await;
     let name = format!("wl-{}-1", world.name);
     world.requested(&name).await;
-    // The API server takes it.
+    // The API server accepts it.
     let configs = world.all(KUEUE, "ProvisioningRequestConfig");
     let spec = json!({"spec": {"retryStrategy": {"backoffBaseSeconds": -5}}});
     merge(&configs, &world.name, &spec).await;
     world
         .active("False", "spec.retryStrategy.backoffBaseSeconds is -5")
         .await;
-    // What was asked for before is followed by the last config that made sense.
+    // An existing request is still followed, by the last valid config.
     let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
     set_status(&world.requests(), &name, there).await;
     world.says("wl", "Ready", "there").await;
@@ -201,7 +201,7 @@ async fn a_hundred_long_parameters_are_taken_and_one_more_is_refused() {
     let text = entry["message"].as_str().unwrap();
     assert!(text.contains("spec.parameters"), "{text}");
     world.event("FailedCreate", &said).await;
-    // Its user takes the annotation off.
+    // The user removes the annotation.
     let none = json!({"metadata": {"annotations": {"provreq.kueue.x-k8s.io/more": null}}});
     merge(&world.workloads(), "wl", &none).await;
     world.requested(&name).await;
@@ -264,7 +264,7 @@ async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
     let text = entry["message"].as_str().unwrap();
     assert!(text.contains(said), "{text}");
     world.event("FailedCreate", said).await;
-    // The template that was created before is kept, and used.
+    // The template that was created before is kept and used.
     let template = format!("ppt-{name}-main");
     let before = world.templates().get(&template).await.unwrap();
     assert_eq!(
@@ -290,8 +290,8 @@ async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
 
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
 
-/// Lets a policy refuse all requests of this corner but those of one class, and waits until it
-/// does.
+/// Applies a policy that rejects all requests of this namespace but those of one class, and waits
+/// until it is in effect.
 async fn forbid(world: &World, message: &str) {
     let name = &world.name;
     let rule = json!({"apiGroups": ["autoscaling.x-k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["provisioningrequests"]});

@@ -1,4 +1,4 @@
-//! What the tests stand on: one cluster for all, and a corner of it for each.
+//! The harness of the tests: one cluster for all, and one namespace for each.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -21,11 +21,11 @@ pub(super) const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
 
 static PLACE: OnceCell<Option<Place>> = OnceCell::const_new();
 
-/// Where the tests are.
+/// The API server of the tests.
 enum Place {
     Real(Cluster),
-    /// In memory, which `KUEUE_CHECK_TEST_SERVER=simulated` puts in the place of the real one: the
-    /// suite must not notice.
+    /// The simulated server, which `KUEUE_CHECK_TEST_SERVER=simulated` selects. The tests must give
+    /// the same results.
     Box(ApiServer),
 }
 
@@ -38,7 +38,7 @@ impl Place {
     }
 }
 
-/// Whether the suite runs on the simulated API server.
+/// Returns true if the tests run on the simulated API server.
 pub(super) fn on_simulated_server() -> bool {
     let server = std::env::var("KUEUE_CHECK_TEST_SERVER").ok();
     assert!(
@@ -87,7 +87,7 @@ async fn start() -> Option<Place> {
     Some(place)
 }
 
-/// A corner of the cluster; `None`, with a word why, where there can be none.
+/// Returns a namespace on the cluster, or `None` with a message if there is no cluster.
 pub(super) async fn world(name: &str) -> Option<World> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let client = PLACE.get_or_init(start).await.as_ref()?.client();
@@ -105,7 +105,7 @@ pub(super) async fn world(name: &str) -> Option<World> {
     })
 }
 
-/// A corner with a check at work whose config has this spec.
+/// Returns a namespace with a running check, whose config has this spec.
 pub(super) async fn checked(name: &str, spec: &Value) -> Option<World> {
     let mut world = world(name).await?;
     let client = world.client.clone();
@@ -121,7 +121,7 @@ impl World {
         format!("example.com/{}", self.name).parse().unwrap()
     }
 
-    /// Starts the check, with what `client` may do.
+    /// Starts the check with the permissions of `client`.
     pub(super) fn start(&mut self, client: Client) {
         let runtime = Runtime::builder(client.clone())
             .check(ProvisioningCheck::new(client, self.controller()))
@@ -144,7 +144,7 @@ impl World {
             "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": self.name}}})).await;
     }
 
-    /// Waits until the condition Active is so, and says `text`.
+    /// Waits until the condition Active has this status, and its message contains `text`.
     pub(super) async fn active(&self, status: &str, text: &str) {
         let checks = self.all(KUEUE, "AdmissionCheck");
         let what = format!("it is active: {status}, {text:?}");
@@ -155,12 +155,12 @@ impl World {
         .await;
     }
 
-    /// Objects without a namespace.
+    /// Returns the API of cluster-scoped objects.
     pub(super) fn all(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &resource(api_version, kind))
     }
 
-    /// Objects of this corner.
+    /// Returns the API of objects in this namespace.
     pub(super) fn own(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
         let resource = resource(api_version, kind);
         Api::namespaced_with(self.client.clone(), &self.name, &resource)
@@ -178,7 +178,7 @@ impl World {
         self.own(KUEUE, "Workload")
     }
 
-    /// Creates `object`, in this corner if its kind has namespaces.
+    /// Creates `object`, in this namespace if its kind is namespaced.
     pub(super) async fn create(&self, object: Value) {
         let text = |field: &str| object[field].as_str().unwrap().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
@@ -190,13 +190,14 @@ impl World {
         api.create(&PostParams::default(), &object).await.unwrap();
     }
 
-    /// A Workload with these pod sets, for which Kueue has reserved quota as `assignments` say.
+    /// Creates a Workload with these pod sets, for which Kueue has reserved quota with
+    /// `assignments`.
     pub(super) async fn reserved(&self, name: &str, pod_sets: &Value, assignments: &Value) {
         self.create(json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name}, "spec": {"queueName": "q", "podSets": pod_sets}})).await;
         self.reserve(name, assignments).await;
     }
 
-    /// Kueue reserves quota.
+    /// Reserves quota, as Kueue does.
     pub(super) async fn reserve(&self, name: &str, assignments: &Value) {
         let pending = json!([{"name": self.name, "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]);
         let status = json!({
@@ -206,13 +207,14 @@ impl World {
         set_status(&self.workloads(), name, status).await;
     }
 
-    /// Waits until there is a request `name`.
+    /// Waits until the request `name` exists.
     pub(super) async fn requested(&self, name: &str) -> Value {
         let there = |request: &Value| !request.is_null();
         wait(&self.requests(), name, "there is a request", there).await
     }
 
-    /// Waits until the check has that state for a Workload, and says `text`; the entry.
+    /// Waits until the check has this state for a Workload, with `text` in its message. Returns the
+    /// entry.
     pub(super) async fn says(&self, workload: &str, state: &str, text: &str) -> Value {
         let what = format!("the check is {state} and says {text:?}");
         let found = wait(&self.workloads(), workload, &what, |workload| {
@@ -223,7 +225,7 @@ impl World {
         found["status"]["admissionChecks"][0].clone()
     }
 
-    /// Waits until there is an event of this reason whose note has `text`.
+    /// Waits until an event of this reason exists whose note contains `text`.
     pub(super) async fn event(&self, reason: &str, text: &str) {
         let events = self.own("events.k8s.io/v1", "Event");
         let deadline = Instant::now() + PATIENCE;
@@ -249,13 +251,13 @@ fn has(text: &Value, part: &str) -> bool {
     text.as_str().unwrap_or_default().contains(part)
 }
 
-/// A pod set whose pods use some CPU.
+/// Returns a pod set whose pods use some CPU.
 pub(super) fn pod_set(name: &str, count: u32) -> Value {
     json!({"name": name, "count": count, "template": {"spec": {"restartPolicy": "Never", "containers": [
         {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}})
 }
 
-/// What Kueue assigns to it.
+/// Returns Kueue's assignment for it.
 pub(super) fn assignment(name: &str, count: u32) -> Value {
     json!({"name": name, "flavors": {"cpu": "spot"}, "count": count, "resourceUsage": {"cpu": count.to_string()}})
 }
@@ -279,7 +281,7 @@ fn plural(kind: &str) -> String {
     }
 }
 
-/// Waits until `holds` of an object, which may be absent.
+/// Waits until `holds` returns true for an object, which may be absent.
 pub(super) async fn wait(
     api: &Api<DynamicObject>,
     name: &str,

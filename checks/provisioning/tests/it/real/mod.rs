@@ -1,4 +1,4 @@
-//! On a real API server, with Kueue's and the autoscaler's own definitions.
+//! Tests on a real API server, with Kueue's and the autoscaler's own definitions.
 
 mod bad_input;
 mod harness;
@@ -13,7 +13,7 @@ use self::harness::*;
 
 const ACCOUNT: &str = "provisioning-check";
 
-/// The rights that the manifests give, and a client with them and no others.
+/// Returns a client with exactly the permissions in the output of `manifests`.
 async fn least_privilege(world: &World) -> Client {
     let check = ProvisioningCheck::new(world.client.clone(), world.controller());
     let rule = |group: &str, resources: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resources], "verbs": verbs});
@@ -41,7 +41,7 @@ async fn least_privilege(world: &World) -> Client {
     let inner = world.client.clone();
     let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
         let inner = inner.clone();
-        // The server takes the request for the account's.
+        // The server handles the request as the service account's.
         request
             .headers_mut()
             .insert("impersonate-user", http::HeaderValue::from_static(ACCOUNT));
@@ -79,7 +79,7 @@ async fn the_check_works_with_the_rights_of_its_manifests_on_a_real_api_server()
     );
     let template = world.templates().get(&template_name).await.unwrap();
     let template = serde_json::to_value(template).unwrap();
-    // The Workload owns the template, and that the request: see
+    // The Workload owns the template, and the template owns the request: see
     // `kueues_own_check_leaves_the_requests_alone`.
     let owners = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned();
     let (of_template, of_request) = (owners(&template).unwrap(), owners(&request).unwrap());

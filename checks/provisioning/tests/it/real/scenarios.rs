@@ -1,4 +1,4 @@
-//! The main stories. The test plays Kueue and the autoscaler.
+//! The main scenarios. The test acts as Kueue and the autoscaler.
 
 use kueue_check::Clock;
 use kueue_check::cli::App;
@@ -11,7 +11,7 @@ fn gone(object: &Value) -> bool {
     object.is_null()
 }
 
-/// A world with a Workload `wl` whose first request is there; its name.
+/// Returns a namespace with a Workload `wl` whose first request exists, and the request's name.
 async fn asked(name: &str, spec: &Value) -> Option<(World, String)> {
     let world = checked(name, spec).await?;
     world
@@ -26,7 +26,7 @@ fn one() -> Value {
     json!([assignment("main", 1)])
 }
 
-/// The autoscaler sets a condition.
+/// Sets a condition, as the autoscaler does.
 async fn sets(world: &World, request: &str, kind: &str, message: &str) {
     let status = json!({"conditions": [condition(kind, "True", message)]});
     set_status(&world.requests(), request, status).await;
@@ -43,7 +43,7 @@ async fn an_attempt_that_fails_is_followed_by_the_next() {
         .says("wl", "Retry", "Retrying after failure: no room")
         .await;
     assert_eq!(entry["requeueAfterSeconds"], 7);
-    // Kueue evicts, counts, takes the quota back, and reserves it again.
+    // Kueue evicts, counts, releases the quota, and reserves it again.
     let counted = json!([{"name": world.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Retry", "retryCount": 1,
         "requeueAfterSeconds": 7, "lastTransitionTime": "2026-11-21T09:01:00Z"}]);
     let evicted = condition("Evicted", "True", "At least one admission check is false");

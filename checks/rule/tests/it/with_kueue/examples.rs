@@ -1,4 +1,4 @@
-//! Each example: a Job waits for it, and starts when its data changes.
+//! Each example with a real Kueue: a Job waits for it, and starts when its data changes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::temp_dir::Folder;
 
 const WATCHED: &str = "configmaps,persistentvolumeclaims,nodes,kueue-check.dev/v1alpha1/approvals";
 
-/// What a Prometheus and an exchange for electricity answer.
+/// The answers of a Prometheus and of an electricity exchange.
 struct Figures {
     alerts: Vec<&'static str>,
     licences: u32,
@@ -41,7 +41,7 @@ impl Figures {
     }
 }
 
-/// The cluster, and the examples that were tried on it.
+/// The cluster, and the examples that were tested on it.
 struct World {
     client: Client,
     tried: BTreeSet<String>,
@@ -55,7 +55,7 @@ struct Job {
 
 impl World {
     /// Applies the example `name`, in which the first of each two texts is replaced by the second,
-    /// with a queue of its own, and makes a Job, which has to wait with `message`.
+    /// with a queue of its own. Creates a Job, which has to wait with `message`.
     async fn holds(&mut self, name: &str, edits: &[(&str, &str)], job: Job, message: &str) {
         self.edit(name, edits).await;
         let check = Self::check(name);
@@ -95,7 +95,7 @@ impl World {
         self.tried.insert(name.to_owned());
     }
 
-    /// The example's documents, edited.
+    /// Returns the example's documents, edited.
     fn documents(name: &str, edits: &[(&str, &str)]) -> Vec<Value> {
         let file = format!("examples/{name}.yaml");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// The AdmissionCheck of an example.
+    /// Returns the AdmissionCheck of an example.
     fn check(name: &str) -> Value {
         let mut all = Self::documents(name, &[]).into_iter();
         all.find(|document| document["kind"] == "AdmissionCheck")
@@ -139,7 +139,7 @@ impl World {
             .unwrap();
     }
 
-    /// The Workload and whether the Job is suspended, as soon as `done` holds of them.
+    /// Waits until `done` returns true for the Workload and whether the Job is suspended.
     async fn seen(&self, name: &str, what: &str, done: impl Fn(&Value, bool) -> bool) {
         let resource = |group: &str, version: &str, kind: &str| {
             ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind))
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// Waits until the Job holds quota and its rule says `message`.
+    /// Waits until the Job holds quota and its rule returns `message`.
     async fn waits(&self, name: &str, message: &str) {
         self.seen(name, message, |workload, is_suspended| {
             let entry = &workload["status"]["admissionChecks"][0];
@@ -214,7 +214,7 @@ fn now() -> Timestamp {
     kueue_check::Clock::system().now()
 }
 
-/// The time zone in which it is now `hour` o'clock.
+/// Returns the time zone in which it is now `hour` o'clock.
 fn zone(hour: i8) -> String {
     let now = now().to_zoned(TimeZone::UTC);
     let offset = (hour - now.hour()).rem_euclid(24);
@@ -222,7 +222,7 @@ fn zone(hour: i8) -> String {
     format!("{offset:+03}:00")
 }
 
-/// A maintenance that begins in so many minutes and takes an hour.
+/// Returns a maintenance that begins in `minutes` minutes and takes an hour.
 fn calendar(minutes: i64) -> Value {
     let begin = now() + SignedDuration::from_mins(minutes);
     let end = begin + SignedDuration::from_hours(1);
@@ -230,7 +230,7 @@ fn calendar(minutes: i64) -> Value {
         "data": {"network": format!("{begin}/{end}")}})
 }
 
-/// The claim of a volume, which no controller binds here.
+/// Returns a `PersistentVolumeClaim`, which no controller binds here.
 fn claim() -> Value {
     json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"namespace": "default", "name": "texts"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
@@ -240,13 +240,13 @@ fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"example.com/flavor": "default"}}})
 }
 
-/// The conditions of a node.
+/// Returns the conditions of a node.
 fn conditions(gpu_is_unhealthy: bool) -> Value {
     let unhealthy = if gpu_is_unhealthy { "True" } else { "False" };
     json!({"conditions": [{"type": "Ready", "status": "True"}, {"type": "GPUUnhealthy", "status": unhealthy}]})
 }
 
-/// `user`, who is in `group`, approves the Job.
+/// Approves the Job as `user`, who is in `group`.
 async fn approve(cluster: &Cluster, job: &str, user: &str, group: &str) {
     let access = cluster.access();
     let client = access
@@ -265,7 +265,7 @@ async fn approve(cluster: &Cluster, job: &str, user: &str, group: &str) {
     made.unwrap();
 }
 
-/// An Alertmanager with one alert of the storage.
+/// Starts an Alertmanager with one alert of the storage.
 async fn with_an_alert() -> Process {
     let folder = Folder::new();
     folder.write(
@@ -284,7 +284,7 @@ async fn with_an_alert() -> Process {
     server
 }
 
-/// The alert, which ends at this time.
+/// Sends the alert, which ends at this time.
 async fn send_alert(server: &Process, end: Timestamp) {
     let labels = json!({"alertname": "DiskSlow", "component": "storage"});
     let alerts = json!([{"labels": labels, "endsAt": end.to_string()}]).to_string();
@@ -293,7 +293,7 @@ async fn send_alert(server: &Process, end: Timestamp) {
     assert_eq!(status, 200, "{text}");
 }
 
-/// Replaces the policy by one that needs no team.
+/// Replaces the policy by one that requires no team.
 async fn without_teams(server: &Process) {
     let policy = include_str!("../../../../../sdk/rego/review.rego");
     let needs = "[\"the label `team` is missing\"]";
@@ -305,8 +305,8 @@ async fn without_teams(server: &Process) {
 }
 
 /// Prometheus and the exchange are stand-ins on loopback; Alertmanager and Open Policy Agent are
-/// real. The examples are changed where they name those servers and how often they are asked. The
-/// time cannot be changed here, so the rule on nights gets another time zone.
+/// real. The servers and the query intervals of the examples are changed. The time cannot be
+/// changed here, so the rule on nights gets another time zone.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn each_example_holds_a_job_and_lets_it_start() {

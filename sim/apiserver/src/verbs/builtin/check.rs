@@ -1,11 +1,11 @@
-//! What is wrong with objects. Few rules: those that a model of Kueue could break.
+//! Validation of built-in kinds. Few rules: those that a model of Kueue could break.
 
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
 use crate::status::FieldError;
 
-/// What is wrong with an object of a built-in kind. Few rules: those that a model of Kueue could
+/// Returns the errors of an object of a built-in kind. Few rules: those that a model of Kueue could
 /// break.
 pub(crate) fn check(kind: &Kind, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();

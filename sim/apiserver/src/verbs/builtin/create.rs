@@ -1,4 +1,4 @@
-//! What the server writes into objects.
+//! Fields that the server sets in objects of built-in kinds.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::super::meta::text;
 use super::defaults::default;
 use crate::kinds::Kind;
 
-/// What the server writes into a new object.
+/// Sets the server's fields in a new object.
 pub(crate) fn on_create(kind: &Kind, object: &mut Value) {
     match (kind.resource.group.as_str(), kind.resource.plural.as_str()) {
         ("", "namespaces") => {
@@ -24,14 +24,14 @@ pub(crate) fn on_create(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// What the server writes into a changed object.
+/// Sets the server's fields in a changed object.
 pub(crate) fn on_update(kind: &Kind, old: &Value, new: &mut Value) {
     if kind.is("", "namespaces") {
         new["spec"] = old["spec"].clone();
     }
 }
 
-/// A Node is not ready until something says so.
+/// Taints a new Node as not ready, until a client removes the taint.
 fn create_node(object: &mut Value) {
     const KEY: &str = "node.kubernetes.io/not-ready";
     let taints = &mut object["spec"]["taints"];
@@ -91,7 +91,7 @@ fn tolerate_lost_nodes(spec: &mut Value) {
     }
 }
 
-/// The class of service of a Pod, from what its containers ask for.
+/// Returns the quality of service class of a Pod, from the requests and limits of its containers.
 fn quality(spec: &Value) -> &'static str {
     let containers = spec.get("containers").and_then(Value::as_array);
     let containers: Vec<&Value> = containers.into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! What is filled in where nothing is said.
+//! Default values of fields that are not set.
 
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ fn default_job(object: &mut Value) {
     default_pod(&mut spec["template"]["spec"]);
 }
 
-/// The times of conditions, which Go always writes.
+/// Adds the times of conditions, which Go always writes.
 fn fill_conditions(kind: &Kind, object: &mut Value) {
     let times = if kind.is("", "nodes") {
         ["lastHeartbeatTime", "lastTransitionTime"]
@@ -142,7 +142,7 @@ fn fill_conditions(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// `stringData` goes into `data`.
+/// Moves `stringData` to `data`, encoded.
 fn encode_secret(object: &mut Value) {
     let Some(Value::Object(plain)) = object
         .as_object_mut()

@@ -1,4 +1,4 @@
-//! What the server does to objects of particular built-in kinds.
+//! Behavior of particular built-in kinds.
 
 mod check;
 mod create;
@@ -12,7 +12,7 @@ pub(crate) use create::{on_create, on_update};
 pub(crate) use defaults::default_object;
 pub(crate) use zero::zero;
 
-/// Whether objects of this kind count their generations.
+/// Returns true if objects of this kind count their generations.
 pub(crate) fn has_generation(kind: &Kind) -> bool {
     kind.is("", "pods")
         || kind.is("batch", "jobs")
@@ -21,7 +21,7 @@ pub(crate) fn has_generation(kind: &Kind) -> bool {
         || kind.is("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// Whether deleting answers with the object.
+/// Returns true if a deletion returns the object.
 pub(crate) fn returns_deleted(kind: &Kind) -> bool {
     kind.resource.group.is_empty()
         && matches!(
@@ -30,7 +30,7 @@ pub(crate) fn returns_deleted(kind: &Kind) -> bool {
         )
 }
 
-/// What becomes of dependents when nothing is said.
+/// Returns the propagation policy of a deletion that sets none.
 pub(crate) fn default_policy(kind: &Kind) -> &'static str {
     if kind.is("batch", "jobs") {
         "Orphan"
@@ -39,7 +39,7 @@ pub(crate) fn default_policy(kind: &Kind) -> &'static str {
     }
 }
 
-/// Whether replacing an object that is not there makes it.
+/// Returns true if an update of a missing object creates it.
 pub(crate) fn creates_on_update(kind: &Kind) -> bool {
     kind.is("coordination.k8s.io", "leases")
         || kind.resource.plural == "events"

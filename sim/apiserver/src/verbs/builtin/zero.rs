@@ -1,10 +1,10 @@
-//! Objects with nothing in them.
+//! Empty objects, as Go encodes them.
 
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
 
-/// An object with nothing in it. Go's structs are always there, with what they must have as null.
+/// Returns an empty object. Go always writes its structs, with required fields as null.
 pub(crate) fn zero(kind: &Kind) -> Value {
     let mut object = zero_fields(kind);
     object["apiVersion"] = kind.api_version().into();
@@ -49,7 +49,7 @@ pub(super) fn zero_fields(kind: &Kind) -> Value {
     }
 }
 
-/// Sets what Go always writes.
+/// Adds the fields that Go always writes.
 pub(super) fn fill_in(object: &mut Value, zero: &Value) {
     let (Value::Object(map), Value::Object(zero)) = (object, zero) else {
         return;

@@ -1,16 +1,16 @@
-//! What an attempt finds.
+//! Attempts to find capacity for a request.
 
 use super::Mode;
 use super::loop_state::LoopState;
 use crate::autoscaler::class::Handling;
 use crate::autoscaler::{Condition, ConditionType, Misbehaviour, Outcome};
 
-/// What was found.
+/// The capacity that an attempt found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Room on the nodes there are.
+    /// The existing nodes have room.
     Fits,
-    /// Room on nodes that are requested now.
+    /// Nodes that are requested now have room.
     NewNodes,
     Nothing,
     CannotCheck,
@@ -21,7 +21,7 @@ pub(super) enum Found {
 }
 
 impl LoopState<'_> {
-    /// Ends the attempts that are due.
+    /// Concludes the attempts that are due.
     pub(super) fn attempt(&mut self) {
         for place in self.places() {
             let uid = self.requests[place].uid.clone();
@@ -42,11 +42,11 @@ impl LoopState<'_> {
         }
     }
 
-    /// Looks for room and takes it.
+    /// Finds capacity for a request and reserves it.
     pub(super) fn find(&mut self, place: usize, handling: Handling) -> Found {
         match self.scripted(place) {
             Outcome::ByCapacity => self.find_capacity(place, handling),
-            // What is promised without room is booked as far as there is any.
+            // Capacity found by script is booked as far as there is any.
             Outcome::Found => match self.find_capacity(place, handling) {
                 Found::Nothing => Found::Fits,
                 found => found,
@@ -112,7 +112,7 @@ impl LoopState<'_> {
         };
         conditions.push(condition);
         self.write(place, mode, conditions, Vec::new());
-        // Nothing found: the next attempt comes after the backoff.
+        // Nothing found: the next attempt follows after the backoff.
         let request = &self.requests[place];
         if let Some(last) = request.condition(ConditionType::Provisioned)
             && !last.is_true()
@@ -128,7 +128,7 @@ impl LoopState<'_> {
         const HERE: &str = "Capacity is found in the cluster";
         match found {
             Found::Fits => self.condition(Provisioned, true, "CapacityIsFound", HERE),
-            // The autoscaler says the same words although the nodes are only requested.
+            // The autoscaler writes the same message although the nodes are only requested.
             Found::NewNodes => self.condition(Provisioned, true, "CapacityIsProvisioned", HERE),
             Found::CannotCheck if handling == Handling::BestEffortAtomic => self.condition(
                 Provisioned,

@@ -1,4 +1,4 @@
-//! Who uses the nodes: scheduled pods, and what is booked for provisioned requests.
+//! Use of the nodes: scheduled pods, and bookings of provisioned requests.
 
 use super::loop_state::LoopState;
 use crate::autoscaler::class::Handling;
@@ -26,8 +26,8 @@ impl LoopState<'_> {
         }
     }
 
-    /// Ends the booking of a request whose pods are all there (from 1.37), or whose templates are
-    /// gone.
+    /// Ends the booking of a request whose pods are all scheduled (from 1.37), or fails a request
+    /// whose templates are gone.
     fn end_booking(&mut self, place: usize) {
         let request = &self.requests[place];
         let consumed = self.world.scheduled(&request.key) >= request.pods();
@@ -51,7 +51,7 @@ impl LoopState<'_> {
         self.is_provisioned(place) && (booked || stolen || self.settings.jobs_without_pods)
     }
 
-    /// The full count is booked, also while some of its pods are scheduled already.
+    /// Books the full count, also while some of its pods are already scheduled.
     fn place_pods(&mut self, place: usize) {
         let Ok(pods) = self.world.pods_of(&self.requests[place]) else {
             return;

@@ -1,4 +1,4 @@
-//! What was switched on to go wrong, beyond what attempts find.
+//! Injected misbehaviour beyond the outcomes of attempts.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl LoopState<'_> {
         }
     }
 
-    /// The message that a waiting request is to show now.
+    /// Returns the injected message that is due for a waiting request.
     pub(super) fn told(&self, place: usize) -> Option<&str> {
         let messages = self.behaviour(place, |how| match how {
             Misbehaviour::Messages(messages) => Some(messages),
@@ -36,8 +36,8 @@ impl LoopState<'_> {
         past.next_back().map(|(_, message)| message.as_str())
     }
 
-    /// Changes the message of Provisioned=False when it is time; that is a write, so it also starts
-    /// the backoff anew.
+    /// Changes the message of Provisioned=False when it is due. That is a write, so it also
+    /// restarts the backoff.
     fn tell(&mut self, place: usize) {
         let later = self.behaviour(place, |how| match how {
             Misbehaviour::Messages(messages) => Some(messages),
@@ -95,8 +95,8 @@ impl LoopState<'_> {
         }
     }
 
-    /// Writes `CapacityRevoked`, and takes the nodes that were added away. The booking ends with
-    /// it: one without the other contradicts itself.
+    /// Writes `CapacityRevoked`, and removes the nodes added for the request. The booking ends with
+    /// it: a revocation without its end is an invalid state.
     pub(super) fn revoke(&mut self, place: usize) {
         let mut conditions = vec![self.condition(
             ConditionType::CapacityRevoked,
@@ -131,7 +131,7 @@ impl LoopState<'_> {
         }
     }
 
-    /// Since when Provisioned is True.
+    /// Returns the time since which Provisioned is True.
     pub(super) fn provisioned_since(&self, place: usize) -> Option<Timestamp> {
         let provisioned = self.requests[place].condition(ConditionType::Provisioned)?;
         provisioned.is_true().then_some(provisioned.since)

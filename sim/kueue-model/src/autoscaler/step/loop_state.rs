@@ -1,4 +1,4 @@
-//! What a loop works with.
+//! The state of a running loop.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::autoscaler::{
     ClusterSnapshot, Condition, ConditionType, Memory, Misbehaviour, Request, Settings,
 };
 
-/// One loop while it runs. The requests are its own copy: like the real autoscaler it sees at once
-/// what it wrote.
+/// The state of one running loop. It has its own copy of the requests: like the real autoscaler, it
+/// observes its own writes at once.
 pub(super) struct LoopState<'a> {
     pub(super) settings: &'a Settings,
     pub(super) world: &'a ClusterSnapshot,
@@ -47,7 +47,7 @@ impl<'a> LoopState<'a> {
             self.examine(gone);
         }
         if !self.writes.is_empty() {
-            // What was written may start times of its own.
+            // Writes may start new timers.
             self.examine(after(self.now, self.settings.scan_interval));
         }
         Step {
@@ -65,7 +65,7 @@ impl<'a> LoopState<'a> {
         Handling::of(request, self.settings)
     }
 
-    /// The first behaviour of a request for which `find` has an answer.
+    /// Returns the first misbehaviour of a request for which `find` returns a value.
     pub(super) fn behaviour<T>(
         &self,
         place: usize,
@@ -83,14 +83,15 @@ impl<'a> LoopState<'a> {
         self.behaviour(place, |how| is(how).then_some(())).is_some()
     }
 
-    /// Looks again at `moment`, if it is still to come.
+    /// Schedules a loop at `moment`, if it is in the future.
     pub(super) fn examine(&mut self, moment: Timestamp) {
         if moment > self.now && self.again.is_none_or(|again| moment < again) {
             self.again = Some(moment);
         }
     }
 
-    /// Whether more than `time` has passed since `moment`; if not, looks again when it has.
+    /// Returns true if more than `time` has passed since `moment`; otherwise schedules a loop for
+    /// that time.
     pub(super) fn passed(&mut self, moment: Timestamp, time: Duration) -> bool {
         let end = after(moment, time);
         if end < self.now {
@@ -180,7 +181,8 @@ impl<'a> LoopState<'a> {
         });
     }
 
-    /// Whether the capacity of a request was found and is neither lost nor over.
+    /// Returns true if the capacity of a request was provisioned and the request has neither failed
+    /// nor been revoked.
     pub(super) fn is_provisioned(&self, place: usize) -> bool {
         let request = &self.requests[place];
         request.is(ConditionType::Provisioned)

@@ -1,8 +1,8 @@
 //! One loop of the autoscaler.
 //!
-//! In its order: old things expire ([`refresh`]), one request is picked up ([`pick`]), capacity is
+//! The order: old requests expire ([`refresh`]), one request is picked up ([`pick`]), capacity is
 //! booked ([`book`]), the attempt is made ([`attempt`]). Queued provisioning has a loop of its own
-//! ([`queued`]); what was switched on to go wrong comes last ([`forced`]).
+//! ([`queued`]). Injected misbehaviour comes last ([`forced`]).
 
 mod attempt;
 mod capacity;
@@ -20,53 +20,53 @@ use super::{ClusterSnapshot, Condition, Memory, RequestKey, Settings};
 /// How a status is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The status is replaced, if nobody changed the object since it was read.
+    /// The status is replaced, if the object has not changed since it was read.
     Update,
     /// Server-side apply of the condition alone, with force.
     Apply,
 }
 
-/// What is done to a request.
+/// The action on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Conditions are written, and details with them where they change.
+    /// Writes conditions, and details with them where they change.
     Write {
-        /// How.
+        /// The write mode.
         mode: Mode,
-        /// Each replaces the one of its type.
+        /// The conditions; each replaces the one of its type.
         conditions: Vec<Condition>,
         /// Details of the class to add.
         details: Vec<(String, String)>,
-        /// Whether the write is to be refused with a conflict.
+        /// Whether the write is rejected with a conflict.
         conflict: bool,
     },
-    /// The object is deleted.
+    /// Deletes the object.
     Delete,
 }
 
-/// One write.
+/// A write to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// To which request.
+    /// The request.
     pub request: RequestKey,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
-/// What a loop does.
+/// The result of a loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// What it writes, in this order.
+    /// The writes, in this order.
     pub writes: Vec<Write>,
-    /// Whether it picked up a request; then, with frequent loops, the next one begins at once.
+    /// Whether it picked up a request. With frequent loops, the next one then begins at once.
     pub picked: bool,
-    /// When it must look again if nothing changes until then; `None`: never. The first loop at or
-    /// after this moment will do.
+    /// When the next loop is required if nothing changes until then; `None`: never. The first loop
+    /// at or after this time is enough.
     pub again: Option<Timestamp>,
 }
 
-/// One loop: what an autoscaler with `settings` that sees `world` at `now` does. `memory` is what
-/// it remembers until the next loop.
+/// Runs one loop of an autoscaler with `settings` on the snapshot `world` at `now`. `memory` is the
+/// state kept until the next loop.
 pub fn step(
     settings: &Settings,
     world: &ClusterSnapshot,

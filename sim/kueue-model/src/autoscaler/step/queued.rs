@@ -1,5 +1,5 @@
-//! GKE's queued provisioning. The conditions and their times are GKE's; where its text is not known
-//! the text is ours.
+//! GKE's queued provisioning. Conditions and their times match GKE's; messages that are not
+//! documented are this simulator's own.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use crate::autoscaler::class::Handling;
 use crate::autoscaler::condition::after;
 use crate::autoscaler::{ConditionType, Misbehaviour, Request};
 
-/// A loop handles no more than so many requests of each kind.
+/// The maximum number of requests of each kind that a loop handles.
 const MOST_WRITES: usize = 10;
 const MOST_DELETIONS: usize = 20;
 const TEMPLATES_MISSING: Duration = Duration::from_secs(120);
 
-/// Where a request is on its way.
+/// The stage of a queued request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     New,
-    /// Seen, not accepted yet.
+    /// Observed, not accepted yet.
     Pending,
     Accepted,
     Provisioned,
     BookingExpired,
     /// Failed or revoked.
     Over,
-    /// Conditions that cannot stand together: not touched any more.
+    /// Contradictory or unsupported conditions: the request is no longer processed.
     Invalid,
 }
 
@@ -110,7 +110,7 @@ impl LoopState<'_> {
         }
     }
 
-    /// The oldest first; each is tried whenever something changes.
+    /// Attempts the accepted requests, the oldest first, whenever something changes.
     fn serve_queue(&mut self, ours: &[usize]) {
         let mut writes = 0;
         for place in self.at_stage(ours, Stage::Accepted) {
@@ -135,7 +135,7 @@ impl LoopState<'_> {
         due <= self.now
     }
 
-    /// Says whether it wrote.
+    /// Makes an attempt; returns true if it wrote.
     fn try_queued(&mut self, place: usize) -> bool {
         match self.find(place, Handling::Queued) {
             Found::Fits | Found::NewNodes => {
@@ -190,7 +190,7 @@ impl LoopState<'_> {
         changed
     }
 
-    /// Timers only: nothing is read from nodes.
+    /// Ends bookings and capacity by timers only: nothing is read from nodes.
     fn end(&mut self, ours: &[usize]) {
         for place in self.at_stage(ours, Stage::Provisioned) {
             let kept = self.behaviour(place, |how| match how {

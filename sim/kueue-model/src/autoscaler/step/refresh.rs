@@ -1,10 +1,10 @@
-//! What time alone does: bookings and requests expire, old requests are deleted.
+//! Expiry of bookings and requests, and deletion of old requests.
 
 use super::loop_state::LoopState;
 use crate::autoscaler::class::Handling;
 use crate::autoscaler::{ConditionType, Misbehaviour};
 
-/// A loop writes no more than so many expiries.
+/// The maximum number of expiries that a loop writes.
 const MOST: usize = 20;
 
 impl LoopState<'_> {
@@ -74,7 +74,8 @@ impl LoopState<'_> {
         self.passed(request.created, self.settings.expiration_ttl)
     }
 
-    /// Any class: also requests that other autoscalers answered.
+    /// Deletes old requests of any class except queued ones, also those that other autoscalers
+    /// processed.
     fn delete_old(&mut self) {
         let Some(ttl) = self.settings.terminal_ttl else {
             return;

@@ -1,4 +1,4 @@
-//! Which requests a loop takes up.
+//! Selection of the requests that a loop accepts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::autoscaler::class::Handling;
 use crate::autoscaler::{ConditionType, Misbehaviour, Order};
 
 impl LoopState<'_> {
-    /// Accepts the next request, or in batches the next ones; says whether there was one.
+    /// Accepts the next request, or in batches the next ones; returns true if there was one.
     pub(super) fn pick(&mut self) -> bool {
         let mut left = 1;
         let mut picked = false;
@@ -23,7 +23,7 @@ impl LoopState<'_> {
             if !ours || !self.is_eligible(place) {
                 continue;
             }
-            // The first one says how many there may be: only check-capacity comes in batches.
+            // The first request determines the limit: only check-capacity supports batches.
             let batch = self
                 .settings
                 .batch
@@ -73,7 +73,7 @@ impl LoopState<'_> {
                 let since = last.since;
                 self.backoff_is_over(place, since)
             }
-            // Unknown is never tried again.
+            // Unknown is never retried.
             Some(_) => false,
         }
     }
@@ -95,8 +95,8 @@ impl LoopState<'_> {
         self.passed(since, backoff)
     }
 
-    /// Writes Accepted, or Failed for a request whose pods cannot be made; the latter does not
-    /// count as picked.
+    /// Writes Accepted, or Failed for a request whose pods cannot be created or that is to fail. A
+    /// failed request does not count as picked.
     fn accept(&mut self, place: usize, in_batch: bool) -> bool {
         if let Err(missing) = self.world.pods_of(&self.requests[place]) {
             self.fail(place, "FailedToCreatePods", &missing);
@@ -132,7 +132,7 @@ impl LoopState<'_> {
         true
     }
 
-    /// The second attempt and each further one doubles the wait until the next.
+    /// Doubles the wait until the next attempt, from the second attempt on.
     fn double_backoff(&mut self, place: usize) {
         let request = &self.requests[place];
         if request.condition(ConditionType::Provisioned).is_some() {
@@ -146,7 +146,7 @@ impl LoopState<'_> {
         }
     }
 
-    /// How long an attempt takes.
+    /// Returns how long an attempt takes.
     pub(super) fn takes(&self, place: usize) -> Duration {
         let takes = self.behaviour(place, |how| match how {
             Misbehaviour::Takes(time) => Some(*time),

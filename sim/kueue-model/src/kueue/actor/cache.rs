@@ -1,4 +1,4 @@
-//! What Kueue knows of the cluster, with the indexes it needs.
+//! Kueue's cache of the cluster's objects, with its indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,15 +13,16 @@ use crate::kueue::objects::{
     AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload,
     WorkloadPriorityClass, read,
 };
+use crate::kueue::queue_status::Taken;
 use crate::kueue::scheduler::{Usage, usage_of};
 use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
 
-/// A Workload as it was last seen.
+/// A cached Workload, as last received.
 #[derive(Clone, Debug)]
 pub(super) struct CachedWorkload {
     pub(super) workload: Arc<Workload>,
     pub(super) raw: Arc<Value>,
-    /// In which order it came.
+    /// Its number in the order of arrival.
     pub(super) arrival: u64,
 }
 
@@ -31,7 +32,7 @@ pub(super) enum Change<T> {
     Gone(T),
 }
 
-/// What Kueue knows of the cluster.
+/// The cache of the cluster's objects.
 pub(super) struct Cache {
     watches: Watches,
     pub(super) workloads: BTreeMap<String, CachedWorkload>,
@@ -41,13 +42,15 @@ pub(super) struct Cache {
     pub(super) checks: BTreeMap<String, AdmissionCheck>,
     pub(super) flavors: BTreeMap<String, ResourceFlavor>,
     pub(super) classes: BTreeMap<String, WorkloadPriorityClass>,
-    /// By LocalQueue, `namespace/name`.
+    /// Keys of Workloads by LocalQueue, `namespace/name`.
     pub(super) of_queue: BTreeMap<String, BTreeSet<String>>,
-    /// By ClusterQueue.
+    /// Keys of the Workloads that hold quota, by ClusterQueue.
     pub(super) holders: BTreeMap<String, BTreeSet<String>>,
     pub(super) usage: BTreeMap<String, Usage>,
+    /// The number and usage of admitted Workloads, by ClusterQueue.
+    pub(super) admitted: BTreeMap<String, Taken>,
     arrivals: u64,
-    /// Whether of Workloads of the same second the later one is the first.
+    /// Whether the later of two Workloads of the same second is the first.
     reversed: bool,
 }
 
@@ -94,24 +97,26 @@ impl Cache {
             of_queue: BTreeMap::new(),
             holders: BTreeMap::new(),
             usage: BTreeMap::new(),
+            admitted: BTreeMap::new(),
             arrivals: 0,
             reversed: version.reversed_ties,
         }
     }
 
-    /// The LocalQueue of a Workload.
+    /// Returns the LocalQueue of a Workload.
     pub(super) fn local_queue(&self, workload: &Workload) -> Option<&LocalQueue> {
         self.local_queues.get(&queue_key(workload))
     }
 
-    /// The ClusterQueue behind the LocalQueue of a Workload.
+    /// Returns the ClusterQueue behind the LocalQueue of a Workload.
     pub(super) fn cluster_queue(&self, workload: &Workload) -> Option<&ClusterQueue> {
         let local = self.local_queue(workload)?;
         self.cluster_queues.get(&local.spec.cluster_queue)
     }
 
-    /// The next change of an AdmissionCheck. One that is being deleted keeps the conditions that it
-    /// had before: Kueue 0.19.2, `Update` in `pkg/controller/core/admissioncheck_controller.go`.
+    /// Returns the next change of an AdmissionCheck. A check that is being deleted keeps the
+    /// conditions that it had before (Kueue 0.19.2, `Update` in
+    /// `pkg/controller/core/admissioncheck_controller.go`).
     pub(super) fn next_check(&mut self) -> Option<Change<AdmissionCheck>> {
         let mut change = next(&mut self.watches.checks, &mut self.checks)?;
         if let Change::Now {
@@ -178,7 +183,7 @@ impl Cache {
         Some(Change::Now { old, new: known })
     }
 
-    /// A ProvisioningRequest that has changed or is gone.
+    /// Returns the next ProvisioningRequest that has changed or was deleted.
     pub(super) fn next_request(&mut self) -> Option<Arc<Value>> {
         Some(self.watches.requests.as_mut()?.ready()?.object)
     }
@@ -191,10 +196,16 @@ impl Cache {
                 .entry(name.to_owned())
                 .or_default()
                 .insert(key.to_owned());
+            let usage = usage_of(workload);
+            if workload.is_admitted() {
+                let admitted = self.admitted.entry(name.to_owned()).or_default();
+                admitted.workloads += 1;
+                admitted.usage.add_all(&usage);
+            }
             self.usage
                 .entry(name.to_owned())
                 .or_default()
-                .add_all(&usage_of(workload));
+                .add_all(&usage);
         }
     }
 
@@ -208,12 +219,26 @@ impl Cache {
         if let Some(holders) = self.holders.get_mut(name) {
             holders.remove(key);
         }
+        let of_workload = usage_of(workload);
         if let Some(usage) = self.usage.get_mut(name) {
-            usage.remove_all(&usage_of(workload));
+            usage.remove_all(&of_workload);
+        }
+        if workload.is_admitted()
+            && let Some(admitted) = self.admitted.get_mut(name)
+        {
+            admitted.workloads -= 1;
+            admitted.usage.remove_all(&of_workload);
         }
     }
 
-    /// The Workloads of all LocalQueues before a ClusterQueue.
+    /// Returns true if all Pods of the Workloads with quota are ready.
+    pub(super) fn all_pods_are_ready(&self) -> bool {
+        let keys = self.holders.values().flatten();
+        let mut holders = keys.filter_map(|key| self.workloads.get(key));
+        holders.all(|known| known.workload.status.conditions.is_true("PodsReady"))
+    }
+
+    /// Returns the keys of the Workloads in all LocalQueues of a ClusterQueue.
     pub(super) fn workloads_of(&self, cluster_queue: &str) -> Vec<String> {
         let locals = self.local_queues.iter();
         locals
@@ -225,7 +250,7 @@ impl Cache {
     }
 }
 
-/// The LocalQueue of a Workload, as a key.
+/// Returns the key of a Workload's LocalQueue.
 pub(super) fn queue_key(workload: &Workload) -> String {
     format!(
         "{}/{}",
@@ -233,8 +258,8 @@ pub(super) fn queue_key(workload: &Workload) -> String {
     )
 }
 
-/// The ClusterQueue whose quota a Workload holds. One that is not active holds none, whatever its
-/// status says (Kueue 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
+/// Returns the ClusterQueue whose quota a Workload holds. An inactive Workload holds none, whatever
+/// its status (Kueue 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
 pub(super) fn holds(workload: &Workload) -> Option<&str> {
     let admission = workload.status.admission.as_ref()?;
     let counts = workload.is_active() && !workload.is_finished() && !workload.is_parent();

@@ -1,24 +1,23 @@
-//! ClusterQueues and AdmissionChecks: finalizers, the condition Active, and who is woken by their
-//! changes.
+//! ClusterQueue and AdmissionCheck controllers: finalizers, `Active`, enqueued tasks.
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
 use serde_json::json;
 
 use super::cache::Change;
 use super::{Kueue, Task};
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
-use crate::kueue::objects::{AdmissionCheck, ClusterQueue, Cohort, QueueingStrategy, StopPolicy};
+use crate::kueue::objects::{
+    AdmissionCheck, ClusterQueue, ClusterQueueStatus, Cohort, QueueingStrategy, StopPolicy,
+};
+use crate::kueue::queue::PendingQueue;
+use crate::kueue::queue_status::{Taken, counted};
 
 const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
-/// Changes of AdmissionChecks and freed quota are collected for so long.
-pub(super) const BATCH: SignedDuration = SignedDuration::from_secs(1);
-
 impl Kueue {
-    /// Sees all changes.
+    /// Processes all changes that the watches have received.
     pub(super) fn observe(&mut self) {
         while let Some(change) = self.cache.next_check() {
             self.check_changed(&change);
@@ -50,8 +49,8 @@ impl Kueue {
         }
     }
 
-    /// The Workloads of a cohort's whole tree may fit now. What a deleted one leaves changes nothing
-    /// by itself (Kueue 0.19.2, `AddOrUpdateCohort` and `DeleteCohort` in
+    /// Retries the Workloads of the whole tree of a changed cohort: they may fit now. A deleted
+    /// cohort triggers nothing by itself (Kueue 0.19.2, `AddOrUpdateCohort` and `DeleteCohort` in
     /// `pkg/cache/queue/manager.go`).
     fn cohort_changed(&mut self, change: &Change<Cohort>) {
         let Change::Now { old, new } = change else {
@@ -60,20 +59,37 @@ impl Kueue {
         if old.as_ref().is_some_and(|old| old.spec == new.spec) {
             return;
         }
-        let mut root = new.metadata.name.clone();
-        for _ in 0..self.cache.cohorts.len() {
-            let above = self.cache.cohorts.get(&root);
-            match above.map(|cohort| cohort.spec.parent_name.clone()) {
-                Some(parent) if !parent.is_empty() => root = parent,
-                _ => break,
-            }
-        }
+        let path = self.cohorts_from(&new.metadata.name);
+        let root = path.take(self.cache.cohorts.len() + 1).last();
+        let root = root.unwrap_or_default();
         let (tree, below) = (self.tree(), format!("/{root}/"));
         let mut queues = self.cache.cluster_queues.keys();
         let found = queues.find(|name| tree.path_text(name).starts_with(&below));
         if let Some(name) = found.cloned() {
             self.quota_changed(&name);
         }
+    }
+
+    /// Retries the Workloads of the tree if the changed ClusterQueue is below two or more Cohorts.
+    /// Kueue's Cohort controller receives each change of a ClusterQueue, also of its counts. For
+    /// every Cohort above except the uppermost, it retries the Workloads of the whole tree (Kueue
+    /// 0.19.2, `ClusterQueueAncestors` in `pkg/cache/scheduler/cache.go`).
+    fn cohorts_above_changed(&mut self, queue: &ClusterQueue) {
+        let most = self.cache.cohorts.len() + 1;
+        let path = self.cohorts_from(&queue.spec.cohort_name);
+        // A longer path is circular.
+        if (2..=most).contains(&path.take(most + 1).count()) {
+            let relatives = self.tree().relatives(&queue.metadata.name);
+            self.batch_retry(&queue.metadata.name, &relatives);
+        }
+    }
+
+    /// Returns the names of a cohort and of those above it; without end if these are circular.
+    fn cohorts_from(&self, name: &str) -> impl Iterator<Item = String> {
+        std::iter::successors(Some(name.to_owned()), |name| {
+            let parent = &self.cache.cohorts.get(name)?.spec.parent_name;
+            (!parent.is_empty()).then(|| parent.clone())
+        })
     }
 
     fn check_changed(&mut self, change: &Change<AdmissionCheck>) {
@@ -87,13 +103,12 @@ impl Kueue {
         if !gone && old.is_some_and(|old| old.is_active() == new.is_active()) {
             return;
         }
-        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
         let queues = self.cache.cluster_queues.values();
         let users = queues.filter(|q| q.checks().iter().any(|rule| rule.name == name));
         let users: Vec<String> = users.map(|q| q.metadata.name.clone()).collect();
         for user in users {
             self.quota_changed(&user);
-            self.later(at, Task::ClusterQueue(user));
+            self.batch(Task::ClusterQueue(user));
         }
     }
 
@@ -101,12 +116,14 @@ impl Kueue {
         let (old, new) = match change {
             Change::Now { old, new } => (old.as_ref(), new),
             Change::Gone(gone) => {
+                self.cohorts_above_changed(gone);
                 self.queues.remove(&gone.metadata.name);
                 self.enqueue_named_by(gone);
                 self.enqueue_local_queues(&gone.metadata.name);
-                // Its Workloads are reconciled while Kueue still has it in its queues, and nothing
-                // is done about a ClusterQueue that can't be read. They are once more if they have
-                // just been told that it is going (measured on 0.19.2). Either may be the other way.
+                // Kueue reconciles its Workloads while its queues still contain it, and writes
+                // nothing because the ClusterQueue cannot be read. Kueue reconciles them once more
+                // if it has only just enqueued them for the deletion (measured on 0.19.2).
+                // `misses_stop` inverts either outcome.
                 let active = gone.status.conditions.get("Active");
                 let lingered = active.is_some_and(|active| active.reason == "Terminating");
                 let missed = self.misses_stop(&gone.metadata.name);
@@ -121,9 +138,12 @@ impl Kueue {
         };
         let name = new.metadata.name.clone();
         let going = new.metadata.deletion_timestamp.is_some();
+        if !going {
+            self.cohorts_above_changed(new);
+        }
         let same = |old: &ClusterQueue| {
             old.spec == new.spec
-                && old.status == new.status
+                && old.status.conditions == new.status.conditions
                 && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         };
         if old.is_some_and(same) {
@@ -138,7 +158,7 @@ impl Kueue {
         if !before && self.is_active(&name) {
             self.copy_head(&name);
         }
-        // A new one has no Workloads that did not fit; those of its cohort may now.
+        // A new ClusterQueue has no inadmissible Workloads, but those of its cohort may fit now.
         let changes = match old {
             Some(old) => old.spec != new.spec,
             None => !new.spec.cohort_name.is_empty(),
@@ -170,7 +190,7 @@ impl Kueue {
             let mut missed = BTreeSet::new();
             if stops {
                 missed = self.misses_stop(&name);
-                // Of one with quota, also one that is not active, the ClusterQueue itself is read.
+                // For a Workload with quota, active or not, Kueue reads the ClusterQueue itself.
                 missed.retain(|key| !self.cache.workloads[key].workload.has_quota());
             }
             self.enqueue_workloads(&name, &missed);
@@ -179,7 +199,8 @@ impl Kueue {
         }
     }
 
-    /// What a ClusterQueue names stays as long as it does.
+    /// Enqueues the checks and flavors of a ClusterQueue, which keep their finalizers as long as it
+    /// exists.
     fn enqueue_named_by(&mut self, queue: &ClusterQueue) {
         for rule in queue.checks() {
             self.enqueue(Task::Check(rule.name.clone()));
@@ -189,7 +210,7 @@ impl Kueue {
         }
     }
 
-    /// The Workloads that are reconciled before the cache knows what became of their queue.
+    /// Returns the Workloads that are reconciled before the cache has the change of their queue.
     pub(super) fn misses_stop(&self, cluster_queue: &str) -> BTreeSet<String> {
         let bits = self.version.misses_stop;
         if bits == 0 {
@@ -203,7 +224,7 @@ impl Kueue {
             .collect()
     }
 
-    /// All Workloads of a ClusterQueue but those that `missed` its change.
+    /// Places and enqueues all Workloads of a ClusterQueue except those that `missed` its change.
     fn enqueue_workloads(&mut self, cluster_queue: &str, missed: &BTreeSet<String>) {
         self.enqueue_local_queues(cluster_queue);
         for key in self.cache.workloads_of(cluster_queue) {
@@ -214,7 +235,8 @@ impl Kueue {
         }
     }
 
-    /// The finalizer stays as long as a ClusterQueue names the check.
+    /// Reconciles the finalizer of a check. A check that is being deleted keeps it while a
+    /// ClusterQueue names the check.
     pub(super) fn reconcile_check(&mut self, name: &str) {
         let Some(check) = self.cache.checks.get(name) else {
             return;
@@ -240,12 +262,11 @@ impl Kueue {
         self.api.update(&kueue("admissionchecks"), &object, "");
     }
 
-    /// Writes Active.
+    /// Reconciles a ClusterQueue: its finalizer, the `Active` condition and the counts.
     pub(super) fn reconcile_cluster_queue(&mut self, name: &str) {
         let Some(queue) = self.cache.cluster_queues.get(name) else {
             return;
         };
-        let mut conditions = queue.status.conditions.clone();
         let now = self.api.now();
         let mut condition = active(queue, &self.cache.checks, &self.cache.flavors, now);
         condition.observed_generation = Some(queue.metadata.generation);
@@ -263,21 +284,36 @@ impl Kueue {
             self.let_go(name);
             return;
         }
-        if !conditions.set(condition) {
+        let mut status = self.counted(queue);
+        status.conditions.set(condition);
+        if status == queue.status {
             return;
         }
-        let patch = json!({"status": {"conditions": conditions}});
+        let patch = json!({"status": status});
         self.api
             .merge(&kueue("clusterqueues"), ("", name), "status", &patch);
     }
 
-    /// Whether nobody holds quota of a ClusterQueue.
+    /// Returns the status of a ClusterQueue with its present counts and usage.
+    fn counted(&self, queue: &ClusterQueue) -> ClusterQueueStatus {
+        let name = &queue.metadata.name;
+        let reserved = Taken {
+            workloads: self.cache.holders.get(name).map_or(0, BTreeSet::len),
+            usage: self.cache.usage.get(name).cloned().unwrap_or_default(),
+        };
+        let none = Taken::default();
+        let admitted = self.cache.admitted.get(name).unwrap_or(&none);
+        let pending = self.queues.get(name).map_or(0, PendingQueue::len);
+        counted(queue, pending, &reserved, admitted)
+    }
+
+    /// Returns true if no Workload holds quota of a ClusterQueue.
     fn is_empty(&self, name: &str) -> bool {
         let holders = self.cache.holders.get(name);
         holders.is_none_or(BTreeSet::is_empty)
     }
 
-    /// A ClusterQueue goes.
+    /// Removes the finalizers of a ClusterQueue that is being deleted.
     fn let_go(&mut self, name: &str) {
         let raw = self.api.get(&kueue("clusterqueues"), "", name);
         let Some(raw) = raw else {
@@ -288,29 +324,16 @@ impl Kueue {
         self.api.update(&kueue("clusterqueues"), &object, "");
     }
 
-    /// Whether a ClusterQueue takes Workloads. That is so before its condition says it: Kueue asks
-    /// its cache.
+    /// Returns true if a ClusterQueue takes Workloads. Kueue evaluates its cache, so that the
+    /// result changes before the condition does.
     pub(super) fn is_active(&self, name: &str) -> bool {
         let (checks, flavors) = (&self.cache.checks, &self.cache.flavors);
         let queue = self.cache.cluster_queues.get(name);
         queue.is_some_and(|queue| active(queue, checks, flavors, self.api.now()).is_true())
     }
 
-    /// Quota of this ClusterQueue has become free.
-    pub(super) fn quota_freed(&mut self, name: &str) {
-        self.quota_changed(name);
-        let queue = self.cache.cluster_queues.get(name);
-        let going = queue.is_some_and(|q| q.metadata.deletion_timestamp.is_some());
-        let task = Task::ClusterQueue(name.to_owned());
-        if going {
-            let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
-            self.later(at, task);
-        } else {
-            self.enqueue(task);
-        }
-    }
-
-    /// The scheduler takes the first Workload of a ClusterQueue as it is now; a quick one all of them.
+    /// Copies the head of a ClusterQueue, as the scheduler does; with `quick_scheduler`, all of its
+    /// active Workloads.
     fn copy_head(&mut self, name: &str) {
         let head = self.queue(name).head().map(str::to_owned);
         let mut keys: Vec<String> = head.into_iter().collect();
@@ -323,19 +346,23 @@ impl Kueue {
         self.copies.extend(copies);
     }
 
-    /// Workloads of this ClusterQueue, and of those that share quota with it, may fit now.
+    /// Retries the Workloads of this ClusterQueue and of those that share quota with it: they may
+    /// fit now.
     pub(super) fn quota_changed(&mut self, name: &str) {
         let relatives = self.retry_heads(name);
-        let first = relatives.first().map_or(name, String::as_str);
-        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
-        let waiting = |(_, task): &(jiff::Timestamp, Task)| matches!(task, Task::RetryInadmissible(known) if known == first);
-        if !self.timers.iter().any(waiting) {
-            self.later(at, Task::RetryInadmissible(first.to_owned()));
-        }
+        self.batch_retry(name, &relatives);
     }
 
-    /// Less of this ClusterQueue is taken: heads that wait for preemptions, which the scheduler
-    /// tries without end, may fit now. Returns it and those that share quota with it.
+    /// Retries the inadmissible Workloads of a tree of cohorts after a [batch](super::BATCH), which
+    /// has the name of its first ClusterQueue.
+    fn batch_retry(&mut self, name: &str, relatives: &BTreeSet<String>) {
+        let first = relatives.first().map_or(name, String::as_str);
+        self.batch(Task::RetryInadmissible(first.to_owned()));
+    }
+
+    /// Retries heads after the usage of this ClusterQueue has dropped. Heads that wait for
+    /// preemptions may fit now; the scheduler retries them without end. Returns this ClusterQueue
+    /// and those that share quota with it.
     pub(super) fn retry_heads(&mut self, name: &str) -> BTreeSet<String> {
         let relatives = self.tree().relatives(name);
         for relative in &relatives {
@@ -360,7 +387,7 @@ impl Kueue {
         }
     }
 
-    /// The Namespaces of the Workloads before a ClusterQueue that it takes.
+    /// Returns the Namespaces that a ClusterQueue takes, among those of its LocalQueues.
     fn namespaces_of(&self, cluster_queue: &str) -> BTreeSet<String> {
         let Some(queue) = self.cache.cluster_queues.get(cluster_queue) else {
             return BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Parents and their variants: the writes.
+//! Status writes of parent Workloads and their variants.
 
 use serde_json::json;
 
@@ -7,20 +7,21 @@ use super::{Kueue, Task};
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::reconcile::{EventRecord, reserve, unset_quota};
+use crate::kueue::reconcile::{EventRecord, finish, reserve, unset_quota};
 use crate::kueue::variants::{GATE, Next, next, variant_of};
 
 const CONTROLLER: &str = "concurrent-admission-controller";
 
 impl Kueue {
-    /// Whether Workloads of this one's ClusterQueue have variants.
+    /// Returns true if Workloads of this one's ClusterQueue have variants and it is no variant
+    /// itself.
     pub(super) fn has_variants(&self, workload: &Workload) -> bool {
         let queue = self.cache.cluster_queue(workload);
         let enabled = queue.is_some_and(|q| q.spec.concurrent_admission_policy.is_some());
         self.version.concurrent_admission && enabled && workload.parent_uid().is_none()
     }
 
-    /// A parent or a variant has changed.
+    /// Marks the family of a changed parent or variant for reconciliation.
     pub(super) fn family_changed(&mut self, workload: &Workload) {
         if !self.version.concurrent_admission {
             return;
@@ -34,7 +35,7 @@ impl Kueue {
     }
 
     pub(super) fn reconcile_family(&mut self, key: &str) {
-        /// More than one pass of Kueue's writes.
+        /// The maximum number of passes, more than Kueue has writes in one of its passes.
         const MOST: usize = 8;
         let passes = if self.version.hasty_variants { MOST } else { 1 };
         for _ in 0..passes {
@@ -45,7 +46,7 @@ impl Kueue {
         }
     }
 
-    /// Does the next thing about a family. Says whether there was one.
+    /// Carries out the next step of a family. Returns true if there was one.
     fn next_of_family(&mut self, key: &str) -> bool {
         let Some(parent) = self.cache.workloads.get(key).cloned() else {
             return false;
@@ -96,7 +97,7 @@ impl Kueue {
             }
             Next::EvictParent(reason, message) => {
                 let evicted = Condition::new("Evicted", True(true), reason, message, now);
-                changed.status.conditions.set(evicted);
+                changed.set_condition(evicted);
                 self.write_status(&parent.workload, &changed);
             }
             Next::Clear(variant) => self.clear(variant),
@@ -108,9 +109,8 @@ impl Kueue {
             }
             Next::Finish(variant, finished) => {
                 let mut done = variant.clone();
-                let (reason, message) = (finished.reason.clone(), finished.message.clone());
-                let over = Condition::new("Finished", True(true), reason, message, now);
-                done.status.conditions.set(over);
+                let why = (finished.reason.as_str(), finished.message.as_str());
+                finish(&mut done, why, self.version, now);
                 self.write_status(variant, &done);
             }
             Next::Admit(variant) => {
@@ -118,7 +118,7 @@ impl Kueue {
                 reserve(&mut changed, admission, now);
                 let message = format!("The variant {} is admitted", variant.metadata.name);
                 let admitted = Condition::new("Admitted", True(true), "Admitted", message, now);
-                changed.status.conditions.set(admitted);
+                changed.set_condition(admitted);
                 self.write_status(&parent.workload, &changed);
             }
         }
@@ -139,7 +139,8 @@ impl Kueue {
         write_admission(&self.api, old, new, Guard::Strict, self.version);
     }
 
-    /// No job stops for a variant: the controller gives its quota back.
+    /// Releases the quota of an evicted variant. The controller does it because no job stops for a
+    /// variant.
     fn clear(&mut self, variant: &Workload) {
         let Some(evicted) = variant.eviction() else {
             return;
@@ -148,7 +149,7 @@ impl Kueue {
         let (reason, message) = (evicted.reason.clone(), evicted.message.clone());
         let requeue = matches!(reason.as_str(), "Preempted" | "NodeFailures");
         let requeued = Condition::new("Requeued", True(requeue), reason, message.as_str(), now);
-        new.status.conditions.set(requeued);
+        new.set_condition(requeued);
         let why = self.version.reason_while_pending();
         unset_quota(&mut new, why, &message, self.version, now);
         self.write_status(variant, &new);

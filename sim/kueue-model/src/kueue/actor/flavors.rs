@@ -1,11 +1,10 @@
-//! ResourceFlavors: their finalizer, and who is woken by their changes.
+//! ResourceFlavor controller: the finalizer, and tasks enqueued on changes.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/controller/core/resourceflavor_controller.go`.
 
 use serde_json::json;
 
 use super::cache::Change;
-use super::cluster_queues::BATCH;
 use super::{Kueue, Task};
 use crate::kueue::api::kueue;
 use crate::kueue::objects::ResourceFlavor;
@@ -28,23 +27,23 @@ impl Kueue {
         if !came && old.is_some_and(|old| old.spec == new.spec) {
             return;
         }
-        let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
         for user in self.users_of(name) {
             self.quota_changed(&user);
             if came {
-                self.later(at, Task::ClusterQueue(user));
+                self.batch(Task::ClusterQueue(user));
             }
         }
     }
 
-    /// The ClusterQueues that name a flavor.
+    /// Returns the ClusterQueues that name a flavor.
     fn users_of(&self, flavor: &str) -> Vec<String> {
         let queues = self.cache.cluster_queues.values();
         let users = queues.filter(|queue| queue.flavors().any(|name| name == flavor));
         users.map(|queue| queue.metadata.name.clone()).collect()
     }
 
-    /// The finalizer stays as long as a ClusterQueue names the flavor.
+    /// Reconciles the finalizer of a flavor. A flavor that is being deleted keeps it while a
+    /// ClusterQueue names the flavor.
     pub(super) fn reconcile_flavor(&mut self, name: &str) {
         let Some(flavor) = self.cache.flavors.get(name) else {
             return;

@@ -1,4 +1,4 @@
-//! LocalQueues: the condition Active, and who is woken by their changes.
+//! LocalQueue controller: the `Active` condition, and tasks enqueued on changes.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ impl Kueue {
         if !gone {
             self.enqueue(Task::LocalQueue(key.clone()));
         }
-        // Its own status is nobody's business.
+        // A change of its status alone triggers nothing else.
         if old.is_some_and(|old| {
             old.spec == queue.spec
                 && old.metadata.deletion_timestamp == queue.metadata.deletion_timestamp
@@ -49,7 +49,7 @@ impl Kueue {
         }
     }
 
-    /// A Workload is reconciled before Kueue has put its new LocalQueue among its queues.
+    /// Reconciles a Workload before Kueue has added its new LocalQueue to its queues.
     fn miss_queue(&mut self, key: &str, cluster_queue: &str) {
         let Some(known) = self.cache.workloads.get(key) else {
             return;
@@ -79,7 +79,7 @@ impl Kueue {
         }
     }
 
-    /// Writes Active.
+    /// Writes the `Active` condition of a LocalQueue.
     pub(super) fn reconcile_local_queue(&mut self, key: &str) {
         let Some(queue) = self.cache.local_queues.get(key) else {
             return;

@@ -1,4 +1,4 @@
-//! The actor: keeps up with the cluster, and carries out what the decisions say.
+//! The Kueue actor: watches the cluster and carries out decisions.
 
 mod cache;
 mod cluster_queues;
@@ -15,9 +15,9 @@ mod second_pass;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kueue_check::Clock;
 
 use self::cache::Cache;
@@ -30,7 +30,10 @@ use kueue_check_apiserver::ApiServer;
 
 pub use run::{Actor, Pace, run, run_at};
 
-/// Something to be looked at.
+/// The delay of a batch: changes of Workloads, AdmissionChecks and flavors, and freed quota.
+const BATCH: SignedDuration = SignedDuration::from_secs(1);
+
+/// A task of a controller: what to reconcile or retry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
     /// An AdmissionCheck needs its finalizer.
@@ -49,6 +52,32 @@ enum Task {
     Family(String),
     /// The Workloads of a ClusterQueue that did not fit may be tried again.
     RetryInadmissible(String),
+}
+
+/// A switch of the version of a running [`Kueue`]. The outcome of a race may vary within a run. Do
+/// not change the other differences between versions during a run.
+///
+/// ```
+/// # let clock = kueue_check::Clock::system();
+/// use kueue_check_sim::apiserver::ApiServer;
+/// use kueue_check_sim::kueue::{Kueue, KueueVersion};
+///
+/// let kueue = Kueue::new(&ApiServer::new(clock.clone()), &clock, KueueVersion::V0_19);
+/// let switch = kueue.switch();
+/// switch.set(KueueVersion { quick_scheduler: true, ..KueueVersion::V0_19 });
+/// ```
+#[derive(Clone, Debug)]
+pub struct VersionSwitch(Arc<Mutex<KueueVersion>>);
+
+impl VersionSwitch {
+    fn get(&self) -> KueueVersion {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the version from the next step on.
+    pub fn set(&self, version: KueueVersion) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    }
 }
 
 /// Kueue's controllers and scheduler.
@@ -80,48 +109,55 @@ enum Task {
 pub struct Kueue {
     api: Api,
     version: KueueVersion,
+    switch: VersionSwitch,
     cache: Cache,
     recorder: Recorder,
     queues: BTreeMap<String, PendingQueue>,
-    /// In the order in which they came, each once.
+    /// Tasks in order of arrival, each once.
     todo: std::collections::VecDeque<Task>,
     queued: BTreeSet<Task>,
     timers: BTreeSet<(Timestamp, Task)>,
-    /// Workloads whose variants are looked at once there is nothing else to do: of the controllers
-    /// that change variants, which run side by side, the one of variants is the last here.
+    /// Tasks that run once for all changes within a [`BATCH`], and their times.
+    batches: BTreeMap<Task, Timestamp>,
+    /// Workloads whose variants are reconciled once no other task is left. Kueue's controllers that
+    /// change variants run in parallel. Here the controller of variants runs last.
     families: BTreeSet<String>,
     /// ClusterQueues with something to schedule.
     ready: BTreeSet<String>,
-    /// What the checks of waiting Workloads said when these were last queued, for a scheduler that
-    /// is behind.
+    /// The cycle that waits until all Pods are ready.
+    blocked: Option<Box<schedule::Cycle>>,
+    /// Check entries of waiting Workloads when these were last queued, for `stale_scheduler`.
     queued_checks: BTreeMap<String, Vec<CheckEntry>>,
-    /// Workloads that have been in a queue, or before a LocalQueue when it was opened.
+    /// Workloads that have been in a queue, or in a LocalQueue when it was started.
     assigned: BTreeSet<String>,
-    /// ClusterQueues whose first Workload blocks them and has changed: the scheduler tries it
-    /// without end, so that it is there before the reconciler.
+    /// ClusterQueues whose head blocks them and has changed. The scheduler retries such a head
+    /// without end, so that it acts before the reconciler.
     urgent: BTreeSet<String>,
-    /// Workloads that came into an empty queue, as the scheduler has copied them.
+    /// The scheduler's copies of Workloads that entered an empty queue.
     copies: BTreeMap<String, Arc<Workload>>,
-    /// The ends of delays that were written for Workloads that are not active.
+    /// Ends of requeue delays that were written for inactive Workloads.
     delays_written: BTreeMap<String, Timestamp>,
-    /// Where the search of flavors goes on for Workloads that others were before.
+    /// Positions at which the flavor search continues for requeued Workloads.
     last_tried: BTreeMap<String, LastTried>,
 }
 
 impl Kueue {
-    /// Kueue of a cluster.
+    /// Creates the model of Kueue for the cluster of `server`.
     pub fn new(server: &ApiServer, clock: &Clock, version: KueueVersion) -> Self {
         Self {
             api: Api::new(server, clock, "kueue"),
             version,
+            switch: VersionSwitch(Arc::new(Mutex::new(version))),
             cache: Cache::new(server, version),
             recorder: Recorder::default(),
             queues: BTreeMap::new(),
             todo: std::collections::VecDeque::new(),
             queued: BTreeSet::new(),
             timers: BTreeSet::new(),
+            batches: BTreeMap::new(),
             families: BTreeSet::new(),
             ready: BTreeSet::new(),
+            blocked: None,
             queued_checks: BTreeMap::new(),
             assigned: BTreeSet::new(),
             urgent: BTreeSet::new(),
@@ -131,7 +167,12 @@ impl Kueue {
         }
     }
 
+    /// Enqueues a task. This replaces a waiting batch of the task: a controller's work queue has
+    /// each item once.
     fn enqueue(&mut self, task: Task) {
+        if let Some(at) = self.batches.remove(&task) {
+            self.timers.remove(&(at, task.clone()));
+        }
         if self.queued.insert(task.clone()) {
             self.todo.push_back(task);
         }
@@ -139,6 +180,15 @@ impl Kueue {
 
     fn later(&mut self, at: Timestamp, task: Task) {
         self.timers.insert((at, task));
+    }
+
+    /// Enqueues a task after a [`BATCH`]. A batch of the task that waits already keeps its time.
+    fn batch(&mut self, task: Task) {
+        if !self.batches.contains_key(&task) {
+            let at = self.api.now().saturating_add(BATCH).unwrap_or_default();
+            self.batches.insert(task.clone(), at);
+            self.later(at, task);
+        }
     }
 
     fn fire_timers(&mut self) {
@@ -150,20 +200,29 @@ impl Kueue {
         }
     }
 
+    /// Returns a switch that changes the version while the model runs.
+    #[must_use]
+    pub fn switch(&self) -> VersionSwitch {
+        self.switch.clone()
+    }
+
     fn queue(&mut self, name: &str) -> &mut PendingQueue {
-        let hashing = self.version.equivalence_hashing;
+        let version = self.version;
         self.queues
             .entry(name.to_owned())
-            .or_insert_with(|| PendingQueue::new(hashing))
+            .or_insert_with(|| PendingQueue::new(version))
     }
 }
 
 impl Actor for Kueue {
-    /// Sees all changes, then does one thing.
+    /// Processes all changes, then runs one task.
     fn step(&mut self) -> bool {
+        self.version = self.switch.get();
         self.observe();
         self.fire_timers();
-        while let Some(name) = self.urgent.pop_first() {
+        while self.blocked.is_none()
+            && let Some(name) = self.urgent.pop_first()
+        {
             if self.cycle(&name) {
                 return true;
             }
@@ -184,7 +243,7 @@ impl Actor for Kueue {
             Task::LocalQueue(key) => self.reconcile_local_queue(&key),
             Task::Workload(key) => {
                 self.reconcile_workload(&key);
-                // What follows from its own write it does before others have seen that.
+                // The reconciler acts on its own write before other controllers observe it.
                 self.observe();
                 let again = Task::Workload(key.clone());
                 let scheduler_first = self.version.quick_scheduler && !self.urgent.is_empty();

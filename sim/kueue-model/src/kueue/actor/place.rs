@@ -5,12 +5,12 @@ use super::cache::{holds, queue_key};
 use crate::kueue::objects::StopPolicy;
 
 impl Kueue {
-    /// Puts a Workload where it belongs: into its queue, or out of it.
+    /// Adds a Workload to the queue of its ClusterQueue, or removes it from the queues.
     pub(super) fn place(&mut self, key: &str) {
         self.place_as(key, false);
     }
 
-    /// The same; `started`: because its LocalQueue is started.
+    /// Places a Workload like `place`. `started`: its LocalQueue is started.
     pub(super) fn place_as(&mut self, key: &str, started: bool) {
         let now = self.api.now();
         let Some(known) = self.cache.workloads.get(key).cloned() else {
@@ -19,7 +19,7 @@ impl Kueue {
         let workload = &known.workload;
         let local = self.cache.local_queues.get(&queue_key(workload));
         let local = local.map(|q| (q.spec.cluster_queue.clone(), q.spec.stop_policy));
-        // A Workload that goes to another LocalQueue leaves the one before (Kueue 0.19.2,
+        // A Workload that moves to another LocalQueue leaves the previous one (Kueue 0.19.2,
         // `AddOrUpdateWorkloadWithoutLock` in `pkg/cache/queue/manager.go`).
         let place = local.as_ref().map(|(name, _)| name.as_str());
         if started {
@@ -53,7 +53,8 @@ impl Kueue {
             if blocks && !self.version.slow_scheduler {
                 self.urgent.insert(name.clone());
             } else if blocks && self.version.quick_scheduler {
-                // It has begun with the Workload as it is now, and writes after the reconciler.
+                // The scheduler has started with the Workload as it is now, and writes after the
+                // reconciler.
                 let copy = std::sync::Arc::clone(workload);
                 self.copies.entry(key.to_owned()).or_insert(copy);
             }

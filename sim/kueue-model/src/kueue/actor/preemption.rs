@@ -13,20 +13,20 @@ use crate::kueue::scheduler::{
     victims,
 };
 
-/// A Workload that has to leave.
+/// A preemption target: a Workload to evict.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) workload: Arc<Workload>,
     /// Its ClusterQueue.
     pub(super) node: NodeId,
-    /// What it takes.
+    /// Its usage.
     pub(super) usage: Usage,
-    /// Why.
+    /// The cause of the preemption.
     pub(super) cause: Cause,
 }
 
 impl Kueue {
-    /// Who has to leave so that so much fits, of which some has no room.
+    /// Returns the preemption targets with which `wanted` fits. `cells` are those without capacity.
     pub(super) fn targets(
         &self,
         known: &CachedWorkload,
@@ -55,6 +55,8 @@ impl Kueue {
             .collect();
         let contest = Contest {
             preemptor: &known.workload,
+            by: self.version.requeuing_timestamp(),
+            fair_sharing: self.version.fair_sharing,
             queue,
             node,
             wanted,
@@ -72,8 +74,8 @@ impl Kueue {
             .collect()
     }
 
-    /// Whether others can be made to leave so that so much of one resource fits, and how far up
-    /// quota has to be borrowed then.
+    /// Simulates preemptions for an amount of one resource. Returns whether it then fits, and the
+    /// height from which quota is borrowed.
     pub(super) fn simulate(
         &self,
         known: &CachedWorkload,
@@ -103,7 +105,7 @@ impl Kueue {
         (fit, borrowing)
     }
 
-    /// Evicts the others, whoever is not leaving already.
+    /// Evicts the targets that are not evicted already.
     pub(super) fn preempt(&mut self, by: &Workload, queue: &ClusterQueue, targets: &[Target]) {
         let tree = self.snapshot();
         let path = tree.path_text(&queue.metadata.name);
@@ -122,7 +124,13 @@ impl Kueue {
             let priorities = format!(
                 "preemptor effective priority: {mine} (base: {mine}, boost: 0); preemptee effective priority: {other} (base: {other}, boost: 0)"
             );
-            if !self.evict_for(target, cause, &message, &priorities) {
+            let explains = self.version.explains_preemptions;
+            let text = if explains {
+                format!("{message}; {priorities}")
+            } else {
+                message.clone()
+            };
+            if !self.evict_for(target, cause, &message, &text) || !explains {
                 continue;
             }
             let text = format!(
@@ -137,13 +145,7 @@ impl Kueue {
         }
     }
 
-    fn evict_for(
-        &mut self,
-        target: &Workload,
-        cause: Cause,
-        message: &str,
-        priorities: &str,
-    ) -> bool {
+    fn evict_for(&mut self, target: &Workload, cause: Cause, message: &str, text: &str) -> bool {
         let now = self.api.now();
         let mut copy = target.clone();
         if self.version.stale_preemption {
@@ -162,11 +164,7 @@ impl Kueue {
                 unset_quota(&mut new, "Pending", message, self.version, now);
             }
         }
-        let mut notes = vec![EventRecord::normal(
-            "Preempted",
-            format!("{message}; {priorities}"),
-            SCHEDULER,
-        )];
+        let mut notes = vec![EventRecord::normal("Preempted", text, SCHEDULER)];
         notes.extend(outcome.notes);
         let answer = write_admission(&self.api, target, &new, Guard::Loose, self.version);
         self.settle(target, &answer, &notes)

@@ -1,4 +1,4 @@
-//! `WorkloadPriorityClass`es: a new value is written into the Workloads of a class.
+//! `WorkloadPriorityClass` controller: writes a new value into the Workloads of a class.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::Kueue;
 use crate::kueue::api::kueue;
 
 impl Kueue {
-    /// Gives all Workloads of a class its value (Kueue 0.19.2,
+    /// Writes the value of a class into all its Workloads (Kueue 0.19.2,
     /// `pkg/controller/core/workloadpriorityclass_controller.go`).
     pub(super) fn reconcile_priority_class(&mut self, name: &str) {
         let Some(class) = self.cache.classes.get(name) else {

@@ -1,17 +1,17 @@
-//! ProvisioningRequests that Kueue's own check takes for its own and deletes.
+//! Deletion of ProvisioningRequests by Kueue's built-in check.
 //!
-//! It finds the requests of a Workload by the *name* in their owner references, whatever the kind,
-//! and deletes those that none of its checks wants: of a Workload that only other checks are asked
-//! about, all of them (`pkg/controller/admissionchecks/provisioning`, read in 0.19.2, seen with a
-//! real 0.19.2). What else that check does is not modelled: where another controller answers to its
-//! name, it is taken to be switched off.
+//! The check finds the requests of a Workload by the *name* in their owner references, whatever the
+//! kind. It deletes those that none of its checks requires. If only other checks evaluate the
+//! Workload, it deletes all of them (`pkg/controller/admissionchecks/provisioning`, read in 0.19.2,
+//! measured on 0.19.2). The model contains nothing else of that check. Where another controller
+//! uses its controller name, the model assumes that the built-in check is disabled.
 
 use serde_json::Value;
 
 use super::{Kueue, Task};
 use kueue_check_apiserver::Resource;
 
-/// `spec.controllerName` of the AdmissionChecks that Kueue answers itself.
+/// `spec.controllerName` of the AdmissionChecks that Kueue's built-in check evaluates.
 const OWN: &str = "kueue.x-k8s.io/provisioning-request";
 
 pub(super) fn resource() -> Resource {
@@ -24,7 +24,7 @@ fn owners(request: &Value) -> impl Iterator<Item = &Value> {
 }
 
 impl Kueue {
-    /// A request wakes the Workload that owns it.
+    /// Enqueues the Workload that owns a changed request.
     pub(super) fn request_changed(&mut self, request: &Value) {
         let namespace = request["metadata"]["namespace"].as_str();
         for owner in owners(request).filter(|owner| owner["kind"] == "Workload") {

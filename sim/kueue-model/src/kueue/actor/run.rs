@@ -9,8 +9,8 @@ use kueue_check::Clock;
 
 use kueue_check_apiserver::ApiServer;
 
-/// A controller as a machine: it takes steps until there is nothing to do, and then waits for a
-/// change or for a time.
+/// A controller that runs in steps. It takes steps until none is left, and then waits for a change
+/// or for a time.
 ///
 /// ```
 /// # use kueue_check::{Verdict, admission_check};
@@ -44,22 +44,22 @@ use kueue_check_apiserver::ApiServer;
 /// });
 /// ```
 pub trait Actor {
-    /// Does one thing. Says whether there was one.
+    /// Takes one step. Returns true if there was one to take.
     fn step(&mut self) -> bool;
 
-    /// When it has something to do again without a change.
+    /// Returns the time of the next step that needs no change.
     fn wakes_at(&self) -> Option<Timestamp>;
 }
 
-/// So many steps are free.
+/// The number of steps after which a busy actor pauses.
 const BURST: u32 = 64;
-/// The longest pause.
+/// The longest pause between bursts.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// How many steps actors may take before they are let go on.
+/// A limit on the steps of actors, until [`go_on`](Self::go_on) removes it.
 ///
-/// Without a limit a burst of steps takes no time, so that whatever follows a request is done before
-/// the next one. With one, requests that follow each other closely find the work half done.
+/// Without a limit, a burst of steps takes no time: actors complete what follows a request before
+/// the next request. With a limit, requests that follow each other closely find the work half done.
 ///
 /// ```
 /// use kueue_check::Clock;
@@ -78,42 +78,73 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Pace(Arc<AtomicU64>);
+pub struct Pace {
+    steps: Arc<AtomicU64>,
+    /// In milliseconds.
+    lag: Arc<AtomicU64>,
+}
 
 impl Default for Pace {
     fn default() -> Self {
-        Self(Arc::new(AtomicU64::new(u64::MAX)))
+        Self {
+            steps: Arc::new(AtomicU64::new(u64::MAX)),
+            lag: Arc::default(),
+        }
     }
 }
 
 impl Pace {
-    /// So many more steps are taken by all actors at this pace.
+    /// Allows `steps` more steps, in total for all actors at this pace.
     pub fn limit(&self, steps: u64) {
-        self.0.store(steps, Ordering::Relaxed);
+        self.steps.store(steps, Ordering::Relaxed);
     }
 
-    /// Steps are taken without a limit.
+    /// Removes the limit.
     pub fn go_on(&self) {
         self.limit(u64::MAX);
     }
 
+    /// Returns a pace with the same limit of steps and a [lag](Self::lag) of its own.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self {
+            steps: Arc::clone(&self.steps),
+            lag: Arc::default(),
+        }
+    }
+
+    /// Delays each step by `milliseconds`: other actors have done all that they can before it.
+    pub fn lag(&self, milliseconds: u64) {
+        self.lag.store(milliseconds, Ordering::Relaxed);
+    }
+
+    async fn wait(&self) {
+        match self.lag.load(Ordering::Relaxed) {
+            0 => {}
+            lag => tokio::time::sleep(Duration::from_millis(lag)).await,
+        }
+        while self.is_over() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     fn is_over(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.steps.load(Ordering::Relaxed) == 0
     }
 
     fn count(&self) {
-        let left = self.0.load(Ordering::Relaxed);
+        let left = self.steps.load(Ordering::Relaxed);
         if left != u64::MAX {
             self.limit(left.saturating_sub(1));
         }
     }
 }
 
-/// Runs an actor for ever. Between steps others may run.
+/// Runs an actor forever. Other tasks may run between its steps.
 ///
-/// A short burst of steps takes no time. An actor that does not come to rest pauses after each
-/// burst, for longer each time, up to 100 ms: controllers that undo each other's work would else
-/// keep virtual time from ever passing.
+/// A short burst of steps takes no time. An actor that stays busy pauses after each burst, for
+/// longer each time, up to 100 ms. Otherwise controllers that undo each other's work would keep
+/// virtual time from ever passing.
 pub async fn run(actor: impl Actor, server: ApiServer, clock: Clock) {
     run_at(actor, server, clock, Pace::default()).await;
 }
@@ -125,9 +156,7 @@ pub async fn run_at(mut actor: impl Actor, server: ApiServer, clock: Clock, pace
         changed.mark_seen();
         let (mut steps, mut pause) = (0, Duration::from_millis(1));
         loop {
-            while pace.is_over() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            pace.wait().await;
             if !actor.step() {
                 break;
             }
@@ -155,7 +184,7 @@ pub async fn run_at(mut actor: impl Actor, server: ApiServer, clock: Clock, pace
     }
 }
 
-/// How long from now until then; timers have milliseconds.
+/// Returns the time from `now` to `at`, plus 1 ms: timers have a resolution of 1 ms.
 fn until(at: Timestamp, now: Timestamp) -> Duration {
     let wait = at.duration_since(now);
     Duration::try_from(wait).unwrap_or_default() + Duration::from_millis(1)

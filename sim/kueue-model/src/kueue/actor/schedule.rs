@@ -3,7 +3,7 @@
 //! The rules are those of Kueue 0.19.2: `pkg/scheduler/scheduler.go`.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Kueue;
 use super::cache::CachedWorkload;
@@ -12,14 +12,16 @@ use crate::kueue::objects::{ClusterQueue, Condition, PreemptionPolicy, State, Tr
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::{Requeue, queued_since};
 use crate::kueue::reconcile::{
-    BLOCKED, EventRecord, SLICE_REPLACED, Write, admitted_event, evict, reserve, sync_admitted,
-    unset_quota,
+    BLOCKED, EventRecord, SLICE_REPLACED, Write, admitted_event, evict, finish, reserve,
+    sync_admitted, unset_quota,
 };
 use crate::kueue::scheduler::{
-    Assignment, AssignmentInput, Fit, NodeId, SCHEDULER, Tree, Usage, assign, largest_that_fits,
+    Assignment, AssignmentInput, Contender, Fit, NodeId, SCHEDULER, Tree, Usage, assign, fairest,
+    largest_that_fits,
 };
 
-/// The first Workload of a ClusterQueue, and what it would get.
+/// The head of a ClusterQueue, with its flavor assignment and preemption targets.
+#[derive(Debug)]
 struct Entry {
     known: CachedWorkload,
     queue: ClusterQueue,
@@ -30,7 +32,8 @@ struct Entry {
     replaced: Option<CachedWorkload>,
 }
 
-/// A Workload that goes back into its queue.
+/// A Workload to requeue after the cycle.
+#[derive(Debug)]
 struct Left {
     known: CachedWorkload,
     queue: ClusterQueue,
@@ -39,18 +42,37 @@ struct Left {
     requeue: Requeue,
 }
 
-/// What has happened in a cycle so far.
-struct Cycle {
-    /// With what the Workloads of this cycle take.
+/// The state of a scheduling cycle in progress.
+#[derive(Debug)]
+pub(super) struct Cycle {
+    /// The ClusterQueues that share quota.
+    relatives: BTreeSet<String>,
+    /// The Workloads that are not processed yet, in order.
+    entries: VecDeque<Entry>,
+    /// The Workload that is processed once all Pods are ready.
+    blocked: Option<Entry>,
+    left: Vec<Left>,
+    /// The quota, with the usage that Workloads of this cycle have added.
     tree: Tree,
-    /// Who is made to leave, by key.
+    /// The preemption targets of this cycle, by Workload key.
     leaving: BTreeMap<String, (NodeId, Usage)>,
     admitted: bool,
 }
 
 impl Kueue {
-    /// Tries the first Workloads of ClusterQueues that share quota. Says whether there was one.
+    /// Tries the heads of ClusterQueues that share quota. Returns true if there was one.
     pub(super) fn schedule_one(&mut self) -> bool {
+        if let Some(mut cycle) = self.blocked.take_if(|_| self.cache.all_pods_are_ready()) {
+            if let Some(entry) = cycle.blocked.take() {
+                let left = self.reserve_entry(entry, &mut cycle);
+                cycle.left.extend(left);
+            }
+            self.go_through(cycle);
+            return true;
+        }
+        if self.blocked.is_some() {
+            return false;
+        }
         while let Some(name) = self.ready.first().cloned() {
             if self.version.kep993 && self.second_pass(&name) {
                 return true;
@@ -63,13 +85,13 @@ impl Kueue {
         false
     }
 
-    /// The ClusterQueues and cohorts, with what is taken.
+    /// Returns the ClusterQueues and cohorts with their usage.
     pub(super) fn tree(&self) -> Tree {
         let cache = &self.cache;
         Tree::new(&cache.cluster_queues, &cache.cohorts, &cache.usage)
     }
 
-    /// The same as the scheduler reads it: ClusterQueues that take no Workloads are no leaves.
+    /// Returns the tree as the scheduler reads it: inactive ClusterQueues are not leaves.
     pub(super) fn snapshot(&self) -> Tree {
         let mut tree = self.tree();
         let queues = self.cache.cluster_queues.keys();
@@ -78,8 +100,9 @@ impl Kueue {
         tree
     }
 
-    /// One cycle of this ClusterQueue and those with which it shares quota. All of their heads take
-    /// part if one of them has not been tried as things are.
+    /// Runs one cycle of this ClusterQueue and those with which it shares quota. All of their heads
+    /// take part if at least one has not been tried since the last change. Returns false if there
+    /// is no such head.
     pub(super) fn cycle(&mut self, name: &str) -> bool {
         let tree = self.snapshot();
         let relatives = tree.relatives(name);
@@ -105,21 +128,36 @@ impl Kueue {
                 }
             }
         }
+        let by = self.version.requeuing_timestamp();
         entries.sort_by_key(|entry| {
             let workload = &entry.known.workload;
             let (borrowing, priority) = (entry.assignment.borrowing, workload.spec.priority);
-            let since = queued_since(workload);
+            let since = queued_since(workload, by);
             (borrowing, Reverse(priority), since, entry.known.arrival)
         });
-        let mut cycle = Cycle {
+        self.go_through(Box::new(Cycle {
+            relatives,
+            entries: entries.into(),
+            blocked: None,
+            left,
             tree,
             leaving: BTreeMap::new(),
             admitted: false,
-        };
-        for entry in entries {
-            left.extend(self.process(entry, &mut cycle));
+        }));
+        true
+    }
+
+    /// Processes the Workloads of a cycle, until one is blocked.
+    fn go_through(&mut self, mut cycle: Box<Cycle>) {
+        while let Some(entry) = self.next_entry(&mut cycle) {
+            let left = self.process(entry, &mut cycle);
+            cycle.left.extend(left);
+            if cycle.blocked.is_some() {
+                self.blocked = Some(cycle);
+                return;
+            }
         }
-        for left in left {
+        for left in cycle.left {
             let Left {
                 known,
                 queue,
@@ -127,7 +165,7 @@ impl Kueue {
                 reason,
                 requeue,
             } = left;
-            // Whoever was in the way may be gone, or waits as well.
+            // The Workload that was in the way may be gone, or waits as well.
             let requeue = match requeue {
                 Requeue::Skipped if cycle.admitted => Requeue::FailedWrite,
                 other => other,
@@ -135,20 +173,37 @@ impl Kueue {
             self.put_back(&known.workload, &queue, &why, reason, requeue);
         }
         if cycle.admitted {
-            // Whoever stays first is tried without end, so that it says what is missing now.
-            for name in relatives {
+            // The scheduler retries a remaining head without end, so that its message reports what
+            // is missing now.
+            for name in cycle.relatives {
                 self.queue(&name).unblock();
                 self.ready.insert(name);
             }
         }
-        true
+    }
+
+    /// Removes the Workload to process next.
+    fn next_entry(&self, cycle: &mut Cycle) -> Option<Entry> {
+        if self.version.fair_sharing.is_none() {
+            return cycle.entries.pop_front();
+        }
+        let by = self.version.requeuing_timestamp();
+        let contenders = cycle.entries.iter().map(|entry| Contender {
+            node: entry.node,
+            wanted: &entry.assignment.usage,
+            priority: entry.known.workload.spec.priority,
+            since: queued_since(&entry.known.workload, by),
+            arrival: entry.known.arrival,
+        });
+        let next = fairest(&contenders.collect::<Vec<_>>(), &cycle.tree)?;
+        cycle.entries.remove(next)
     }
 
     fn takes_workloads(&self, name: &str, tree: &Tree) -> bool {
         self.is_active(name) && tree.queue(name).is_some_and(|node| !tree.has_cycle(node))
     }
 
-    /// The first Workload of a ClusterQueue, whether or not it was tried before.
+    /// Returns the head of a ClusterQueue, whether or not it was tried before.
     fn take_head(&mut self, name: &str, tree: &Tree) -> Option<(CachedWorkload, ClusterQueue)> {
         if !self.takes_workloads(name, tree) {
             return None;
@@ -159,15 +214,15 @@ impl Kueue {
             self.queue(name).remove(&key);
             return None;
         };
-        // The scheduler's copy is that with which the Workload came into the queue: what has
-        // changed since is written back (Kueue 0.19.2, `pkg/scheduler/scheduler.go`).
+        // The scheduler uses the copy with which the Workload entered the queue. Its write reverts
+        // later changes (Kueue 0.19.2, `pkg/scheduler/scheduler.go`).
         if let Some(copy) = self.copies.remove(&key) {
             known.workload = copy;
         }
         Some((known, queue))
     }
 
-    /// Why a Workload is not tried at all: the message, the reason, and when it may be.
+    /// Returns the message, reason and requeue kind of a Workload that is not tried at all.
     fn refusal(
         &self,
         workload: &Workload,
@@ -208,14 +263,20 @@ impl Kueue {
                 simulate: &|cell, amount| self.simulate(&known, &queue, (cell, amount), tree),
                 last_tried: &last_tried,
                 counts,
+                excludes_unlabeled: self.version.excludes_unlabeled,
+                fair_sharing: self.version.fair_sharing,
                 replaced: replaced.as_ref().map(|old| old.workload.as_ref()),
             };
             let assignment = assign(&known.workload, &ground);
             let targets = match assignment.fit {
                 Fit::Fits | Fit::No => Vec::new(),
                 _ => {
-                    let (wanted, cells) = (&assignment.usage, &assignment.without_capacity);
-                    self.targets(&known, &queue, (wanted, cells), tree)
+                    // Preemption does not count the quota for Pods. If that is missing, the Workload
+                    // "no longer fits" in each cycle, and preempts nobody (Kueue 0.19.2,
+                    // `TotalRequestsFor` in `pkg/scheduler/flavorassigner/flavorassigner.go`).
+                    let wanted = assignment.usage.without_pods();
+                    let cells = &assignment.without_capacity;
+                    self.targets(&known, &queue, (&wanted, cells), tree)
                 }
             };
             (assignment, targets)
@@ -239,8 +300,8 @@ impl Kueue {
         })
     }
 
-    /// The slice that a Workload replaces, if it has quota of the same ClusterQueue (Kueue 0.19.2,
-    /// `ReplacedWorkloadSlice` in `pkg/workloadslicing/workloadslicing.go`).
+    /// Returns the slice that a Workload replaces, if that slice has quota of the same ClusterQueue
+    /// (Kueue 0.19.2, `ReplacedWorkloadSlice` in `pkg/workloadslicing/workloadslicing.go`).
     fn replaced(&self, known: &CachedWorkload, queue: &ClusterQueue) -> Option<CachedWorkload> {
         let key = known.workload.replaces()?;
         let holders = self.cache.holders.get(&queue.metadata.name)?;
@@ -253,7 +314,7 @@ impl Kueue {
         (old.workload.metadata.namespace == *namespace).then(|| old.clone())
     }
 
-    /// Takes one Workload of a cycle; what is left is put back.
+    /// Processes one Workload of a cycle. Returns it if it is to be requeued.
     fn process(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
         let assignment = &entry.assignment;
         if self
@@ -293,6 +354,28 @@ impl Kueue {
             return Some(self.skip(entry, NO_LONGER_FITS));
         }
         cycle.tree.add(entry.node, &entry.assignment.usage);
+        let setting = self.version.wait_for_pods_ready;
+        let not_ready = || cycle.admitted || !self.cache.all_pods_are_ready();
+        if setting.is_some_and(|it| it.block_admission) && not_ready() {
+            self.write_blocked(&entry.known.workload);
+            cycle.blocked = Some(entry);
+            return None;
+        }
+        self.reserve_entry(entry, cycle)
+    }
+
+    /// Records that a Workload waits for the Pods of others (Kueue 0.19.2,
+    /// `waitForPodsReadyIfNeeded` in `pkg/scheduler/scheduler.go`).
+    fn write_blocked(&self, workload: &Workload) {
+        let reason = self.version.reason("WaitingForPodsReady", "Waiting");
+        let why = "waiting for all admitted workloads to be in PodsReady condition";
+        let mut new = workload.clone();
+        if unset_quota(&mut new, reason, why, self.version, self.api.now()) {
+            write_admission(&self.api, workload, &new, Guard::Loose, self.version);
+        }
+    }
+
+    fn reserve_entry(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
         if let Some(sibling) = self.admitted_sibling(&entry, |sibling, own| sibling > own) {
             return Some(self.migrate(entry, &sibling));
         }
@@ -304,8 +387,8 @@ impl Kueue {
         None
     }
 
-    /// The admitted variant of the same job whose flavor compares so with this one's, by their
-    /// places in the ClusterQueue.
+    /// Returns the admitted variant of the same job for which `compares` holds. `compares` receives
+    /// the positions, in the ClusterQueue, of that variant's flavor and of this one's.
     fn admitted_sibling(
         &self,
         entry: &Entry,
@@ -325,8 +408,9 @@ impl Kueue {
         })
     }
 
-    /// Evicts the variant that runs so that a better one may (Kueue 0.19.2, `issueMigration` in
-    /// `pkg/scheduler/scheduler.go`): before that one's checks have been evaluated.
+    /// Evicts the running variant so that a more favorable one can run (Kueue 0.19.2,
+    /// `issueMigration` in `pkg/scheduler/scheduler.go`). Kueue does so before it has evaluated the
+    /// checks of the latter.
     fn migrate(&mut self, entry: Entry, sibling: &CachedWorkload) -> Left {
         let flavors: Vec<&str> = entry.queue.flavors().collect();
         let place = |flavor: &str| flavors.iter().position(|known| *known == flavor);
@@ -352,8 +436,9 @@ impl Kueue {
         entry.left(why, "WaitingForPreemptedWorkloads", requeue)
     }
 
-    /// Finishes the slice that another has replaced. If that is refused, the job reconciler does it
-    /// (Kueue 0.19.2, `replaceWorkloadSlice` in `pkg/scheduler/scheduler.go`).
+    /// Finishes the slice that another has replaced. If the API server rejects the write, the job
+    /// reconciler finishes it (Kueue 0.19.2, `replaceWorkloadSlice` in
+    /// `pkg/scheduler/scheduler.go`).
     fn replace_slice(&mut self, new: &Workload, old: &Workload) {
         if old.is_finished() || self.version.late_replacement {
             return;
@@ -365,20 +450,15 @@ impl Kueue {
         );
         let now = self.api.now();
         let mut finished = old.clone();
-        let over = Condition::new(
-            "Finished",
-            True(true),
-            SLICE_REPLACED,
-            message.as_str(),
-            now,
-        );
-        finished.status.conditions.set(over);
+        let why = (SLICE_REPLACED, message.as_str());
+        finish(&mut finished, why, self.version, now);
         let answer = write_admission(&self.api, old, &finished, Guard::Strict, self.version);
         let note = EventRecord::normal(SLICE_REPLACED, message, SCHEDULER);
         self.settle(old, &answer, &[note]);
     }
 
-    /// If there are flavors that were not tried, the search goes on with them at once.
+    /// Returns an immediate requeue if some flavors have not been tried, `otherwise` if all have
+    /// been. The next search continues with the untried flavors.
     fn go_on(&mut self, entry: &Entry, otherwise: Requeue) -> Requeue {
         let last_tried = entry.assignment.last_tried.clone();
         if last_tried.is_empty() {
@@ -389,7 +469,7 @@ impl Kueue {
         Requeue::FailedWrite
     }
 
-    /// Somebody else of the same cycle was first.
+    /// Skips a Workload because another one of the same cycle was first.
     fn skip(&mut self, entry: Entry, why: &str) -> Left {
         let requeue = self.go_on(&entry, Requeue::Skipped);
         entry.left(why.to_owned(), "WaitingForQuota", requeue)
@@ -412,7 +492,8 @@ impl Kueue {
         }
         cycle.tree.add(entry.node, &entry.assignment.usage);
         if self.version.kep993 && !entry.queue.checks().is_empty() {
-            // Quota is reserved first; when the others have to leave, the checks say.
+            // The scheduler reserves quota first. The checks determine when it preempts the
+            // targets.
             self.reserve_for(&entry.known, &entry.queue, entry.assignment);
             return None;
         }
@@ -424,7 +505,7 @@ impl Kueue {
         Some(entry.left(why, reason, Requeue::PendingPreemption))
     }
 
-    /// Whether the ClusterQueue takes Workloads of this Namespace.
+    /// Returns true if the ClusterQueue takes Workloads of this Namespace.
     pub(super) fn selects(&self, queue: &ClusterQueue, namespace: &str) -> bool {
         let Some(selector) = &queue.spec.namespace_selector else {
             return false;
@@ -455,7 +536,7 @@ impl Kueue {
         let needed =
             crate::kueue::reconcile::needed_checks(queue, new.status.admission.as_ref(), true);
         let all_there = needed.iter().all(|name| new.check(name).is_some());
-        // Checks that are Ready already admit in the same write; KEP-993 looks once more.
+        // The same write admits if all checks are Ready already. KEP-993 requires a second pass.
         if all_there && (!self.version.kep993 || needed.is_empty()) {
             sync_admitted(&mut new, self.version, now);
         }
@@ -492,15 +573,14 @@ impl Kueue {
         requeued.unwrap_or(workload.metadata.creation_timestamp)
     }
 
-    /// The Workloads that hold quota of a ClusterQueue.
+    /// Returns the Workloads that hold quota of a ClusterQueue.
     pub(super) fn holders(&self, queue: &str) -> Vec<CachedWorkload> {
         let keys = self.cache.holders.get(queue).into_iter().flatten();
         keys.filter_map(|key| self.cache.workloads.get(key).cloned())
             .collect()
     }
 
-    /// Says why there is no quota, and puts the Workload back into the queue. `reason` is the finer
-    /// one.
+    /// Records why there is no quota, and requeues the Workload. `reason` is the finer reason.
     pub(super) fn put_back(
         &mut self,
         workload: &Workload,
@@ -518,16 +598,16 @@ impl Kueue {
         let key = workload.metadata.key();
         self.queue(&queue.metadata.name).requeue(&key, requeue, now);
         let mut new = workload.clone();
-        // The event is about the Workload as it was before this write: if it was told the same
-        // before, what is told now becomes part of that event's series, whatever it says (Kueue
-        // 0.19.2, `requeueAndUpdate` in `pkg/scheduler/scheduler.go`).
+        // The event refers to the Workload as it was before this write. If that version already has
+        // an event of this reason, the new event joins its series, whatever its note (Kueue 0.19.2,
+        // `requeueAndUpdate` in `pkg/scheduler/scheduler.go`).
         let known = self.cache.workloads.get(&key);
         let metadata = known.map_or(&workload.metadata, |known| &known.workload.metadata);
         let metadata = metadata.clone();
         let mut changed = unset_quota(&mut new, reason, why, self.version, now);
         if requeue == Requeue::Gated {
             let blocked = Condition::new(BLOCKED, True(true), "PreemptionGated", why, now);
-            changed |= new.status.conditions.set(blocked);
+            changed |= new.set_condition(blocked);
         }
         if changed {
             write_admission(&self.api, workload, &new, Guard::Loose, self.version);
@@ -541,7 +621,7 @@ const BETTER_ADMITTED: &str = "A more favorable variant is already admitted";
 const GATED: &str = "Workload requires preemption, but it's gated";
 const OVERLAPPING: &str = "Workload has overlapping preemption targets with another workload";
 
-/// Whether there is room, or others can be made to leave.
+/// Returns true if the Workload fits, now or after preemptions.
 fn is_to_be_had((assignment, targets): &(Assignment, Vec<Target>)) -> bool {
     match assignment.fit {
         Fit::Fits => true,
@@ -563,7 +643,7 @@ impl Entry {
 }
 
 impl Cycle {
-    /// Whether there is still room once all that have to leave are gone.
+    /// Returns true if the Workload still fits once all preemption targets are gone.
     fn fits(&self, entry: &Entry) -> bool {
         let mut tree = self.tree.clone();
         let mut gone = BTreeSet::new();

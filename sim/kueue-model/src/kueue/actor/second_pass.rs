@@ -1,4 +1,4 @@
-//! KEP-993: Workloads with quota whose checks decide when others have to leave.
+//! The second pass of KEP-993: checks determine when a Workload with quota preempts.
 
 use super::Kueue;
 use super::cache::CachedWorkload;
@@ -8,8 +8,8 @@ use crate::kueue::scheduler::second_pass::{Next, PreemptionOutcome, next, preemp
 use crate::kueue::scheduler::{SCHEDULER, usage_of};
 
 impl Kueue {
-    /// Looks at the Workloads of a ClusterQueue that have quota and are not admitted. Says whether
-    /// it did anything.
+    /// Runs the second pass for Workloads that hold quota of a ClusterQueue and are not admitted.
+    /// Returns true if it did anything.
     pub(super) fn second_pass(&mut self, name: &str) -> bool {
         let holders = self.holders(name);
         let mut waiting: Vec<&CachedWorkload> = holders

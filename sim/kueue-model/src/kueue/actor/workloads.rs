@@ -1,4 +1,4 @@
-//! Workloads: what their changes wake, and the reconciler's writes.
+//! Workload controller: tasks enqueued on changes, and the writes of the reconciler.
 
 use serde_json::json;
 
@@ -33,15 +33,15 @@ impl Kueue {
             || priority(&old) != priority(&new)
             || old.as_ref().zip(new.as_ref()).is_some_and(frees_pods);
         if let Some(name) = held.as_ref().filter(|_| changed) {
-            self.quota_freed(name);
+            self.quota_changed(name);
         } else if let Some(name) = held.as_ref()
             && old.as_ref().zip(new.as_ref()).is_some_and(is_reclaimed)
         {
             self.retry_heads(name);
         }
-        // Whoever is out of the queue, with quota or without, makes those that did not fit be tried
-        // again, if it ever was in a queue (Kueue 0.19.2, `Update` and `Delete` in
-        // `pkg/controller/core/workload_controller.go`).
+        // A deactivated, finished or deleted Workload, with quota or without, triggers a retry of
+        // those that did not fit. It must have been in a queue before (Kueue 0.19.2, `Update` and
+        // `Delete` in `pkg/controller/core/workload_controller.go`).
         let out =
             |known: &CachedWorkload| !known.workload.is_active() || known.workload.is_finished();
         if new.as_ref().is_none_or(out)
@@ -52,6 +52,7 @@ impl Kueue {
             let name = queue.spec.cluster_queue.clone();
             self.quota_changed(&name);
         }
+        self.count_again(old.as_ref(), new.as_ref());
         if let Some(known) = new.as_ref().or(old.as_ref()) {
             self.family_changed(&known.workload.clone());
         }
@@ -76,7 +77,29 @@ impl Kueue {
         self.enqueue(Task::Workload(key));
     }
 
-    /// Removes what was kept of a Workload: another may come under its name.
+    /// Enqueues the ClusterQueues that count a changed Workload in their status, after a
+    /// [batch](super::BATCH). A stopped LocalQueue leads to no ClusterQueue (Kueue 0.19.2,
+    /// `requestCQForWL` in `pkg/controller/core/clusterqueue_controller.go`).
+    fn count_again(&mut self, old: Option<&CachedWorkload>, new: Option<&CachedWorkload>) {
+        let moved = |new: &&CachedWorkload| {
+            old.is_none_or(|old| old.workload.spec.queue_name != new.workload.spec.queue_name)
+        };
+        for known in old.into_iter().chain(new.filter(moved)) {
+            let workload = &known.workload;
+            let admission = workload.status.admission.as_ref();
+            let reserved = admission.filter(|_| workload.has_quota());
+            let local = self.cache.local_queue(workload);
+            let local = local.filter(|local| local.spec.stop_policy == StopPolicy::None);
+            let name = match (reserved, local) {
+                (Some(admission), _) => admission.cluster_queue.clone(),
+                (None, Some(local)) => local.spec.cluster_queue.clone(),
+                (None, None) => continue,
+            };
+            self.batch(Task::ClusterQueue(name));
+        }
+    }
+
+    /// Removes the state of a deleted Workload: a later Workload may have the same name.
     fn forget(&mut self, key: &str) {
         self.copies.remove(key);
         self.delays_written.remove(key);
@@ -91,7 +114,7 @@ impl Kueue {
             return;
         };
         let now = self.api.now();
-        // A stopped LocalQueue is not among those that Kueue knows the ClusterQueues of (0.19.2,
+        // Kueue has no ClusterQueue for a stopped LocalQueue (0.19.2,
         // `pkg/controller/core/localqueue_controller.go`).
         let local_queue = self.cache.local_queue(&known.workload);
         let stopped = local_queue.is_some_and(|q| q.spec.stop_policy != StopPolicy::None);
@@ -156,8 +179,8 @@ impl Kueue {
         self.settle(&known.workload, &answer, &outcome.notes);
     }
 
-    /// Tells what was done; what was refused for being stale comes again with the change that made
-    /// it so.
+    /// Records the events of a write and returns true, or false if the API server rejected the
+    /// write. The change that made a write stale triggers another one.
     pub(super) fn settle(
         &mut self,
         workload: &Workload,
@@ -181,8 +204,8 @@ impl Kueue {
     }
 }
 
-/// Whether an admitted Workload has Pods that are done, or an elastic job fewer Pods, since (Kueue
-/// 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
+/// Returns true if an admitted Workload has newly reclaimable Pods or an elastic job has fewer Pods
+/// (Kueue 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
 fn frees_pods(both: (&CachedWorkload, &CachedWorkload)) -> bool {
     let (old, new) = both;
     let (old, new) = (&old.workload, &new.workload);
@@ -191,7 +214,7 @@ fn frees_pods(both: (&CachedWorkload, &CachedWorkload)) -> bool {
     ran && is_reclaimed(both) || sets.any(|(old, new)| new.count < old.count)
 }
 
-/// Whether a Workload has Pods that are done since.
+/// Returns true if the reclaimable Pods of a Workload have changed.
 fn is_reclaimed((old, new): (&CachedWorkload, &CachedWorkload)) -> bool {
     old.workload.status.reclaimable_pods != new.workload.status.reclaimable_pods
 }

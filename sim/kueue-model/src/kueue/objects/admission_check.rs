@@ -1,4 +1,4 @@
-//! The AdmissionCheck.
+//! The AdmissionCheck object.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,41 +9,41 @@ use super::{Conditions, Metadata};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct AdmissionCheck {
-    /// Name and the like.
+    /// The object metadata.
     pub(crate) metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub(crate) spec: AdmissionCheckSpec,
-    /// How it is.
+    /// The observed state.
     pub(crate) status: AdmissionCheckStatus,
 }
 
-/// What is wanted.
+/// The spec of an AdmissionCheck.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct AdmissionCheckSpec {
-    /// Who decides.
+    /// The admission check controller.
     pub(crate) controller_name: String,
-    /// What the controller is to know.
+    /// The reference to the parameters object.
     pub(crate) parameters: Option<Value>,
-    /// KEP-993: when others have to make room.
+    /// KEP-993: when other Workloads are preempted.
     pub(crate) preemption_policy: Option<String>,
 }
 
-/// How it is.
+/// The status of an AdmissionCheck.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct AdmissionCheckStatus {
-    /// `Active`.
+    /// The condition `Active`.
     pub(crate) conditions: Conditions,
 }
 
 impl AdmissionCheck {
-    /// Whether its controller says that it works.
+    /// Returns true if its condition `Active` is `True`.
     pub(crate) fn is_active(&self) -> bool {
         self.status.conditions.is_true("Active")
     }
 
-    /// KEP-993: whether preemptions wait for this check to pass.
+    /// KEP-993: returns true if preemptions wait for this check to pass.
     pub(crate) fn preempts_after_it_passed(&self) -> bool {
         self.spec.preemption_policy.as_deref() == Some("AfterCheckPassedOrOnDemand")
     }

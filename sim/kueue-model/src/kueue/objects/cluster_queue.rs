@@ -1,64 +1,85 @@
-//! The ClusterQueue.
+//! The ClusterQueue object.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Conditions, Metadata, Selector};
+use super::{Conditions, Metadata, Selector, amount_of};
 
 /// A ClusterQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ClusterQueue {
-    /// Name and the like.
+    /// The object metadata.
     pub(crate) metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub(crate) spec: ClusterQueueSpec,
-    /// How it is.
+    /// The observed state.
     pub(crate) status: ClusterQueueStatus,
 }
 
-/// What is wanted.
+/// The spec of a ClusterQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterQueueSpec {
-    /// Quota.
+    /// The quota.
     pub(crate) resource_groups: Vec<ResourceGroup>,
-    /// In which order Workloads are tried.
+    /// The order in which Workloads are tried.
     pub(crate) queueing_strategy: QueueingStrategy,
-    /// Who has to make room.
+    /// The preemption policies.
     pub(crate) preemption: Preemption,
-    /// When the next flavor is tried.
+    /// The rules for trying the next flavor.
     pub(crate) flavor_fungibility: FlavorFungibility,
-    /// With whom quota is shared; empty is nobody.
+    /// The cohort that shares quota; empty for none.
     pub(crate) cohort_name: String,
-    /// Of which Namespaces Workloads may come; absent is none.
+    /// The Namespaces whose Workloads are accepted; none if absent.
     pub(crate) namespace_selector: Option<Selector>,
-    /// The checks.
+    /// The admission checks.
     pub(crate) admission_checks_strategy: Option<ChecksStrategy>,
-    /// Whether it takes Workloads.
+    /// The stop policy.
     pub(crate) stop_policy: StopPolicy,
-    /// Whether Workloads have a variant for each flavor.
+    /// Its part of what a cohort shares fairly.
+    pub(crate) fair_sharing: FairWeight,
+    /// Concurrent admission: if set, Workloads have a variant for each flavor.
     pub(crate) concurrent_admission_policy: Option<ConcurrentAdmissionPolicy>,
 }
 
-/// Workloads with a variant for each flavor.
+/// A weight for fair sharing.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct FairWeight {
+    /// A quantity; absent: 1.
+    weight: Value,
+}
+
+impl FairWeight {
+    /// Returns the weight, rounded up to thousandths.
+    pub(crate) fn weight(&self) -> Option<f64> {
+        let thousandths = amount_of("cpu", &self.weight)?;
+        #[expect(clippy::cast_precision_loss, reason = "weights are small numbers")]
+        let weight = thousandths as f64 / 1000.0;
+        Some(weight)
+    }
+}
+
+/// The policy of concurrent admission, with a variant for each flavor.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ConcurrentAdmissionPolicy {
-    /// What becomes of the others once one is admitted.
+    /// The rules for the other variants once one is admitted.
     pub(crate) migration: Migration,
 }
 
-/// What becomes of the other variants once one is admitted.
+/// The rules for the other variants once one is admitted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Migration {
     /// `TryPreferredFlavors`, which is the default, or `RetainFirstAdmission`.
     pub(crate) mode: String,
-    /// For the former.
+    /// Constraints of `TryPreferredFlavors`.
     pub(crate) constraints: Option<MigrationConstraints>,
 }
 
-/// How far down variants may go.
+/// The limits of migration between flavors.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct MigrationConstraints {
@@ -66,21 +87,53 @@ pub(crate) struct MigrationConstraints {
     pub(crate) last_acceptable_flavor_name: Option<String>,
 }
 
-/// How it is.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+/// The status of a ClusterQueue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterQueueStatus {
-    /// `Active`.
+    /// The condition `Active`.
     pub(crate) conditions: Conditions,
+    /// The quota that Workloads hold.
+    pub(crate) flavors_reservation: Vec<FlavorUsage>,
+    /// The quota that admitted Workloads hold.
+    pub(crate) flavors_usage: Vec<FlavorUsage>,
+    /// The number of Workloads that wait for quota.
+    pub(crate) pending_workloads: usize,
+    /// The number of Workloads that hold quota.
+    pub(crate) reserving_workloads: usize,
+    /// The number of admitted Workloads.
+    pub(crate) admitted_workloads: usize,
 }
 
-/// Flavors of some resources.
+/// The usage of one flavor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FlavorUsage {
+    /// The flavor.
+    pub(crate) name: String,
+    /// The usage of its resources, by name.
+    pub(crate) resources: Vec<ResourceUsage>,
+}
+
+/// The usage of one resource.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ResourceUsage {
+    /// The resource.
+    pub(crate) name: String,
+    /// A quantity.
+    pub(crate) total: String,
+    /// The part that is more than the nominal quota.
+    pub(crate) borrowed: String,
+}
+
+/// A group of resources and its flavors.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ResourceGroup {
-    /// Which resources.
+    /// The covered resources.
     pub(crate) covered_resources: Vec<String>,
-    /// In the order in which they are tried.
+    /// The flavors, in the order in which they are tried.
     pub(crate) flavors: Vec<FlavorQuota>,
 }
 
@@ -90,11 +143,11 @@ pub(crate) struct ResourceGroup {
 pub(crate) struct FlavorQuota {
     /// The ResourceFlavor.
     pub(crate) name: String,
-    /// How much of what.
+    /// The quota of each resource.
     pub(crate) resources: Vec<ResourceQuota>,
 }
 
-/// How much of one resource.
+/// The quota of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ResourceQuota {
@@ -102,13 +155,13 @@ pub(crate) struct ResourceQuota {
     pub(crate) name: String,
     /// A quantity.
     pub(crate) nominal_quota: serde_json::Value,
-    /// How much more may be taken of the cohort's.
+    /// The maximum amount borrowed from the cohort.
     pub(crate) borrowing_limit: Option<serde_json::Value>,
-    /// How much of its own others may take.
+    /// The maximum amount lent to the cohort.
     pub(crate) lending_limit: Option<serde_json::Value>,
 }
 
-/// The checks of a ClusterQueue.
+/// The admission checks of a ClusterQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ChecksStrategy {
@@ -116,49 +169,49 @@ pub(crate) struct ChecksStrategy {
     pub(crate) admission_checks: Vec<CheckRule>,
 }
 
-/// One check and for which flavors it is.
+/// The rule of one check: the flavors to which it applies.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct CheckRule {
     /// The AdmissionCheck.
     pub(crate) name: String,
-    /// Empty for all.
+    /// The flavors; empty for all.
     pub(crate) on_flavors: Vec<String>,
 }
 
-/// In which order Workloads are tried.
+/// The order in which Workloads are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum QueueingStrategy {
-    /// One that does not fit lets the next pass.
+    /// A Workload that does not fit does not block the next one.
     #[default]
     BestEffortFIFO,
-    /// One that does not fit blocks all behind it.
+    /// A Workload that does not fit blocks all after it.
     StrictFIFO,
 }
 
-/// Who has to make room.
+/// The preemption policies of a ClusterQueue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Preemption {
-    /// In the same ClusterQueue.
+    /// The policy within the same ClusterQueue.
     pub(crate) within_cluster_queue: PreemptionPolicy,
-    /// In other ClusterQueues of the cohort that take more than their own.
+    /// The policy in other ClusterQueues of the cohort that exceed their own quota.
     pub(crate) reclaim_within_cohort: PreemptionPolicy,
-    /// Whether that is allowed for what would itself be borrowed.
+    /// The policy for reclamation by a Workload that would itself borrow.
     pub(crate) borrow_within_cohort: Option<BorrowWithinCohort>,
 }
 
-/// Preemption in other ClusterQueues for quota that is borrowed.
+/// The policy of preemption in other ClusterQueues for borrowed quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct BorrowWithinCohort {
     /// `Never` or `LowerPriority`.
     pub(crate) policy: PreemptionPolicy,
-    /// Only of Workloads up to this priority.
+    /// The maximum priority of preempted Workloads.
     pub(crate) max_priority_threshold: Option<i64>,
 }
 
-/// When the next flavor is tried.
+/// The rules for trying the next flavor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FlavorFungibility {
@@ -171,51 +224,50 @@ pub(crate) struct FlavorFungibility {
 }
 
 impl FlavorFungibility {
-    /// Whether a flavor in which others can be made to leave is taken, though the next may have
-    /// room.
+    /// Returns true if the search stops at a flavor that needs preemption, though the next may fit.
     pub(crate) fn stops_at_preemption(&self) -> bool {
         matches!(self.when_can_preempt.as_str(), "MayStopSearch" | "Preempt")
     }
 
-    /// Whether a flavor that has to be borrowed is taken, though the next may be its own.
+    /// Returns true if the search stops at a flavor that needs borrowing, though the next may not.
     pub(crate) fn stops_at_borrowing(&self) -> bool {
         self.when_can_borrow != "TryNextFlavor"
     }
 
-    /// Whether preemption is better than borrowing.
+    /// Returns true if preemption is preferred to borrowing.
     pub(crate) fn prefers_preemption(&self) -> bool {
         self.preference == "PreemptionOverBorrowing"
     }
 }
 
-/// Who has to make room.
+/// The Workloads that may be preempted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum PreemptionPolicy {
-    /// Nobody.
+    /// No Workloads.
     #[default]
     Never,
-    /// Who has less priority.
+    /// Workloads of lower priority.
     LowerPriority,
-    /// Also who has the same and came later.
+    /// Also newer Workloads of equal priority.
     LowerOrNewerEqualPriority,
-    /// Anybody.
+    /// All Workloads.
     Any,
 }
 
-/// Whether a queue takes Workloads.
+/// The stop policy of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum StopPolicy {
-    /// It does.
+    /// The queue admits Workloads.
     #[default]
     None,
-    /// It takes none, and those not yet admitted lose their quota.
+    /// The queue admits no Workloads, and those not yet admitted lose their quota.
     Hold,
-    /// As [`Hold`](Self::Hold), and admitted ones are evicted.
+    /// As [`Hold`](Self::Hold), and admitted Workloads are evicted.
     HoldAndDrain,
 }
 
 impl ClusterQueue {
-    /// Its check rules.
+    /// Returns its check rules.
     pub(crate) fn checks(&self) -> &[CheckRule] {
         self.spec
             .admission_checks_strategy
@@ -223,26 +275,26 @@ impl ClusterQueue {
             .map_or(&[], |s| s.admission_checks.as_slice())
     }
 
-    /// Its flavors.
+    /// Returns its flavors.
     pub(crate) fn flavors(&self) -> impl Iterator<Item = &str> {
         let groups = self.spec.resource_groups.iter();
         groups.flat_map(|g| g.flavors.iter().map(|f| f.name.as_str()))
     }
 
-    /// Whether the first variant that is admitted stays.
+    /// Returns true if the first admitted variant stays.
     pub(crate) fn retains_first_admission(&self) -> bool {
         let policy = self.spec.concurrent_admission_policy.as_ref();
         policy.is_some_and(|policy| policy.migration.mode == "RetainFirstAdmission")
     }
 
-    /// The flavor after which no job migrates.
+    /// Returns the last flavor to which a job migrates.
     pub(crate) fn last_acceptable_flavor(&self) -> Option<&str> {
         let policy = self.spec.concurrent_admission_policy.as_ref()?;
         let constraints = policy.migration.constraints.as_ref()?;
         constraints.last_acceptable_flavor_name.as_deref()
     }
 
-    /// The group that covers a resource.
+    /// Returns the group that covers a resource.
     pub(crate) fn group_of(&self, resource: &str) -> Option<&ResourceGroup> {
         let covers = |g: &&ResourceGroup| g.covered_resources.iter().any(|r| r == resource);
         self.spec.resource_groups.iter().find(covers)

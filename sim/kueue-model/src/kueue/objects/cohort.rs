@@ -1,25 +1,27 @@
-//! The Cohort.
+//! The Cohort object.
 
 use serde::Deserialize;
 
-use super::{Metadata, ResourceGroup};
+use super::{FairWeight, Metadata, ResourceGroup};
 
 /// A Cohort.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Cohort {
-    /// Name and the like.
+    /// The object metadata.
     pub(crate) metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub(crate) spec: CohortSpec,
 }
 
-/// What is wanted.
+/// The spec of a Cohort.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct CohortSpec {
-    /// The cohort above it; empty is none.
+    /// The parent cohort; empty for none.
     pub(crate) parent_name: String,
-    /// Quota of its own.
+    /// Its part of what its parent shares fairly.
+    pub(crate) fair_sharing: FairWeight,
+    /// Its own quota.
     pub(crate) resource_groups: Vec<ResourceGroup>,
 }

@@ -9,26 +9,26 @@ use super::whole_seconds;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Condition {
-    /// What it is about.
+    /// The condition type.
     #[serde(rename = "type")]
     pub(crate) kind: String,
     /// `True`, `False` or `Unknown`.
     pub(crate) status: String,
-    /// When the status last changed.
+    /// The time of the last status change.
     #[serde(default)]
     pub(crate) last_transition_time: Timestamp,
-    /// One word.
+    /// The reason, one word.
     #[serde(default)]
     pub(crate) reason: String,
-    /// For people.
+    /// The message for people.
     #[serde(default)]
     pub(crate) message: String,
-    /// The generation that it is about.
+    /// The generation that it was set for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) observed_generation: Option<i64>,
 }
 
-/// Whether a condition is to say `True` or `False`.
+/// The status of a new condition: `True` or `False`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct True(pub(crate) bool);
 
@@ -39,7 +39,7 @@ impl True {
 }
 
 impl Condition {
-    /// A condition as of now; the time counts only if the status changes.
+    /// Creates a condition as of `now`; that time counts only if the status changes.
     pub(crate) fn new(
         kind: &str,
         status: True,
@@ -57,12 +57,12 @@ impl Condition {
         }
     }
 
-    /// Whether it says `True`.
+    /// Returns true if its status is `True`.
     pub(crate) fn is_true(&self) -> bool {
         self.status == "True"
     }
 
-    /// Whether it says `False`.
+    /// Returns true if its status is `False`.
     pub(crate) fn is_false(&self) -> bool {
         self.status == "False"
     }
@@ -74,18 +74,18 @@ impl Condition {
 pub(crate) struct Conditions(pub(crate) Vec<Condition>);
 
 impl Conditions {
-    /// The condition of this type.
+    /// Returns the condition of this type.
     pub(crate) fn get(&self, kind: &str) -> Option<&Condition> {
         self.0.iter().find(|c| c.kind == kind)
     }
 
-    /// Whether it is there and says `True`.
+    /// Returns true if the condition exists and its status is `True`.
     pub(crate) fn is_true(&self, kind: &str) -> bool {
         self.get(kind).is_some_and(Condition::is_true)
     }
 
-    /// Sets a condition, keeping the transition time while the status stays. Says whether anything
-    /// changed.
+    /// Sets a condition, keeping the transition time while the status stays. Returns true if
+    /// anything changed.
     pub(crate) fn set(&mut self, new: Condition) -> bool {
         let Some(old) = self.0.iter_mut().find(|c| c.kind == new.kind) else {
             self.0.push(new);
@@ -102,7 +102,7 @@ impl Conditions {
         *old != before
     }
 
-    /// Takes a condition away. Says whether it was there.
+    /// Removes a condition. Returns true if it existed.
     pub(crate) fn remove(&mut self, kind: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|c| c.kind != kind);

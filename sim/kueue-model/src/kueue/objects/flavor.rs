@@ -1,4 +1,4 @@
-//! The ResourceFlavor.
+//! The ResourceFlavor object.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use serde_json::Value;
 
 use super::Metadata;
 
-/// Labels of a flavor's nodes.
+/// The labels of a flavor's nodes.
 pub(crate) type NodeLabels = BTreeMap<String, String>;
 
 /// A ResourceFlavor.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ResourceFlavor {
-    /// Name and the like.
+    /// The object metadata.
     pub(crate) metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub(crate) spec: ResourceFlavorSpec,
 }
 
-/// What is wanted.
+/// The spec of a ResourceFlavor.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ResourceFlavorSpec {

@@ -1,4 +1,4 @@
-//! The LocalQueue.
+//! The LocalQueue object.
 
 use serde::Deserialize;
 
@@ -8,28 +8,28 @@ use super::{Conditions, Metadata, StopPolicy};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct LocalQueue {
-    /// Name and the like.
+    /// The object metadata.
     pub(crate) metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub(crate) spec: LocalQueueSpec,
-    /// How it is.
+    /// The observed state.
     pub(crate) status: LocalQueueStatus,
 }
 
-/// What is wanted.
+/// The spec of a LocalQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct LocalQueueSpec {
-    /// The ClusterQueue behind it.
+    /// Its ClusterQueue.
     pub(crate) cluster_queue: String,
-    /// Whether it takes Workloads.
+    /// The stop policy.
     pub(crate) stop_policy: StopPolicy,
 }
 
-/// How it is.
+/// The status of a LocalQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct LocalQueueStatus {
-    /// `Active`.
+    /// The condition `Active`.
     pub(crate) conditions: Conditions,
 }

@@ -13,8 +13,8 @@ mod workload;
 
 pub(crate) use admission_check::AdmissionCheck;
 pub(crate) use cluster_queue::{
-    CheckRule, ClusterQueue, FlavorFungibility, FlavorQuota, PreemptionPolicy, QueueingStrategy,
-    ResourceGroup, StopPolicy,
+    CheckRule, ClusterQueue, ClusterQueueStatus, FairWeight, FlavorFungibility, FlavorQuota,
+    FlavorUsage, PreemptionPolicy, QueueingStrategy, ResourceGroup, ResourceUsage, StopPolicy,
 };
 pub(crate) use cohort::Cohort;
 pub(crate) use condition::{Condition, Conditions, True};
@@ -29,12 +29,12 @@ pub(crate) use workload::{
     RequeueState, State, Workload,
 };
 
-/// A moment as Kubernetes keeps it: whole seconds.
+/// Truncates a time to whole seconds, as Kubernetes stores it.
 pub(crate) fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
-/// An object as one of these views; what does not fit it is as if it were not there.
+/// Reads an object as one of these views. An object that does not fit is read as an empty one.
 pub(crate) fn read<'a, T: serde::Deserialize<'a> + Default>(object: &'a serde_json::Value) -> T {
     T::deserialize(object).unwrap_or_default()
 }

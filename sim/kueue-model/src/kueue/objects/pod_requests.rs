@@ -1,4 +1,4 @@
-//! What a Pod asks for.
+//! The resource requests of a Pod.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 /// Amounts by resource, in Kueue's units: thousandths of CPU, whole units of all else.
 pub(crate) type Requests = BTreeMap<String, i64>;
 
-/// What one Pod of this spec asks for: its containers together, or its largest init container if
-/// that is more, and the overhead. A limit counts as a request where there is none.
+/// Returns the requests of one Pod: the sum of its containers, or its largest init container if
+/// that is more, plus the overhead. A limit counts as the request if there is no request.
 pub(crate) fn pod_requests(spec: &Value) -> Requests {
     let mut total = Requests::new();
     for container in containers(spec, "containers") {
@@ -48,7 +48,7 @@ fn amounts(list: &Value) -> Requests {
         .collect()
 }
 
-/// A quantity as JSON writes it, text or a number, in Kueue's units.
+/// Converts a JSON quantity, a string or a number, to Kueue's units.
 pub(crate) fn amount_of(resource: &str, amount: &Value) -> Option<i64> {
     let quantity: Quantity = match amount {
         Value::String(text) => text.parse().ok()?,

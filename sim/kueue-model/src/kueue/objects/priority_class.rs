@@ -1,4 +1,4 @@
-//! The `WorkloadPriorityClass`.
+//! The `WorkloadPriorityClass` object.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use super::Metadata;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct WorkloadPriorityClass {
-    /// Name and the like.
+    /// The object metadata.
     pub(crate) metadata: Metadata,
     /// The priority of its Workloads.
     pub(crate) value: i64,

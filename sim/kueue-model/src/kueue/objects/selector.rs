@@ -21,14 +21,14 @@ struct Requirement {
 }
 
 impl Selector {
-    /// Whether it selects an object with these labels.
+    /// Returns true if it selects an object with these labels.
     pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let mut wanted = self.match_labels.iter();
         wanted.all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|r| r.holds(labels))
     }
 
-    /// Whether it selects everything.
+    /// Returns true if it selects everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }

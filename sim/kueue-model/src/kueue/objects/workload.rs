@@ -1,4 +1,4 @@
-//! The Workload.
+//! The Workload object.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use serde_json::Value;
 
 use super::{Condition, Conditions};
 
-/// The condition of a Workload whose group lacks Pods.
+/// The condition type of a Workload whose Pod group lacks Pods.
 pub(crate) const LACKS_PODS: &str = "WaitingForReplacementPods";
 
-/// What every object says about itself.
+/// The metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {
     /// Its name.
     pub(crate) name: String,
-    /// Empty for objects without one.
+    /// Its Namespace; empty for cluster-scoped objects.
     pub(crate) namespace: String,
-    /// Unlike any other's.
+    /// Its unique ID.
     pub(crate) uid: String,
-    /// The version of the server's data that it is from.
+    /// The version of the API server's data that it was read at.
     pub(crate) resource_version: String,
-    /// Counts changes of the spec.
+    /// A counter of spec changes.
     pub(crate) generation: i64,
-    /// When it was made.
+    /// The time of its creation.
     pub(crate) creation_timestamp: Timestamp,
-    /// When it was asked to go.
+    /// The time of its deletion request.
     pub(crate) deletion_timestamp: Option<Timestamp>,
-    /// Labels.
+    /// Its labels.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Its annotations.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// What has to be done before it may go.
+    /// Its finalizers, which block its removal.
     pub(crate) finalizers: Vec<String>,
-    /// Whose it is.
+    /// Its owners.
     pub(crate) owner_references: Vec<OwnerReference>,
 }
 
 impl Metadata {
-    /// `namespace/name`, or the name alone.
+    /// Returns `namespace/name`, or the name alone.
     pub(crate) fn key(&self) -> String {
         if self.namespace.is_empty() {
             self.name.clone()
@@ -49,7 +49,7 @@ impl Metadata {
         }
     }
 
-    /// The owner that controls it.
+    /// Returns the owner that controls it.
     pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|o| o.controller)
     }
@@ -59,17 +59,17 @@ impl Metadata {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct OwnerReference {
-    /// Group and version.
+    /// The API group and version.
     pub(crate) api_version: String,
-    /// Such as `Job`.
+    /// The kind, such as `Job`.
     pub(crate) kind: String,
     /// Its name.
     pub(crate) name: String,
     /// Its UID.
     pub(crate) uid: String,
-    /// Whether it is the one that manages the object.
+    /// True if it is the managing owner.
     pub(crate) controller: bool,
-    /// Whether it waits for the object to go.
+    /// True if deletion of the owner waits for the object.
     pub(crate) block_owner_deletion: bool,
 }
 
@@ -77,43 +77,43 @@ pub(crate) struct OwnerReference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Workload {
-    /// Name and the like.
+    /// The object metadata.
     pub(crate) metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub(crate) spec: WorkloadSpec,
-    /// How it is.
+    /// The observed state.
     pub(crate) status: WorkloadStatus,
 }
 
-/// What is wanted.
+/// The spec of a Workload.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WorkloadSpec {
     /// The LocalQueue.
     pub(crate) queue_name: String,
-    /// Whether it may have quota; absent is yes.
+    /// False if it may not have quota; absent means true.
     pub(crate) active: Option<bool>,
-    /// Higher goes first.
+    /// The priority; higher goes first.
     pub(crate) priority: i64,
-    /// Where the priority is from.
+    /// The source of the priority.
     pub(crate) priority_class_ref: Option<PriorityClassRef>,
-    /// How long it may run.
+    /// The maximum execution time, in seconds.
     pub(crate) maximum_execution_time_seconds: Option<i64>,
-    /// The groups of Pods.
+    /// The pod sets.
     pub(crate) pod_sets: Vec<PodSet>,
-    /// While one is closed, no other Workload is preempted for this one.
+    /// The preemption gates. While one is closed, no other Workload is preempted for this one.
     pub(crate) preemption_gates: Vec<PreemptionGate>,
 }
 
 impl WorkloadSpec {
-    /// The `WorkloadPriorityClass`, if the priority is from one.
+    /// Returns the `WorkloadPriorityClass`, if the priority is from one.
     pub(crate) fn priority_class(&self) -> Option<&str> {
         let class = self.priority_class_ref.as_ref()?;
         (class.kind == "WorkloadPriorityClass").then_some(class.name.as_str())
     }
 }
 
-/// Where a priority is from.
+/// The source of a priority.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct PriorityClassRef {
@@ -123,7 +123,7 @@ pub(crate) struct PriorityClassRef {
     pub(crate) name: String,
 }
 
-/// A gate before preemption.
+/// A preemption gate.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct PreemptionGate {
@@ -131,7 +131,7 @@ pub(crate) struct PreemptionGate {
     pub(crate) name: String,
 }
 
-/// Whether a gate is open, and since when.
+/// The state of a preemption gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PreemptionGateState {
@@ -139,57 +139,57 @@ pub(crate) struct PreemptionGateState {
     pub(crate) name: String,
     /// `Open` or `Closed`.
     pub(crate) position: String,
-    /// Since when.
+    /// The time of the last change.
     pub(crate) last_transition_time: Timestamp,
 }
 
-/// A group of Pods that are alike.
+/// A pod set: Pods of one template.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodSet {
     /// Its name.
     pub(crate) name: String,
-    /// How many.
+    /// The number of Pods.
     pub(crate) count: i64,
-    /// With how few it may start, if that is less.
+    /// The minimum number of Pods to start with, if less than `count`.
     pub(crate) min_count: Option<i64>,
     /// The Pod template.
     pub(crate) template: Value,
 }
 
-/// How a Workload is.
+/// The status of a Workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WorkloadStatus {
-    /// Where it is in its life.
+    /// The conditions.
     pub(crate) conditions: Conditions,
     /// Its admission checks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) admission_checks: Vec<CheckEntry>,
-    /// Its quota.
+    /// Its admission: the quota assigned to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) admission: Option<Admission>,
-    /// Pods that are done and will not run again.
+    /// The Pods that finished and will not run again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) reclaimable_pods: Vec<ReclaimablePods>,
-    /// When it may be tried again.
+    /// The requeue state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requeue_state: Option<RequeueState>,
-    /// Counted evictions.
+    /// The eviction counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) scheduling_stats: Option<Value>,
-    /// What is known of its gates; others are closed.
+    /// The states of its gates; a gate without a state is closed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) preemption_gates: Vec<PreemptionGateState>,
-    /// How long it ran before it was evicted, if its time is limited.
+    /// The execution time before evictions, in seconds, if its time is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) accumulated_past_execution_time_seconds: Option<i64>,
 }
 
-/// The state of one check of a Workload.
+/// The state of an admission check of a Workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum State {
-    /// Not decided.
+    /// Undecided.
     #[default]
     Pending,
     /// Passed.
@@ -198,12 +198,12 @@ pub(crate) enum State {
     Retry,
     /// Never.
     Rejected,
-    /// KEP-993: Pending, and others have to make room.
+    /// KEP-993: Pending, and other Workloads have to be preempted.
     PreemptionRequired,
 }
 
 impl State {
-    /// As the API writes it.
+    /// Returns the name of the state in the API.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -215,36 +215,36 @@ impl State {
     }
 }
 
-/// One check of a Workload.
+/// An admission check state of a Workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct CheckEntry {
     /// The AdmissionCheck.
     pub(crate) name: String,
-    /// How it stands.
+    /// The state.
     pub(crate) state: State,
-    /// Since when.
+    /// The time of the last change.
     pub(crate) last_transition_time: Timestamp,
-    /// Why.
+    /// The message.
     pub(crate) message: String,
-    /// What is to be changed in the Pods.
+    /// The pod set updates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) pod_set_updates: Vec<Value>,
-    /// The delay of a Retry.
+    /// The delay of a Retry, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requeue_after_seconds: Option<i64>,
-    /// How often Retry was answered with an eviction.
+    /// The number of evictions due to Retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_count: Option<i64>,
 }
 
-/// The quota of a Workload.
+/// The admission of a Workload: the quota assigned to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Admission {
-    /// Whose quota.
+    /// The ClusterQueue of the quota.
     pub(crate) cluster_queue: String,
-    /// For each pod set, which flavors.
+    /// The flavors of each pod set.
     pub(crate) pod_set_assignments: Vec<PodSetAssignment>,
 }
 
@@ -254,57 +254,66 @@ pub(crate) struct Admission {
 pub(crate) struct PodSetAssignment {
     /// The pod set.
     pub(crate) name: String,
-    /// Resource to flavor.
+    /// The flavor of each resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) flavors: BTreeMap<String, String>,
-    /// Resource to amount, for all Pods together.
+    /// The amount of each resource, for all Pods together.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) resource_usage: BTreeMap<String, String>,
-    /// How many Pods.
+    /// The number of Pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<i64>,
 }
 
-/// The Pods of one pod set that are done.
+/// The finished Pods of one pod set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ReclaimablePods {
     /// The pod set.
     pub(crate) name: String,
-    /// How many.
+    /// The number of Pods.
     pub(crate) count: i64,
 }
 
-/// When a Workload may be tried again.
+/// The requeue state: when a Workload may be scheduled again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RequeueState {
-    /// How often its Pods were not ready in time.
+    /// The number of times its Pods were not ready in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<i64>,
-    /// Not before.
+    /// The earliest time of the next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requeue_at: Option<Timestamp>,
 }
 
 impl Workload {
-    /// Whether the user lets it run.
+    /// Returns true if the user lets it run.
     pub(crate) fn is_active(&self) -> bool {
         self.spec.active.unwrap_or(true)
     }
 
-    /// Whether it has quota.
+    /// Sets a condition as one about the current generation, and returns true if it changed: a
+    /// change of the spec alone changes the condition (Kueue 0.19.2,
+    /// `UnsetQuotaReservationWithCondition` in `pkg/workload/workload.go`).
+    pub(crate) fn set_condition(&mut self, mut condition: Condition) -> bool {
+        let generation = self.metadata.generation;
+        condition.observed_generation = (generation > 0).then_some(generation);
+        self.status.conditions.set(condition)
+    }
+
+    /// Returns true if it holds quota.
     pub(crate) fn has_quota(&self) -> bool {
         self.status.conditions.is_true("QuotaReserved")
     }
 
-    /// Whether no other Workload may be preempted for it.
+    /// Returns true if no other Workload may be preempted for it.
     pub(crate) fn has_closed_gate(&self) -> bool {
         let mut gates = self.spec.preemption_gates.iter();
         gates.any(|gate| self.gate_opened(&gate.name).is_none())
     }
 
-    /// Since when a gate is open.
+    /// Returns the time at which a gate was opened, if it is open.
     pub(crate) fn gate_opened(&self, name: &str) -> Option<Timestamp> {
         let mut states = self.status.preemption_gates.iter();
         let open = states.find(|gate| gate.name == name && gate.position == "Open")?;
@@ -330,32 +339,32 @@ impl Workload {
         }
     }
 
-    /// Whether it waits for quota.
+    /// Returns true if it waits for quota.
     pub(crate) fn is_admissible(&self) -> bool {
         self.is_active() && !self.is_finished() && !self.has_quota() && !self.lacks_pods()
     }
 
-    /// Whether its group of Pods waits for others in the place of some that failed.
+    /// Returns true if its Pod group waits for replacements of failed Pods.
     pub(crate) fn lacks_pods(&self) -> bool {
         self.status.conditions.is_true(LACKS_PODS)
     }
 
-    /// Whether it may run.
+    /// Returns true if it is admitted.
     pub(crate) fn is_admitted(&self) -> bool {
         self.status.conditions.is_true("Admitted")
     }
 
-    /// Whether it is done.
+    /// Returns true if it is finished.
     pub(crate) fn is_finished(&self) -> bool {
         self.status.conditions.is_true("Finished")
     }
 
-    /// Whether it is being stopped.
+    /// Returns true if it is evicted.
     pub(crate) fn is_evicted(&self) -> bool {
         self.status.conditions.is_true("Evicted")
     }
 
-    /// Why it is being stopped, if it is.
+    /// Returns the condition `Evicted` if it is `True`.
     pub(crate) fn eviction(&self) -> Option<&Condition> {
         self.status
             .conditions
@@ -363,7 +372,7 @@ impl Workload {
             .filter(|c| c.is_true())
     }
 
-    /// What it is not to be tried before, as its annotation says; empty is nothing.
+    /// Returns the admission gates of its annotation, or `None` if it is absent or empty.
     pub(crate) fn gated_by(&self) -> Option<&str> {
         let gates = self
             .metadata
@@ -372,37 +381,37 @@ impl Workload {
         gates.map(String::as_str).filter(|gates| !gates.is_empty())
     }
 
-    /// Before when it is not to be tried.
+    /// Returns the earliest time of the next attempt.
     pub(crate) fn requeue_at(&self) -> Option<Timestamp> {
         self.status.requeue_state.as_ref()?.requeue_at
     }
 
-    /// The entry of a check.
+    /// Returns the admission check state of a check, by name.
     pub(crate) fn check(&self, name: &str) -> Option<&CheckEntry> {
         self.status.admission_checks.iter().find(|c| c.name == name)
     }
 
-    /// How many Pods of a pod set are still to run (Kueue 0.19.2, `podSetsCountsAfterReclaim` in
-    /// `pkg/workload/workload.go`).
+    /// Returns the number of unfinished Pods of a pod set (Kueue 0.19.2,
+    /// `podSetsCountsAfterReclaim` in `pkg/workload/workload.go`).
     pub(crate) fn count_after_reclaim(&self, set: &PodSet) -> i64 {
         let done = &self.status.reclaimable_pods;
         let done = done.iter().find(|done| done.name == set.name);
         set.count - done.map_or(0, |done| done.count.min(set.count))
     }
 
-    /// Whether a pod set may start with fewer Pods than it has.
+    /// Returns true if a pod set may start with fewer Pods than it has.
     pub(crate) fn may_be_partially_admitted(&self) -> bool {
         let mut sets = self.spec.pod_sets.iter();
         sets.any(|set| set.min_count.is_some_and(|least| set.count > least))
     }
 
-    /// The key of the slice that this one is to replace.
+    /// Returns the key of the slice that this one is to replace.
     pub(crate) fn replaces(&self) -> Option<&str> {
         let key = "kueue.x-k8s.io/workload-slice-replacement-for";
         self.metadata.annotations.get(key).map(String::as_str)
     }
 
-    /// Whether it is a slice of an elastic job.
+    /// Returns true if it is a slice of an elastic job.
     pub(crate) fn is_slice(&self) -> bool {
         let annotations = &self.metadata.annotations;
         annotations
@@ -410,7 +419,7 @@ impl Workload {
             .is_some_and(|on| on == "true")
     }
 
-    /// Whether it has variants.
+    /// Returns true if it has variants.
     pub(crate) fn is_parent(&self) -> bool {
         let label = "kueue.x-k8s.io/concurrent-admission-parent";
         self.metadata
@@ -424,37 +433,37 @@ impl Workload {
         owners.find(|owner| owner.kind == "Workload")
     }
 
-    /// The name of the Workload whose variant it is.
+    /// Returns the name of the Workload whose variant it is.
     pub(crate) fn parent_name(&self) -> Option<&str> {
         self.parent().map(|owner| owner.name.as_str())
     }
 
-    /// The UID of the Workload whose variant it is.
+    /// Returns the UID of the Workload whose variant it is.
     pub(crate) fn parent_uid(&self) -> Option<&str> {
         self.parent().map(|owner| owner.uid.as_str())
     }
 
-    /// The only flavor that it may have; empty if it may have any.
+    /// Returns the only allowed flavor, or an empty text if all are allowed.
     pub(crate) fn variant_flavor(&self) -> &str {
         let key = "kueue.x-k8s.io/workload-allowed-resource-flavors";
         let flavor = self.metadata.annotations.get(key);
         flavor.map_or("", String::as_str)
     }
 
-    /// What slices of a job are sorted by, the oldest first.
+    /// Returns the sort key of the slices of a job, oldest first.
     pub(crate) fn age(&self) -> (Timestamp, String) {
         let metadata = &self.metadata;
         (metadata.creation_timestamp, metadata.uid.clone())
     }
 
-    /// The name of the first slice of an elastic job; its Pods carry it.
+    /// Returns the name of the first slice of an elastic job; its Pods carry it.
     pub(crate) fn slice_name(&self) -> &str {
         let annotations = &self.metadata.annotations;
         let name = annotations.get("kueue.x-k8s.io/workload-slice-name");
         name.unwrap_or(&self.metadata.name)
     }
 
-    /// Its checks in one state.
+    /// Returns its checks in one state.
     pub(crate) fn checks_in(&self, state: State) -> impl Iterator<Item = &CheckEntry> {
         self.status
             .admission_checks
@@ -462,7 +471,7 @@ impl Workload {
             .filter(move |c| c.state == state)
     }
 
-    /// Whether nothing is left to check among its entries.
+    /// Returns true if all its entries are Ready.
     pub(crate) fn all_checks_ready(&self) -> bool {
         self.status
             .admission_checks
@@ -470,7 +479,7 @@ impl Workload {
             .all(|c| c.state == State::Ready)
     }
 
-    /// The UID of the job it was made for, if any.
+    /// Returns the UID of the job it was made for, if any.
     pub(crate) fn job_uid(&self) -> Option<&str> {
         self.metadata
             .labels

@@ -1,4 +1,4 @@
-//! The Workloads of a ClusterQueue that wait for quota.
+//! The pending queue: Workloads of a ClusterQueue that wait for quota.
 
 mod rank;
 
@@ -11,44 +11,48 @@ use jiff::Timestamp;
 
 pub(crate) use rank::{Rank, SchedulingHash, queued_since};
 
+use super::KueueVersion;
 use super::objects::{Condition, QueueingStrategy, ReclaimablePods, Workload};
+use super::pods_ready::RequeuingTimestamp;
 
-/// Why a Workload goes back into the queue.
+/// The reason for a requeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requeue {
-    /// No flavor has room.
+    /// No flavor has enough quota.
     NoFit,
-    /// Nobody can be made to leave.
+    /// No Workload can be preempted for it.
     NoCandidates,
-    /// Others are leaving for it.
+    /// Other Workloads are being preempted for it.
     PendingPreemption,
-    /// Others would have to leave, and its gate is closed.
+    /// It requires preemption, and its gate is closed.
     Gated,
-    /// It would have fit, had another not been first.
+    /// It would have fit if another Workload had not been first.
     Skipped,
-    /// It was given quota, but that could not be written: it is tried again at once (Kueue's
+    /// Its quota reservation could not be written. It is tried again at once (Kueue's
     /// `FailedAfterNomination`).
     FailedWrite,
     /// The ClusterQueue does not take Workloads of its Namespace.
     NamespaceMismatch,
-    /// It can't be tried as it is.
+    /// It cannot be tried in its present state.
     Other,
 }
 
-/// The Workloads of a ClusterQueue that wait for quota: the active ones are tried in order, the
-/// inadmissible ones wait until something changes.
+/// The Workloads of a ClusterQueue that wait for quota. The active ones are tried in order. The
+/// inadmissible ones wait for a change.
 #[derive(Debug, Default)]
 pub(crate) struct PendingQueue {
     strategy: QueueingStrategy,
     hashing: bool,
+    /// The time that decides the place of a Workload whose Pods were not ready in time.
+    by: RequeuingTimestamp,
     active: BTreeSet<Rank>,
     inadmissible: BTreeSet<String>,
     entries: BTreeMap<String, Entry>,
-    /// Workloads like these do not fit.
+    /// Hashes of Workloads that do not fit.
     hopeless: BTreeSet<SchedulingHash>,
-    /// For whom others are leaving: it stays the first.
+    /// The Workload with pending preemptions: it stays the first.
     preemptor: Option<String>,
-    /// The first was tried, and nothing has changed since.
+    /// Whether the first was tried, and nothing has changed since.
     stuck: bool,
 }
 
@@ -56,7 +60,8 @@ pub(crate) struct PendingQueue {
 struct Entry {
     rank: Rank,
     hash: SchedulingHash,
-    /// What has to change for an inadmissible Workload to be tried again.
+    /// An inadmissible Workload is tried again if this or a later field other than `requeue_at`
+    /// changes.
     generation: i64,
     done: Vec<ReclaimablePods>,
     evicted: Option<Condition>,
@@ -66,10 +71,10 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(workload: &Workload, arrival: u64) -> Self {
+    fn of(workload: &Workload, arrival: u64, by: RequeuingTimestamp) -> Self {
         let conditions = &workload.status.conditions;
         Self {
-            rank: Rank::of(workload, arrival),
+            rank: Rank::of(workload, arrival, by),
             hash: SchedulingHash::of(workload),
             generation: workload.metadata.generation,
             done: workload.status.reclaimable_pods.clone(),
@@ -95,24 +100,25 @@ impl Entry {
 }
 
 impl PendingQueue {
-    /// An empty queue. `hashing`: Workloads like one that does not fit are not tried.
-    pub(crate) fn new(hashing: bool) -> Self {
+    /// Creates an empty queue.
+    pub(crate) fn new(version: KueueVersion) -> Self {
         Self {
-            hashing,
+            hashing: version.equivalence_hashing,
+            by: version.requeuing_timestamp(),
             ..Self::default()
         }
     }
 
-    /// In which order Workloads are tried.
+    /// Sets the queueing strategy: the order in which Workloads are tried.
     pub(crate) fn set_strategy(&mut self, strategy: QueueingStrategy) {
         self.strategy = strategy;
         self.stuck = false;
     }
 
-    /// Puts a Workload in, or takes note of its change.
+    /// Adds a Workload, or updates it after a change.
     pub(crate) fn push(&mut self, workload: &Workload, arrival: u64, now: Timestamp) {
         let key = workload.metadata.key();
-        let entry = Entry::of(workload, arrival);
+        let entry = Entry::of(workload, arrival, self.by);
         let was_active = match self.entries.insert(key.clone(), entry.clone()) {
             Some(old) if self.inadmissible.contains(&key) => {
                 if entry.unchanged(&old) {
@@ -132,12 +138,12 @@ impl PendingQueue {
         }
     }
 
-    /// Puts a Workload in whose LocalQueue is started: at once, whatever it waits for (Kueue
-    /// 0.19.2, `AddFromLocalQueue` in `pkg/cache/queue/cluster_queue.go`).
+    /// Adds a Workload whose LocalQueue is started. It is active at once, whatever it waits for
+    /// (Kueue 0.19.2, `AddFromLocalQueue` in `pkg/cache/queue/cluster_queue.go`).
     pub(crate) fn push_from_local_queue(&mut self, workload: &Workload, arrival: u64) {
         let key = workload.metadata.key();
         if !self.entries.contains_key(&key) {
-            let entry = Entry::of(workload, arrival);
+            let entry = Entry::of(workload, arrival, self.by);
             self.active.insert(entry.rank.clone());
             self.entries.insert(key, entry);
             self.stuck = false;
@@ -152,27 +158,32 @@ impl PendingQueue {
         self.hashing && self.strategy == QueueingStrategy::BestEffortFIFO
     }
 
-    /// Whether a Workload waits here.
+    /// Returns the number of Workloads that wait here.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns true if a Workload waits here.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// Whether a Workload is among those that are tried.
+    /// Returns true if a Workload is active, which means among those that are tried.
     pub(crate) fn is_active(&self, key: &str) -> bool {
         self.entries.contains_key(key) && !self.inadmissible.contains(key)
     }
 
-    /// The Workloads that are tried.
+    /// Returns the active Workloads: those that are tried.
     pub(crate) fn all_active(&self) -> impl Iterator<Item = &str> {
         self.active.iter().map(|rank| rank.key.as_str())
     }
 
-    /// Whether the first Workload keeps those behind it from being tried.
+    /// Returns true if the first Workload keeps those behind it from being tried.
     pub(crate) fn blocks(&self) -> bool {
         self.strategy == QueueingStrategy::StrictFIFO
     }
 
-    /// Takes a Workload out.
+    /// Removes a Workload.
     pub(crate) fn remove(&mut self, key: &str) {
         if self.first() == Some(key) {
             self.stuck = false;
@@ -187,12 +198,12 @@ impl PendingQueue {
         }
     }
 
-    /// The Workload to be tried now.
+    /// Returns the Workload to try now.
     pub(crate) fn head(&self) -> Option<&str> {
         self.first().filter(|_| !self.stuck)
     }
 
-    /// The first Workload, whether or not it has been tried as things are.
+    /// Returns the first Workload, whether or not it has been tried since the last change.
     pub(crate) fn first(&self) -> Option<&str> {
         let sticky = self.preemptor.as_deref().filter(|key| {
             self.strategy == QueueingStrategy::BestEffortFIFO && !self.inadmissible.contains(*key)
@@ -200,8 +211,8 @@ impl PendingQueue {
         sticky.or_else(|| self.active.first().map(|rank| rank.key.as_str()))
     }
 
-    /// Puts the tried Workload where it waits next. One whose delay is not over never stays first,
-    /// not even in a queue that the first blocks (Kueue 0.19.2, `requeueIfNotPresent` in
+    /// Requeues a tried Workload. A Workload whose delay is not over never stays first, not even in
+    /// a queue that its first Workload blocks (Kueue 0.19.2, `requeueIfNotPresent` in
     /// `pkg/cache/queue/cluster_queue.go`).
     pub(crate) fn requeue(&mut self, key: &str, why: Requeue, now: Timestamp) {
         if why == Requeue::PendingPreemption {
@@ -245,14 +256,14 @@ impl PendingQueue {
         self.hopeless.insert(hash);
     }
 
-    /// Quota may have become free: the first may be tried again at once.
+    /// Allows the first Workload to be tried again at once: quota may have become free.
     pub(crate) fn unblock(&mut self) {
         self.stuck = false;
     }
 
-    /// Quota has become free: all may be tried again whose delay is over, and whose Namespace the
-    /// ClusterQueue takes (Kueue 0.19.2, `queueInadmissibleWorkloads` in
-    /// `pkg/cache/queue/inadmissible_workloads.go`).
+    /// Activates the inadmissible Workloads after quota has become free. Their delay must be over,
+    /// and the ClusterQueue must take their Namespace (Kueue 0.19.2, `queueInadmissibleWorkloads`
+    /// in `pkg/cache/queue/inadmissible_workloads.go`).
     pub(crate) fn retry_inadmissible(&mut self, now: Timestamp, takes: impl Fn(&str) -> bool) {
         self.hopeless.clear();
         self.stuck = false;

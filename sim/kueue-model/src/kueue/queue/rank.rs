@@ -1,4 +1,4 @@
-//! The order of a queue, and what makes Workloads alike.
+//! The order of a queue, and the scheduling hash of Workloads.
 
 use std::cmp::Reverse;
 
@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kueue::objects::Workload;
+use crate::kueue::pods_ready::RequeuingTimestamp;
 
-/// A place in the queue.
+/// The position of a Workload in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     priority: Reverse<i64>,
@@ -18,36 +19,42 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// By priority, then by age; who was evicted by a check or for slow Pods goes behind. `arrival`
-    /// decides between Workloads of the same second.
-    pub(crate) fn of(workload: &Workload, arrival: u64) -> Self {
+    /// Returns the rank: by priority, then by age. The age of a Workload that was evicted by a
+    /// check or for slow Pods counts from the eviction, unless the setting says otherwise for slow
+    /// Pods. `arrival` decides between Workloads of the same second.
+    pub(crate) fn of(workload: &Workload, arrival: u64, by: RequeuingTimestamp) -> Self {
         Self {
             priority: Reverse(workload.spec.priority),
-            since: queued_since(workload),
+            since: queued_since(workload, by),
             arrival,
             key: workload.metadata.key(),
         }
     }
 }
 
-/// Since when a Workload waits, as the order counts it.
-pub(crate) fn queued_since(workload: &Workload) -> Timestamp {
+/// Returns the time since which a Workload waits, for the order of the queue.
+pub(crate) fn queued_since(workload: &Workload, by: RequeuingTimestamp) -> Timestamp {
     let evicted = workload.status.conditions.get("Evicted");
     let behind = evicted.filter(|evicted| {
-        let reason = evicted.reason.as_str();
-        evicted.is_true() && matches!(reason, "AdmissionCheck" | "PodsReadyTimeout")
+        let moves = match evicted.reason.as_str() {
+            "AdmissionCheck" => true,
+            "PodsReadyTimeout" => by == RequeuingTimestamp::Eviction,
+            _ => false,
+        };
+        evicted.is_true() && moves
     });
     behind.map_or(workload.metadata.creation_timestamp, |e| {
         e.last_transition_time
     })
 }
 
-/// What Workloads have in common that fit, or don't, alike.
+/// A scheduling hash: equal for Workloads that either all fit or all do not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SchedulingHash(String);
 
 impl SchedulingHash {
-    /// What of its pod sets matters to the scheduler, and its priority.
+    /// Returns the hash of the priority, the flavor of a variant, and what of the pod sets matters
+    /// to the scheduler.
     pub(crate) fn of(workload: &Workload) -> Self {
         let sets = workload.spec.pod_sets.iter();
         let shapes = sets.map(|set| {
@@ -64,8 +71,8 @@ impl SchedulingHash {
     }
 }
 
-/// What of the spec of Pods matters to the scheduler: not images, gates or restart policy (Kueue
-/// 0.19.2, `SpecShape` in `pkg/util/pod/pod.go`).
+/// Returns the parts of a Pod spec that matter to the scheduler: not images, gates or restart
+/// policy (Kueue 0.19.2, `SpecShape` in `pkg/util/pod/pod.go`).
 fn shape(spec: &Value) -> Value {
     const FIELDS: [&str; 8] = [
         "nodeSelector",

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{PendingQueue, Requeue};
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::{QueueingStrategy, Workload};
 
 fn workload(name: &str, priority: i64, cpu: &str) -> Workload {
@@ -21,7 +22,7 @@ fn now() -> jiff::Timestamp {
 
 #[test]
 fn higher_priority_is_tried_first() {
-    let mut queue = PendingQueue::new(true);
+    let mut queue = PendingQueue::new(KueueVersion::V0_19);
     queue.push(&workload("a", 0, "1"), 1, now());
     queue.push(&workload("b", 5, "1"), 2, now());
     assert_eq!(queue.head(), Some("t/b"));
@@ -29,7 +30,7 @@ fn higher_priority_is_tried_first() {
 
 #[test]
 fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
-    let mut queue = PendingQueue::new(true);
+    let mut queue = PendingQueue::new(KueueVersion::V0_19);
     queue.push(&workload("a", 0, "1"), 1, now());
     queue.push(&workload("b", 0, "1"), 2, now());
     queue.push(&workload("small", 0, "100m"), 3, now());
@@ -44,7 +45,7 @@ fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
 
 #[test]
 fn what_could_not_be_written_is_tried_again_at_once() {
-    let mut queue = PendingQueue::new(true);
+    let mut queue = PendingQueue::new(KueueVersion::V0_19);
     queue.push(&workload("a", 0, "1"), 1, now());
     queue.requeue("t/a", Requeue::FailedWrite, now());
     assert_eq!(queue.head(), Some("t/a"));
@@ -52,7 +53,7 @@ fn what_could_not_be_written_is_tried_again_at_once() {
 
 #[test]
 fn in_strict_order_the_first_blocks() {
-    let mut queue = PendingQueue::new(true);
+    let mut queue = PendingQueue::new(KueueVersion::V0_19);
     queue.set_strategy(QueueingStrategy::StrictFIFO);
     queue.push(&workload("a", 0, "2"), 1, now());
     queue.push(&workload("b", 0, "1"), 2, now());
@@ -64,7 +65,7 @@ fn in_strict_order_the_first_blocks() {
 
 #[test]
 fn in_strict_order_one_with_a_delay_blocks_nobody() {
-    let mut queue = PendingQueue::new(true);
+    let mut queue = PendingQueue::new(KueueVersion::V0_19);
     queue.set_strategy(QueueingStrategy::StrictFIFO);
     let mut first = workload("a", 0, "2");
     queue.push(&first, 1, now());

@@ -1,4 +1,4 @@
-//! Which checks a Workload has, and what their states lead to.
+//! The admission checks of a Workload, and the consequences of their states.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::kueue::objects::{
     Admission, CheckEntry, CheckRule, ClusterQueue, Condition, State, True, Workload, whole_seconds,
 };
 
-/// The checks that a Workload needs: of its flavors if it has quota, else those for all flavors of
-/// the ClusterQueue. One for no flavor in particular is for all that the ClusterQueue has now, so
-/// that a Workload without a flavor has none (Kueue 0.19.2, `admissionChecksForAdmission` in
-/// `pkg/workload/workload.go`). `early`: [`lists_checks_early`].
+/// Returns the checks that a Workload needs: those of its flavors if it has quota, otherwise those
+/// for all flavors of the ClusterQueue. A check without `onFlavors` applies to all flavors that the
+/// ClusterQueue has now, so an admission without flavors has none (Kueue 0.19.2,
+/// `admissionChecksForAdmission` in `pkg/workload/workload.go`). `early`: [`lists_checks_early`].
 ///
 /// [`lists_checks_early`]: crate::kueue::KueueVersion::lists_checks_early
 pub(crate) fn needed_checks<'a>(
@@ -39,8 +39,8 @@ pub(crate) fn needed_checks<'a>(
     needed.map(|rule| rule.name.as_str()).collect()
 }
 
-/// The entries as they should be, or `None` if they are: missing ones Pending, others gone, by
-/// name.
+/// Returns the desired entries, sorted by name, or `None` if their names are already right. Missing
+/// entries are added as Pending, superfluous ones removed.
 pub(crate) fn synced_entries(
     entries: &[CheckEntry],
     needed: &BTreeSet<&str>,
@@ -61,7 +61,7 @@ pub(crate) fn synced_entries(
     Some(needed.iter().map(entry).collect())
 }
 
-/// Brings the list up to date.
+/// Updates the list of entries.
 pub(super) fn sync(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let queue = at.cluster_queue.filter(|_| !at.has_variants)?;
     let admission = workload.status.admission.as_ref();
@@ -70,7 +70,7 @@ pub(super) fn sync(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outco
     Some(Outcome::write(Write::Checks(entries)))
 }
 
-/// Evicts for Retry, deactivates for Rejected; both only with quota.
+/// Evicts for Retry and deactivates for Rejected, both only with quota.
 pub(super) fn act_on_states(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if at.has_variants || !workload.has_quota() || !workload.is_active() {
         return None;
@@ -78,13 +78,17 @@ pub(super) fn act_on_states(workload: &Workload, at: &ReconcileInput<'_>) -> Opt
     let evicted = workload.is_evicted();
     let rejected: Vec<&CheckEntry> = workload.checks_in(State::Rejected).collect();
     if !rejected.is_empty() && (!evicted || at.version.rejects_while_evicted) {
-        return Some(reject(workload, &rejected, at.now));
+        return Some(reject(workload, &rejected, at));
     }
     let retried: Vec<&CheckEntry> = workload.checks_in(State::Retry).collect();
     if retried.is_empty() || evicted {
         return None;
     }
-    let message = format!("Evicted due to {}", describe(&retried, State::Retry));
+    let message = if at.version.explains_evictions {
+        format!("Evicted due to {}", describe(&retried, State::Retry))
+    } else {
+        "At least one admission check is false".to_owned()
+    };
     Some(evict(
         workload,
         "AdmissionCheck",
@@ -95,17 +99,30 @@ pub(super) fn act_on_states(workload: &Workload, at: &ReconcileInput<'_>) -> Opt
     ))
 }
 
-fn reject(workload: &Workload, rejected: &[&CheckEntry], now: Timestamp) -> Outcome {
-    let message = describe(rejected, State::Rejected);
+fn reject(workload: &Workload, rejected: &[&CheckEntry], at: &ReconcileInput<'_>) -> Outcome {
+    let (message, text) = if at.version.explains_evictions {
+        let message = describe(rejected, State::Rejected);
+        let text = format!("Deactivated due to {message}");
+        (message, text)
+    } else {
+        let names: Vec<&str> = rejected.iter().map(|check| &*check.name).collect();
+        let first = rejected[0];
+        (
+            format!("Admission check(s): {}, were rejected", names.join(",")),
+            format!(
+                "Deactivating workload because AdmissionCheck for {} was Rejected: {}",
+                first.name, first.message
+            ),
+        )
+    };
     let mut changed = workload.clone();
-    changed.status.conditions.set(Condition::new(
+    changed.set_condition(Condition::new(
         "DeactivationTarget",
         True(true),
         "AdmissionCheck",
-        message.clone(),
-        now,
+        message,
+        at.now,
     ));
-    let text = format!("Deactivated due to {message}");
     Outcome::admission(changed).note(EventRecord::warning(
         "AdmissionCheckRejected",
         text,
@@ -113,7 +130,7 @@ fn reject(workload: &Workload, rejected: &[&CheckEntry], now: Timestamp) -> Outc
     ))
 }
 
-/// `AdmissionCheck in Retry state: "a" (why); "b"`, by name.
+/// Returns `AdmissionChecks in Retry state: "a" (why); "b"`, sorted by name.
 fn describe(checks: &[&CheckEntry], state: State) -> String {
     let mut checks = checks.to_vec();
     checks.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,4 +1,4 @@
-//! Eviction: the Workload is to stop, and its checks start again.
+//! Eviction: marks a Workload as evicted and resets its checks.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,8 +7,9 @@ use super::quota::BLOCKED;
 use super::{EventRecord, Outcome};
 use crate::kueue::objects::{CheckEntry, Condition, State, True, Workload, whole_seconds};
 
-/// Marks a Workload as evicted and resets its checks. What holds its quota stays until its job has
-/// stopped. `cause` is the part of a reason that has one, as in `DeactivatedDueToAdmissionCheck`.
+/// Marks a Workload as evicted and resets its checks. Its quota stays reserved until its job has
+/// stopped. `cause` is counted, and is the second part of the reason of a deactivation, such as
+/// `DeactivatedDueToAdmissionCheck`.
 pub(crate) fn evict(
     workload: &Workload,
     reason: &str,
@@ -18,19 +19,19 @@ pub(crate) fn evict(
     reporter: &'static str,
 ) -> Outcome {
     let full_reason = match cause {
-        Some(cause) => format!("{reason}DueTo{cause}"),
-        None => reason.to_owned(),
+        Some(cause) if reason == "Deactivated" => format!("{reason}DueTo{cause}"),
+        _ => reason.to_owned(),
     };
     let had_admission = workload.status.admission.is_some();
     let mut changed = workload.clone();
-    let status = &mut changed.status;
-    status.conditions.set(Condition::new(
+    changed.set_condition(Condition::new(
         "Evicted",
         True(true),
         full_reason.clone(),
         message,
         now,
     ));
+    let status = &mut changed.status;
     for check in &mut status.admission_checks {
         reset(check, now);
     }
@@ -39,7 +40,7 @@ pub(crate) fn evict(
     }
     if status.conditions.is_true(BLOCKED) {
         let over = Condition::new(BLOCKED, True(false), full_reason.clone(), message, now);
-        status.conditions.set(over);
+        changed.set_condition(over);
     }
     changed.close_gates(now);
     let outcome = Outcome::admission(changed);
@@ -54,8 +55,8 @@ pub(crate) fn evict(
     }
 }
 
-/// Back to Pending. A Pending entry stays as it is; the delay stays; only a Retry is counted,
-/// anything else forgets the count.
+/// Resets an entry to Pending, keeping its delay. A Pending entry does not change. Retry increments
+/// the count; any other state clears it.
 fn reset(check: &mut CheckEntry, now: Timestamp) {
     if check.state == State::Pending {
         return;

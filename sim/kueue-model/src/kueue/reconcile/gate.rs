@@ -1,11 +1,11 @@
-//! The annotation that keeps a Workload from being tried.
+//! The admission gate annotation, which keeps a Workload from being scheduled.
 
 use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER, unset_quota};
 use crate::kueue::objects::Workload;
 
 const REASON: &str = "AdmissionGated";
 
-/// Says that a Workload is gated, and that it no longer is.
+/// Records that a Workload is gated, and that it no longer is.
 pub(super) fn gated(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !at.version.admission_gates {
         return None;

@@ -1,4 +1,4 @@
-//! What Kueue's workload reconciler does with one Workload: one write per pass, in Kueue's order.
+//! Kueue's Workload reconciler: one write per pass for one Workload, in Kueue's order.
 
 mod checks;
 mod evict;
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 pub(crate) use checks::needed_checks;
 pub(crate) use evict::evict;
 pub(crate) use outcome::{EventRecord, Outcome, Write};
-pub(crate) use quota::{BLOCKED, admitted_event, reserve, sync_admitted, unset_quota};
+pub(crate) use quota::{BLOCKED, admitted_event, finish, reserve, sync_admitted, unset_quota};
 
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
@@ -25,32 +25,32 @@ use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
 /// The reporter of the reconciler's events.
 pub(crate) const WORKLOAD_CONTROLLER: &str = "kueue-workload-controller";
 
-/// The reason of a slice that another has replaced.
+/// The reason of a slice that another slice has replaced.
 pub(crate) const SLICE_REPLACED: &str = "WorkloadSliceReplaced";
 
-/// What the reconciler knows besides the Workload.
+/// The inputs of the reconciler besides the Workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReconcileInput<'a> {
-    /// Whether it is to have variants.
+    /// True if the Workload is to have variants.
     pub(crate) has_variants: bool,
-    /// The time.
+    /// The current time.
     pub(crate) now: Timestamp,
-    /// Which Kueue.
+    /// The Kueue version.
     pub(crate) version: KueueVersion,
     /// The Workload's LocalQueue.
     pub(crate) local_queue: Option<&'a LocalQueue>,
-    /// The ClusterQueue behind that.
+    /// The ClusterQueue of that LocalQueue.
     pub(crate) cluster_queue: Option<&'a ClusterQueue>,
-    /// Whether that ClusterQueue takes Workloads.
+    /// True if that ClusterQueue is active.
     pub(crate) cluster_queue_active: bool,
-    /// The end of a delay that was written though the Workload is not active.
+    /// The end of a delay already written although the Workload is not active.
     pub(crate) delay_written: Option<Timestamp>,
 }
 
 /// One rule of the reconciler: `Some` ends the pass.
 type Rule = fn(&Workload, &ReconcileInput<'_>) -> Option<Outcome>;
 
-/// In the order of Kueue 0.19's `Reconcile`.
+/// The rules, in the order of Kueue 0.19's `Reconcile`.
 const RULES: [Rule; 16] = [
     orphaned,
     parent,
@@ -70,17 +70,17 @@ const RULES: [Rule; 16] = [
     stop::stopped,
 ];
 
-/// What the reconciler does with a Workload.
+/// Returns the outcome of one reconcile pass for a Workload.
 pub(crate) fn reconcile(workload: &Workload, situation: &ReconcileInput<'_>) -> Outcome {
     RULES
         .iter()
         .find_map(|rule| rule(workload, situation))
-        .or_else(|| limit::execution_time(workload, situation))
+        .or_else(|| limit::exceeded(workload, situation))
         .or_else(|| stop::inadmissible(workload, situation))
         .unwrap_or_default()
 }
 
-/// Nobody else will take the finalizer off.
+/// Removes the finalizer of a deleted Workload without owners; no other component removes it.
 fn orphaned(workload: &Workload, _: &ReconcileInput<'_>) -> Option<Outcome> {
     let metadata = &workload.metadata;
     if !metadata.owner_references.is_empty() || metadata.deletion_timestamp.is_none() {
@@ -93,7 +93,7 @@ fn orphaned(workload: &Workload, _: &ReconcileInput<'_>) -> Option<Outcome> {
     })
 }
 
-/// A Workload that is to have variants says so.
+/// Labels a Workload that is to have variants as a parent.
 fn parent(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     (at.has_variants && !workload.is_parent()).then(|| Outcome::write(Write::LabelParent))
 }

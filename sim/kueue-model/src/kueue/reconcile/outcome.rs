@@ -1,20 +1,20 @@
-//! What a pass leads to.
+//! The outcome of a reconcile pass: a write, events and the time of the next pass.
 
 use jiff::Timestamp;
 
 use crate::kueue::objects::{CheckEntry, Workload};
 
-/// Normal or Warning.
+/// The type of an event: Normal or Warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EventKind {
-    /// As it should be.
+    /// Expected operation.
     Normal,
-    /// Somebody should look.
+    /// A problem that needs attention.
     Warning,
 }
 
 impl EventKind {
-    /// As the API writes it.
+    /// Returns the name of the type in the API.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -23,21 +23,21 @@ impl EventKind {
     }
 }
 
-/// An event to be.
+/// An event to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EventRecord {
-    /// Normal or Warning.
+    /// The type: Normal or Warning.
     pub(crate) kind: EventKind,
-    /// One word.
+    /// The reason, one word.
     pub(crate) reason: String,
-    /// For people.
+    /// The note for people.
     pub(crate) text: String,
-    /// Who says it.
+    /// The reporting controller.
     pub(crate) reporter: &'static str,
 }
 
 impl EventRecord {
-    /// An event of the Normal kind.
+    /// Creates an event of type Normal.
     pub(crate) fn normal(
         reason: impl Into<String>,
         text: impl Into<String>,
@@ -51,7 +51,7 @@ impl EventRecord {
         }
     }
 
-    /// An event of the Warning kind.
+    /// Creates an event of type Warning.
     pub(crate) fn warning(
         reason: impl Into<String>,
         text: impl Into<String>,
@@ -67,36 +67,37 @@ impl EventRecord {
 /// A write of the reconciler.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
-    /// What manager `kueue-admission` keeps, under the resourceVersion that was read.
+    /// The fields of field manager `kueue-admission`, with the `resourceVersion` read as
+    /// precondition.
     Admission(Box<Workload>),
-    /// The list of checks, as an update of the status.
+    /// The list of entries, as an update of the status.
     Checks(Vec<CheckEntry>),
-    /// The label of a Workload that has variants.
+    /// The label of a Workload with variants.
     LabelParent,
     /// `spec.active: false`.
     Deactivate,
-    /// Kueue's finalizer goes.
+    /// The removal of Kueue's finalizer.
     DropFinalizer,
 }
 
-/// What a pass leads to.
+/// The outcome of a reconcile pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// What is written.
+    /// The write.
     pub(crate) write: Option<Write>,
-    /// What is told if the write succeeds.
+    /// The events to publish if the write succeeds.
     pub(crate) notes: Vec<EventRecord>,
-    /// When to look again, if nothing changes before.
+    /// The time of the next pass, if nothing changes before.
     pub(crate) again: Option<Timestamp>,
 }
 
 impl Outcome {
-    /// The pass ends here.
+    /// Ends the pass without a write.
     pub(crate) fn nothing() -> Self {
         Self::default()
     }
 
-    /// One write.
+    /// Ends the pass with one write.
     pub(crate) fn write(write: Write) -> Self {
         Self {
             write: Some(write),
@@ -104,19 +105,19 @@ impl Outcome {
         }
     }
 
-    /// What manager `kueue-admission` keeps.
+    /// Ends the pass with a write of the fields of field manager `kueue-admission`.
     pub(crate) fn admission(workload: Workload) -> Self {
         Self::write(Write::Admission(Box::new(workload)))
     }
 
-    /// With an event.
+    /// Adds an event.
     #[must_use]
     pub(crate) fn note(mut self, note: EventRecord) -> Self {
         self.notes.push(note);
         self
     }
 
-    /// Nothing until then.
+    /// Ends the pass without a write; the next one is at this time.
     pub(crate) fn wait_until(at: Timestamp) -> Self {
         Self {
             again: Some(at),

@@ -1,4 +1,4 @@
-//! Quota and admission, as conditions.
+//! The conditions of quota reservation and admission.
 
 use jiff::Timestamp;
 
@@ -6,27 +6,27 @@ use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER};
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{Admission, Condition, True, Workload};
 
-/// Gives quota: what was evicted or preempted no longer is.
+/// Reserves quota. Sets Evicted, Preempted and [`BLOCKED`] to `False` where they are `True`.
 pub(crate) fn reserve(workload: &mut Workload, admission: Admission, now: Timestamp) {
     let message = format!("Quota reserved in ClusterQueue {}", admission.cluster_queue);
-    let status = &mut workload.status;
-    status.admission = Some(admission);
+    workload.status.admission = Some(admission);
     let reserved = Condition::new("QuotaReserved", True(true), "QuotaReserved", message, now);
-    status.conditions.set(reserved);
+    workload.set_condition(reserved);
     for kind in ["Evicted", "Preempted", BLOCKED] {
-        let Some(old) = status.conditions.get(kind).filter(|c| c.is_true()) else {
+        let known = workload.status.conditions.get(kind);
+        let Some(old) = known.filter(|c| c.is_true()) else {
             continue;
         };
         let message = format!("Previously: {}", old.message);
         let over = Condition::new(kind, True(false), "QuotaReserved", message, now);
-        status.conditions.set(over);
+        workload.set_condition(over);
     }
 }
 
-/// The condition of a Workload for which others would have to leave, and its gate is closed.
+/// The condition of a Workload that needs preemptions while its gate is closed.
 pub(crate) const BLOCKED: &str = "BlockedOnPreemptionGates";
 
-/// Takes quota away, or says why there is none. Says whether anything changed.
+/// Releases quota, or records why there is none. Returns true if anything changed.
 pub(crate) fn unset_quota(
     workload: &mut Workload,
     reason: &str,
@@ -35,7 +35,7 @@ pub(crate) fn unset_quota(
     now: Timestamp,
 ) -> bool {
     let gone = workload.status.admission.take().is_some();
-    let told = workload.status.conditions.set(Condition::new(
+    let told = workload.set_condition(Condition::new(
         "QuotaReserved",
         True(false),
         reason,
@@ -45,7 +45,24 @@ pub(crate) fn unset_quota(
     sync_admitted(workload, version, now) || gone || told
 }
 
-/// Makes the condition Admitted say what follows from quota and checks. Says whether it changed.
+/// Finishes a Workload.
+pub(crate) fn finish(
+    workload: &mut Workload,
+    (reason, message): (&str, &str),
+    version: KueueVersion,
+    now: Timestamp,
+) {
+    workload.set_condition(Condition::new("Finished", True(true), reason, message, now));
+    if version.releases_at_end {
+        let (reason, message) = FINISHED;
+        unset_quota(workload, reason, message, version, now);
+    }
+}
+
+/// The reason and message of the conditions of a finished Workload that holds no quota.
+const FINISHED: (&str, &str) = ("Finished", "Workload has finished");
+
+/// Sets the condition Admitted from quota and checks. Returns true if it changed.
 pub(crate) fn sync_admitted(
     workload: &mut Workload,
     version: KueueVersion,
@@ -58,6 +75,7 @@ pub(crate) fn sync_admitted(
     }
     let finer = version.observability_reasons;
     let (admitted, reason, message) = match (reserved, ready) {
+        _ if version.releases_at_end && workload.is_finished() => (false, FINISHED.0, FINISHED.1),
         (true, true) => (true, "Admitted", "The workload is admitted"),
         (true, false) if finer => (
             false,
@@ -80,10 +98,10 @@ pub(crate) fn sync_admitted(
         remember_execution_time(workload, now);
     }
     let condition = Condition::new("Admitted", True(admitted), reason, message, now);
-    workload.status.conditions.set(condition)
+    workload.set_condition(condition)
 }
 
-/// If its time is limited, a Workload that no longer runs keeps how long it did.
+/// Adds the last run to the past execution time, if the Workload's execution time is limited.
 fn remember_execution_time(workload: &mut Workload, now: Timestamp) {
     let admitted = workload.status.conditions.get("Admitted");
     let Some(since) = admitted
@@ -99,12 +117,12 @@ fn remember_execution_time(workload: &mut Workload, now: Timestamp) {
     }
 }
 
-/// With quota and all checks Ready it is admitted.
+/// Admits a Workload with quota and all checks Ready.
 pub(super) fn admit(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !workload.has_quota() || workload.is_admitted() || !workload.all_checks_ready() {
         return None;
     }
-    // Under KEP-993 the scheduler looks at the assignment once more before it admits.
+    // Under KEP-993, the scheduler checks the assignment once more before it admits.
     if at.version.kep993 && at.cluster_queue.is_some_and(|q| !q.checks().is_empty()) {
         return None;
     }
@@ -114,7 +132,7 @@ pub(super) fn admit(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outc
     Some(Outcome::admission(changed).note(note))
 }
 
-/// The event of an admission.
+/// Returns the event of an admission.
 pub(crate) fn admitted_event(
     workload: &Workload,
     now: Timestamp,

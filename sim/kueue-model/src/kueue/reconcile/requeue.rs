@@ -1,11 +1,11 @@
-//! Delays, deactivation, and the way back into the queue.
+//! Retry delays, deactivation and requeuing.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Outcome, ReconcileInput, WORKLOAD_CONTROLLER, Write, evict};
 use crate::kueue::objects::{Condition, RequeueState, State, True, Workload, whole_seconds};
 
-/// The latest end of the delays of all checks in Retry.
+/// Returns the latest end of the delays of all checks in Retry.
 fn end_of_delays(workload: &Workload) -> Option<Timestamp> {
     let delayed = workload.checks_in(State::Retry).filter_map(|check| {
         let delay = SignedDuration::from_secs(check.requeue_after_seconds?);
@@ -14,9 +14,9 @@ fn end_of_delays(workload: &Workload) -> Option<Timestamp> {
     delayed.max()
 }
 
-/// A Retry with a delay is kept as requeueAt, which never gets shorter. Of a Workload that is not
-/// active Kueue sets it and clears it again in turn, as fast as the API server answers, until the
-/// delay is over; here that is done once.
+/// Stores the delay of a Retry as `requeueAt`, which never gets shorter. For an inactive Workload,
+/// Kueue sets and clears it in turn, as fast as the API server responds, until the delay is over.
+/// The model does that once.
 pub(super) fn delay_of_retries(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !at.version.delays_retries {
         return None;
@@ -34,13 +34,13 @@ pub(super) fn delay_of_retries(workload: &Workload, at: &ReconcileInput<'_>) -> 
     Some(Outcome::admission(changed))
 }
 
-/// What is to be deactivated is.
+/// Deactivates a Workload with the condition `DeactivationTarget`.
 pub(super) fn deactivation_target(workload: &Workload, _: &ReconcileInput<'_>) -> Option<Outcome> {
     let target = workload.status.conditions.is_true("DeactivationTarget");
     (workload.is_active() && target).then(|| Outcome::write(Write::Deactivate))
 }
 
-/// Nothing happens before requeueAt: the quota stays reserved, a running job runs on.
+/// Ends the pass before `requeueAt`: the quota stays reserved, a running job continues.
 pub(super) fn waiting(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let until = workload
         .requeue_at()
@@ -48,7 +48,7 @@ pub(super) fn waiting(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Ou
     Some(Outcome::wait_until(until))
 }
 
-/// Once it is over, requeueAt goes from a Workload without quota.
+/// Removes a past `requeueAt` from an active Workload without quota.
 pub(super) fn waited(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let state = workload.status.requeue_state.as_ref()?;
     let over = state.requeue_at.is_some_and(|until| until <= at.now);
@@ -64,7 +64,7 @@ pub(super) fn waited(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Out
     Some(Outcome::admission(changed))
 }
 
-/// After the delay the Workload may be queued again.
+/// Sets Requeued to `True` after the delay or a reactivation.
 pub(super) fn backoff_over(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let requeued = workload.status.conditions.get("Requeued")?;
     if !workload.is_active() || !requeued.is_false() {
@@ -85,11 +85,11 @@ pub(super) fn backoff_over(workload: &Workload, at: &ReconcileInput<'_>) -> Opti
         state.requeue_at = None;
     }
     let condition = Condition::new("Requeued", True(true), reason, message, at.now);
-    changed.status.conditions.set(condition);
+    changed.set_condition(condition);
     Some(Outcome::admission(changed))
 }
 
-/// What is not active is evicted, and its delay forgotten.
+/// Evicts an inactive Workload and clears its requeue state.
 pub(super) fn deactivated(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if workload.is_active() {
         return None;

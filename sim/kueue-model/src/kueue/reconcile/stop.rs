@@ -1,13 +1,13 @@
-//! Queues that are stopped, missing or inactive.
+//! Stopped, missing and inactive queues.
 
 use super::{Outcome, ReconcileInput, WORKLOAD_CONTROLLER, evict, unset_quota};
 use crate::kueue::objects::{Condition, StopPolicy, True, Workload};
 
-/// A queue of either kind, as far as it can stop Workloads.
+/// The stop policy of a LocalQueue or ClusterQueue.
 struct Queue<'a> {
     kind: &'static str,
     name: &'a str,
-    /// `None`: it is missing or going.
+    /// `None` if the queue is missing or being deleted.
     policy: Option<StopPolicy>,
 }
 
@@ -32,7 +32,7 @@ fn queues<'a>(workload: &'a Workload, at: &ReconcileInput<'a>) -> [Queue<'a>; 2]
     ]
 }
 
-/// What a stopped LocalQueue had evicted may come back once it is started again.
+/// Requeues a Workload that a stopped LocalQueue evicted, once the LocalQueue is restarted.
 pub(super) fn local_queue_restarted(
     workload: &Workload,
     at: &ReconcileInput<'_>,
@@ -41,7 +41,7 @@ pub(super) fn local_queue_restarted(
     restarted(workload, &local, at)
 }
 
-/// The same for the ClusterQueue.
+/// Requeues a Workload that a stopped ClusterQueue evicted, once it is restarted.
 pub(super) fn cluster_queue_restarted(
     workload: &Workload,
     at: &ReconcileInput<'_>,
@@ -57,7 +57,7 @@ fn restarted(workload: &Workload, queue: &Queue<'_>, at: &ReconcileInput<'_>) ->
         return None;
     }
     let mut changed = workload.clone();
-    changed.status.conditions.set(Condition::new(
+    changed.set_condition(Condition::new(
         "Requeued",
         True(true),
         format!("{}Restarted", queue.kind),
@@ -67,7 +67,8 @@ fn restarted(workload: &Workload, queue: &Queue<'_>, at: &ReconcileInput<'_>) ->
     Some(Outcome::admission(changed))
 }
 
-/// A stopped queue takes the quota of what is not admitted; with `HoldAndDrain` it evicts what is.
+/// Releases the quota of an unadmitted Workload if a queue is stopped, missing or being deleted.
+/// With `HoldAndDrain`, evicts an admitted Workload.
 pub(super) fn stopped(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !workload.has_quota() {
         return None;
@@ -101,7 +102,7 @@ fn stop(workload: &Workload, queue: &Queue<'_>, at: &ReconcileInput<'_>) -> Opti
     without_quota(workload, reason, &message, at)
 }
 
-/// Why a Workload that has no quota can't be tried at all.
+/// Records why a Workload without quota cannot be scheduled.
 pub(super) fn inadmissible(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if workload.has_quota() || workload.gated_by().is_some() && at.version.admission_gates {
         return None;

@@ -1,4 +1,4 @@
-//! One pass of the reconciler.
+//! Tests of one reconcile pass.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
-//! Amounts as Kueue's messages show them.
+//! Amounts in the format of Kueue's messages.
 
-/// An amount in Kubernetes' canonical form: `500m`, `2`, `64Gi`.
+/// Formats an amount in Kubernetes' canonical form: `500m`, `2`, `64Gi`.
 pub(crate) fn show(resource: &str, amount: i64) -> String {
     match resource {
         "cpu" if amount % 1000 == 0 => (amount / 1000).to_string(),

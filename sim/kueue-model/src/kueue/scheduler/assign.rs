@@ -10,61 +10,67 @@ use super::node_affinity::{Flavors, unsuitable};
 use super::rejected_flavors::RejectedFlavors;
 use super::tree::{NodeId, Tree};
 use super::usage::{Cell, Usage, usage_of_set};
+use crate::kueue::fair_sharing::FairSharing;
 use crate::kueue::objects::{
     Admission, ClusterQueue, FlavorFungibility, FlavorQuota, PodSet, PodSetAssignment,
     PreemptionPolicy, Requests, ResourceGroup, Workload, pod_requests,
 };
 
-/// The last flavor that was tried for a resource of a pod set, if there are more.
+/// The last flavor tried for each resource of a pod set, if untried flavors remain.
 pub(crate) type LastTried = BTreeMap<(usize, String), usize>;
 
-/// What a Workload would get.
+/// The flavor assignment that a Workload would get.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Assignment {
-    /// Whether there is room for it.
+    /// The fit of the Workload.
     pub(crate) fit: Fit,
-    /// How far up quota has to be borrowed.
+    /// The height in the cohort tree up to which quota has to be borrowed.
     pub(crate) borrowing: usize,
-    /// Where it would go, as far as there is a place.
+    /// The admission, up to the first pod set that does not fit.
     pub(crate) admission: Admission,
-    /// What it would take.
+    /// The quota that it would use.
     pub(crate) usage: Usage,
-    /// What of that has no room now.
+    /// The cells of `usage` that exceed the quota available now.
     pub(crate) without_capacity: BTreeSet<Cell>,
-    /// Where the search of flavors would go on.
+    /// The point from which the flavor search would continue.
     pub(crate) last_tried: LastTried,
-    /// Why it does not fit, for people.
+    /// The message for people if it does not fit.
     pub(crate) message: String,
-    /// Why it does not fit, in a word of gate `UnadmittedWorkloadsObservability`.
+    /// The reason why it does not fit, as defined by gate `UnadmittedWorkloadsObservability`.
     pub(crate) reason: &'static str,
-    /// The flavors that were tried and not taken; empty if the first was taken.
+    /// The flavors that were tried, except those that fit without borrowing; empty if there are
+    /// none.
     pub(crate) considered: String,
 }
 
-/// What an assignment depends on besides the Workload.
+/// The inputs of an assignment besides the Workload.
 pub(crate) struct AssignmentInput<'a> {
     /// The ClusterQueue.
     pub(crate) queue: &'a ClusterQueue,
-    /// Its node.
+    /// The node of the ClusterQueue.
     pub(crate) node: NodeId,
-    /// What others have.
+    /// The quota and usage of all ClusterQueues and cohorts.
     pub(crate) tree: &'a Tree,
     /// The ResourceFlavors by name.
     pub(crate) flavors: &'a Flavors,
-    /// Whether others can be made to leave so that this much fits, and how far up quota has to be
-    /// borrowed then.
+    /// Simulates preemption for an amount of a cell. Returns the fit and the height up to which
+    /// quota has to be borrowed.
     pub(crate) simulate: &'a dyn Fn(&Cell, i64) -> (Fit, usize),
-    /// Where the search goes on.
+    /// The point from which the flavor search continues.
     pub(crate) last_tried: &'a LastTried,
-    /// How many Pods each pod set is to have, if fewer than it wants.
+    /// The number of Pods of each pod set, if reduced.
     pub(crate) counts: Option<&'a [i64]>,
-    /// The slice with quota that the Workload replaces: only what it takes more is asked for, of
+    /// Node selectors and affinities for the labels of any flavor of the resource group count.
+    pub(crate) excludes_unlabeled: bool,
+    /// The setting `fairSharing`.
+    pub(crate) fair_sharing: Option<FairSharing>,
+    /// The slice with quota that the Workload replaces. Only the additional amount is requested, of
     /// the same flavors.
     pub(crate) replaced: Option<&'a Workload>,
 }
 
-/// Tries the flavors in their order, for each pod set and resource group. The first pod set without
-/// a place ends it.
+/// Assigns flavors to each pod set and resource group, trying the flavors in order. Ends at the
+/// first pod set that does not fit.
 pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>) -> Assignment {
     let mut trial = Trial {
         ground,
@@ -114,11 +120,11 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>
 
 struct Trial<'a> {
     ground: &'a AssignmentInput<'a>,
-    /// What earlier pod sets of the same Workload take.
+    /// The usage of earlier pod sets of the same Workload.
     own: Usage,
-    /// The only flavor that it may have, of a variant.
+    /// The only flavor that a variant may use.
     allowed: Option<&'a str>,
-    /// Why it does not fit.
+    /// The reason why it does not fit.
     reason: &'static str,
     borrowing: usize,
     without_room: BTreeSet<Cell>,
@@ -131,7 +137,7 @@ struct Placed {
     reasons: Vec<String>,
 }
 
-/// What a pod set asks for of a resource group.
+/// The requests of a pod set from a resource group.
 struct Asked<'a> {
     set: (usize, &'a PodSet),
     /// The resource that comes first.
@@ -139,8 +145,8 @@ struct Asked<'a> {
     requests: &'a Requests,
 }
 
-/// The hash by whose order Kueue takes resources (0.19.2, `hashResourceName` in
-/// `pkg/resources/slice_requests.go`): 64 bits of FNV-1a.
+/// Returns the hash by which Kueue orders resources: 64-bit FNV-1a (0.19.2, `hashResourceName` in
+/// `pkg/resources/slice_requests.go`).
 fn fnv1a(name: &str) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325_u64;
     name.bytes().fold(start, |hash, byte| {
@@ -148,7 +154,7 @@ fn fnv1a(name: &str) -> u64 {
     })
 }
 
-/// Room, and how far up its quota comes from.
+/// The fit of a request and the height up to which its quota is borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
     pub(super) fit: Fit,
@@ -156,7 +162,7 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// Whether this one is to be taken rather than the other.
+    /// Returns true if this one is preferred to the other.
     fn is_better_than(self, other: Self, by: &FlavorFungibility) -> bool {
         if self.fit == Fit::No || other.fit == Fit::No {
             return self.fit != Fit::No;
@@ -175,7 +181,7 @@ impl Capacity {
         }
     }
 
-    /// Whether the next flavor is tried too.
+    /// Returns true if the next flavor is tried too.
     fn goes_on(self, by: &FlavorFungibility) -> bool {
         match self.fit {
             Fit::No | Fit::NoCandidates => true,
@@ -185,11 +191,11 @@ impl Capacity {
     }
 }
 
-/// What came of one flavor.
+/// The result of trying one flavor.
 struct FlavorAttempt<'a> {
     flavor: &'a FlavorQuota,
     room: Capacity,
-    /// The largest of its resources.
+    /// The largest borrowing height of its resources.
     borrowing: usize,
     reasons: Vec<String>,
     capacities: Vec<Capacity>,
@@ -246,8 +252,8 @@ impl Trial<'_> {
         placed
     }
 
-    /// What all Pods of the set ask for together; Pods themselves count if the ClusterQueue counts
-    /// them. What is asked for with zero and not counted is nothing.
+    /// Returns the total requests of all Pods of the set, including `pods` if the ClusterQueue
+    /// covers it. Drops zero requests of resources that the ClusterQueue does not cover.
     fn requests(&self, set: &PodSet, count: i64) -> Requests {
         let queue = self.ground.queue;
         let mut requests = pod_requests(&set.template["spec"]);
@@ -261,7 +267,7 @@ impl Trial<'_> {
         requests
     }
 
-    /// What of a resource group the pod set takes.
+    /// Returns the usage of a resource group by the pod set.
     fn place_group(
         &mut self,
         of: &Asked<'_>,
@@ -293,7 +299,7 @@ impl Trial<'_> {
                 ));
                 continue;
             }
-            let tried = self.try_flavor(set, flavor, &asked);
+            let tried = self.try_flavor(set, flavor, group, &asked);
             reasons.extend(tried.reasons.iter().cloned());
             let (name, fit) = (&tried.flavor.name, tried.room.fit);
             considered.tried(name, fit, tried.borrowing, &tried.reasons);
@@ -323,7 +329,7 @@ impl Trial<'_> {
         self.take(set, &best, &asked, &mut placed.assignment)
     }
 
-    /// What the replaced slice has of a resource for this pod set, and of which flavor.
+    /// Returns the flavor and amount of a resource that the replaced slice holds for this pod set.
     fn replaced(&self, set: &PodSet, resource: &str) -> Option<(String, i64)> {
         let old = self.ground.replaced?;
         let mut sets = old.status.admission.as_ref()?.pod_set_assignments.iter();
@@ -358,11 +364,21 @@ impl Trial<'_> {
         usage
     }
 
-    /// The worst of its resources counts.
+    /// Returns true if node selectors and affinities for a label can exclude a flavor.
+    fn label_counts(&self, key: &str, flavor: &FlavorQuota, group: &ResourceGroup) -> bool {
+        group.flavors.iter().any(|other| {
+            let counts = self.ground.excludes_unlabeled || other.name == flavor.name;
+            let known = self.ground.flavors.get(&other.name).filter(|_| counts);
+            known.is_some_and(|known| known.spec.node_labels.contains_key(key))
+        })
+    }
+
+    /// Tries one flavor. Its worst resource determines the result.
     fn try_flavor<'a>(
         &mut self,
         set: &PodSet,
         flavor: &'a FlavorQuota,
+        group: &ResourceGroup,
         asked: &[(&str, i64)],
     ) -> FlavorAttempt<'a> {
         let mut tried = FlavorAttempt {
@@ -375,7 +391,8 @@ impl Trial<'_> {
             reasons: Vec::new(),
             capacities: Vec::new(),
         };
-        if let Some(reason) = unsuitable(set, &flavor.name, self.ground.flavors) {
+        let counts = |key: &str| self.label_counts(key, flavor, group);
+        if let Some(reason) = unsuitable(set, &flavor.name, counts, self.ground.flavors) {
             self.reason = "NoMatchingFlavor";
             tried.room.fit = Fit::No;
             tried.reasons.push(reason);
@@ -392,7 +409,7 @@ impl Trial<'_> {
                 );
                 tried.reasons.push(reason);
             }
-            // What the old slice has of another flavor is not taken off.
+            // Usage of the old slice in another flavor is not subtracted.
             let same = replaced.as_ref().filter(|_| original.is_none());
             let more = amount.saturating_sub(same.map_or(0, |(_, before)| *before));
             let (room, reason) = self.room(flavor, resource, more);
@@ -458,7 +475,10 @@ impl Trial<'_> {
     }
 
     fn may_preempt_while_borrowing(&self) -> bool {
-        let borrowing = self.ground.queue.spec.preemption.borrow_within_cohort;
+        let policies = &self.ground.queue.spec.preemption;
+        let borrowing = policies.borrow_within_cohort;
+        let fairly = self.ground.fair_sharing.is_some();
         borrowing.is_some_and(|b| b.policy != PreemptionPolicy::Never)
+            || fairly && policies.reclaim_within_cohort != PreemptionPolicy::Never
     }
 }

@@ -1,16 +1,16 @@
-//! Whether there is room for something.
+//! The fit of a Workload in the available quota.
 
-/// Whether there is room. The best is first.
+/// The fit of a request in the available quota, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
-    /// There is.
+    /// It fits now.
     Fits,
-    /// There would be if others left that take more than their own.
+    /// It would fit after preemption of Workloads whose ClusterQueues exceed their own quota.
     Reclaim,
-    /// There would be if others left, some of the same ClusterQueue.
+    /// It would fit after preemptions, some of them in the same ClusterQueue.
     Preempt,
-    /// There would be if others left, but none can be made to.
+    /// It would fit with less usage, but no Workload can be preempted.
     NoCandidates,
-    /// There never is.
+    /// It never fits.
     No,
 }

@@ -5,9 +5,11 @@ mod assign;
 mod fit;
 mod node_affinity;
 mod preempt;
+mod preempt_fairly;
 mod reduce;
 mod rejected_flavors;
 pub(crate) mod second_pass;
+mod share;
 mod tree;
 mod usage;
 
@@ -19,6 +21,7 @@ pub(crate) use assign::{Assignment, AssignmentInput, LastTried, assign};
 pub(crate) use fit::Fit;
 pub(crate) use preempt::{Candidate, Cause, Contest, victims};
 pub(crate) use reduce::largest_that_fits;
+pub(crate) use share::{Contender, fairest};
 pub(crate) use tree::{NodeId, Tree};
 pub(crate) use usage::{Cell, Usage, usage_of};
 

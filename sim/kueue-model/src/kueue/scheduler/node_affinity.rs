@@ -1,4 +1,4 @@
-//! Whether Pods can run on the nodes of a flavor.
+//! Taints and node affinity: whether Pods can run on the nodes of a flavor.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,14 @@ use crate::kueue::objects::{NodeLabels, PodSet, ResourceFlavor};
 /// The ResourceFlavors by name.
 pub(crate) type Flavors = BTreeMap<String, ResourceFlavor>;
 
-/// Why the Pods can't run on a flavor's nodes.
-pub(super) fn unsuitable(set: &PodSet, name: &str, flavors: &Flavors) -> Option<String> {
+/// Returns the reason why the Pods cannot run on a flavor's nodes. Node selectors and affinities
+/// count only for labels that `counts` returns true for.
+pub(super) fn unsuitable(
+    set: &PodSet,
+    name: &str,
+    counts: impl Fn(&str) -> bool,
+    flavors: &Flavors,
+) -> Option<String> {
     let Some(flavor) = flavors.get(name) else {
         return Some(format!("flavor {name} not found"));
     };
@@ -32,18 +38,20 @@ pub(super) fn unsuitable(set: &PodSet, name: &str, flavors: &Flavors) -> Option<
         ));
     }
     let labels = &flavor.spec.node_labels;
-    let matches = selected(spec, labels) && wanted(spec, labels);
+    let matches = selected(spec, labels, &counts) && wanted(spec, labels, &counts);
     (!matches).then(|| format!("flavor {name} doesn't match node affinity"))
 }
 
-/// Only labels that the flavor has are compared; others are the nodes' own affair.
-fn selected(spec: &Value, labels: &NodeLabels) -> bool {
-    let mut selector = spec["nodeSelector"].as_object().into_iter().flatten();
-    selector.all(|(key, value)| labels.get(key).is_none_or(|l| value.as_str() == Some(l)))
+/// Returns true if the node selector matches.
+fn selected(spec: &Value, labels: &NodeLabels, counts: impl Fn(&str) -> bool) -> bool {
+    let selector = spec["nodeSelector"].as_object().into_iter().flatten();
+    let mut counted = selector.filter(|(key, _)| counts(key));
+    counted.all(|(key, value)| value.as_str() == labels.get(key).map(String::as_str))
 }
 
-/// Required node affinity: one of the terms, of which a term about other labels only is true.
-fn wanted(spec: &Value, labels: &NodeLabels) -> bool {
+/// Returns true if a term of the required node affinity matches. A term that names only labels
+/// that do not count is true.
+fn wanted(spec: &Value, labels: &NodeLabels, counts: impl Fn(&str) -> bool) -> bool {
     let terms = spec.pointer(
         "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms",
     );
@@ -51,11 +59,7 @@ fn wanted(spec: &Value, labels: &NodeLabels) -> bool {
         return true;
     };
     terms.iter().any(|term| {
-        let about = |e: &&Value| {
-            e["key"]
-                .as_str()
-                .is_some_and(|key| labels.contains_key(key))
-        };
+        let about = |e: &&Value| e["key"].as_str().is_some_and(&counts);
         let mut expressions = list(&term["matchExpressions"]).filter(about);
         expressions.all(|expression| holds(expression, labels))
     })
@@ -63,12 +67,13 @@ fn wanted(spec: &Value, labels: &NodeLabels) -> bool {
 
 fn holds(expression: &Value, labels: &NodeLabels) -> bool {
     let key = expression["key"].as_str().unwrap_or_default();
+    let operator = expression["operator"].as_str();
     let Some(label) = labels.get(key) else {
-        return true;
+        return matches!(operator, Some("NotIn" | "DoesNotExist"));
     };
     let mut values = list(&expression["values"]).filter_map(Value::as_str);
     let number = |text: &str| text.parse::<i64>().ok();
-    match expression["operator"].as_str() {
+    match operator {
         Some("In") => values.any(|value| value == label),
         Some("NotIn") => values.all(|value| value != label),
         Some("DoesNotExist") => false,

@@ -1,16 +1,19 @@
 //! Selection of victims for preemption.
 //!
-//! The rules are those of Kueue 0.19.2 without fair sharing:
-//! `pkg/scheduler/preemption/preemption.go` and `pkg/scheduler/preemption/classical`.
+//! The rules are those of Kueue 0.19.2: `pkg/scheduler/preemption/preemption.go` and
+//! `pkg/scheduler/preemption/classical`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use super::preempt_fairly;
 use super::tree::{NodeId, Tree};
 use super::usage::{Cell, Usage};
+use crate::kueue::fair_sharing::FairSharing;
 use crate::kueue::objects::{ClusterQueue, PreemptionPolicy, Workload};
+use crate::kueue::pods_ready::RequeuingTimestamp;
 use crate::kueue::queue::queued_since;
 
 /// A Workload that holds quota.
@@ -20,66 +23,75 @@ pub(crate) struct Candidate<'a> {
     pub(crate) workload: &'a Workload,
     /// Its ClusterQueue.
     pub(crate) queue: NodeId,
-    /// What it takes.
+    /// The quota that it holds.
     pub(crate) usage: Usage,
-    /// In which order the Workloads came.
+    /// The order of arrival.
     pub(crate) arrival: u64,
 }
 
-/// Why a Workload has to leave.
+/// The cause of a preemption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Priority in its own ClusterQueue.
+    /// Prioritization in the same ClusterQueue.
     InClusterQueue,
-    /// It takes more than its ClusterQueue's own.
+    /// Its ClusterQueue exceeds its own quota.
     Reclamation,
-    /// The same, for a Workload that borrows too.
+    /// As `Reclamation`, for a preemptor that borrows too.
     ReclamationWhileBorrowing,
+    /// Its ClusterQueue or cohort has a larger share.
+    FairSharing,
 }
 
 impl Cause {
-    /// The reason of the condition Preempted.
+    /// Returns the reason of the condition Preempted.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::InClusterQueue => "InClusterQueue",
             Self::Reclamation => "InCohortReclamation",
             Self::ReclamationWhileBorrowing => "InCohortReclaimWhileBorrowing",
+            Self::FairSharing => "InCohortFairSharing",
         }
     }
 
-    /// As messages have it.
+    /// Returns the text for messages.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::InClusterQueue => "prioritization in the ClusterQueue",
             Self::Reclamation => "reclamation within the cohort",
             Self::ReclamationWhileBorrowing => "reclamation within the cohort while borrowing",
+            Self::FairSharing => "Fair Sharing within the cohort",
         }
     }
 }
 
-/// A Workload that needs room, and whose quota it may get.
+/// A Workload that needs quota, and the candidates for its preemption.
 pub(crate) struct Contest<'a> {
     /// The Workload.
     pub(crate) preemptor: &'a Workload,
+    /// The time that decides which of two Workloads is newer.
+    pub(crate) by: RequeuingTimestamp,
+    /// The setting `fairSharing`.
+    pub(crate) fair_sharing: Option<FairSharing>,
     /// Its ClusterQueue.
     pub(crate) queue: &'a ClusterQueue,
-    /// The node of that.
+    /// The node of the ClusterQueue.
     pub(crate) node: NodeId,
-    /// All that it takes.
+    /// The total quota that it requests.
     pub(crate) wanted: &'a Usage,
-    /// What of that has no room.
+    /// The cells of `wanted` that exceed the available quota.
     pub(crate) cells: &'a BTreeSet<Cell>,
     /// The Workloads that hold quota of the same tree.
     pub(crate) candidates: &'a [Candidate<'a>],
 }
 
-/// In which way a Workload may be preempted.
+/// The way in which a Workload may be preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     SameQueue,
     Hierarchy,
     OnlyWithoutBorrowing,
     AlsoWhileBorrowing,
+    Fairly,
 }
 
 impl Way {
@@ -88,22 +100,35 @@ impl Way {
             Self::SameQueue => Cause::InClusterQueue,
             Self::Hierarchy | Self::OnlyWithoutBorrowing => Cause::Reclamation,
             Self::AlsoWhileBorrowing => Cause::ReclamationWhileBorrowing,
+            Self::Fairly => Cause::FairSharing,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Choice {
-    /// The place among the candidates.
-    at: usize,
-    way: Way,
+pub(super) struct Choice {
+    /// The index among the candidates.
+    pub(super) at: usize,
+    pub(super) way: Way,
     /// The smallest subtree that it shares with the preemptor.
-    shared: Option<NodeId>,
+    pub(super) shared: Option<NodeId>,
 }
 
-/// The Workloads that have to leave so that this one fits, none too many; empty if that is not to
-/// be had. The places of the candidates, and why each has to leave.
+/// Returns the Workloads to preempt so that this one fits: candidate indices and causes. Returns no
+/// more than necessary, and none if this one cannot fit.
 pub(crate) fn victims(contest: &Contest<'_>, tree: &Tree) -> Vec<(usize, Cause)> {
+    let chosen = match contest.fair_sharing {
+        Some(strategies) => preempt_fairly::choose(contest, tree, strategies),
+        None => by_quota(contest, tree),
+    };
+    let chosen = chosen.into_iter().flatten();
+    chosen
+        .map(|choice| (choice.at, choice.way.cause()))
+        .collect()
+}
+
+/// Chooses Workloads of ClusterQueues that exceed their quota.
+fn by_quota(contest: &Contest<'_>, tree: &Tree) -> Option<Vec<Choice>> {
     let same = contest.sorted(contest.same_queue());
     let (hierarchy, by_priority) = contest.others(tree);
     let (hierarchy, by_priority) = (contest.sorted(hierarchy), contest.sorted(by_priority));
@@ -124,7 +149,7 @@ pub(crate) fn victims(contest: &Contest<'_>, tree: &Tree) -> Vec<(usize, Cause)>
     let mut found = attempts
         .iter()
         .filter_map(|borrowing| contest.attempt(&all, *borrowing, tree));
-    found.next().unwrap_or_default()
+    found.next()
 }
 
 impl Contest<'_> {
@@ -142,8 +167,8 @@ impl Contest<'_> {
             .collect()
     }
 
-    /// Workloads of other ClusterQueues: those against which the preemptor is nearer to the quota,
-    /// and all others.
+    /// Returns the Workloads of other ClusterQueues: those over which the preemptor has a
+    /// hierarchical advantage for the quota, and all others.
     fn others(&self, tree: &Tree) -> (Vec<Choice>, Vec<Choice>) {
         let (mut hierarchy, mut by_priority) = (Vec::new(), Vec::new());
         if self.queue.spec.preemption.reclaim_within_cohort == PreemptionPolicy::Never {
@@ -229,12 +254,13 @@ impl Contest<'_> {
         cells.all(|cell| tree.usage(self.node, cell) < tree.quota(self.node, cell).nominal)
     }
 
-    fn may_be_preempted(&self, at: usize, policy: PreemptionPolicy) -> bool {
+    pub(super) fn may_be_preempted(&self, at: usize, policy: PreemptionPolicy) -> bool {
         let other = &self.candidates[at];
         let taken = |cell: &Cell| other.usage.has(cell);
         let lower = other.workload.spec.priority < self.preemptor.spec.priority;
         let equal = other.workload.spec.priority == self.preemptor.spec.priority;
-        let newer = queued_since(self.preemptor) < queued_since(other.workload);
+        let since = |workload| queued_since(workload, self.by);
+        let newer = since(self.preemptor) < since(other.workload);
         let allowed = match policy {
             PreemptionPolicy::Never => false,
             PreemptionPolicy::LowerPriority => lower,
@@ -245,8 +271,9 @@ impl Contest<'_> {
         allowed && !itself && self.cells.iter().any(taken)
     }
 
-    /// Other ClusterQueues first, then by priority, then the latest to have got quota.
-    fn sorted(&self, mut choices: Vec<Choice>) -> Vec<Choice> {
+    /// Sorts choices: evicted first, then other ClusterQueues, lowest priority, latest quota
+    /// reservation, latest arrival.
+    pub(super) fn sorted(&self, mut choices: Vec<Choice>) -> Vec<Choice> {
         choices.sort_by_key(|choice| {
             let candidate = &self.candidates[choice.at];
             (
@@ -260,13 +287,9 @@ impl Contest<'_> {
         choices
     }
 
-    /// Takes out one after the other until there is room; then puts back whoever need not go.
-    fn attempt(
-        &self,
-        choices: &[Choice],
-        borrowing: bool,
-        tree: &Tree,
-    ) -> Option<Vec<(usize, Cause)>> {
+    /// Removes candidates one by one until the preemptor fits, then restores those that need not be
+    /// preempted.
+    fn attempt(&self, choices: &[Choice], borrowing: bool, tree: &Tree) -> Option<Vec<Choice>> {
         let mut tree = tree.clone();
         let mut chosen: Vec<Choice> = Vec::new();
         for choice in choices {
@@ -277,8 +300,7 @@ impl Contest<'_> {
             tree.remove(candidate.queue, &candidate.usage);
             chosen.push(*choice);
             if self.fits(borrowing, &tree) {
-                let kept = self.spare(chosen, borrowing, &mut tree);
-                return Some(kept.iter().map(|c| (c.at, c.way.cause())).collect());
+                return Some(self.spare(chosen, borrowing, &mut tree));
             }
         }
         None
@@ -297,7 +319,7 @@ impl Contest<'_> {
         nodes.all(|node| !tree.is_within_nominal(node, self.cells))
     }
 
-    fn fits(&self, borrowing: bool, tree: &Tree) -> bool {
+    pub(super) fn fits(&self, borrowing: bool, tree: &Tree) -> bool {
         let mut wanted = self.wanted.iter().filter(|(_, amount)| **amount != 0);
         wanted.all(|(cell, amount)| {
             (borrowing || !tree.borrows_with(self.node, cell, *amount))
@@ -305,8 +327,13 @@ impl Contest<'_> {
         })
     }
 
-    /// Leaves out, from the last chosen on, whoever need not go after all.
-    fn spare(&self, mut chosen: Vec<Choice>, borrowing: bool, tree: &mut Tree) -> Vec<Choice> {
+    /// Restores choices that need not be preempted, from the last but one back to the first.
+    pub(super) fn spare(
+        &self,
+        mut chosen: Vec<Choice>,
+        borrowing: bool,
+        tree: &mut Tree,
+    ) -> Vec<Choice> {
         for at in (0..chosen.len().saturating_sub(1)).rev() {
             let candidate = &self.candidates[chosen[at].at];
             tree.add(candidate.queue, &candidate.usage);

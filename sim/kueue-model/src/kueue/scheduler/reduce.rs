@@ -1,11 +1,12 @@
-//! How many Pods a Workload may start with, if not all of them.
+//! Partial admission: the number of Pods with which a Workload may start.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/scheduler/flavorassigner/podset_reducer.go`.
 
 use crate::kueue::objects::Workload;
 
-/// Searches the largest counts that fit, by halves between all Pods and as few as may start: each
-/// pod set gives up the same part of what it can spare. `fits` gets the counts of all pod sets.
+/// Searches the largest counts that fit, by bisection between all Pods and the minimum counts. Each
+/// pod set is reduced by the same share of the Pods above its minimum. `fits` receives the counts
+/// of all pod sets.
 pub(crate) fn largest_that_fits<T>(
     workload: &Workload,
     mut fits: impl FnMut(&[i64]) -> Option<T>,
@@ -46,7 +47,7 @@ mod tests {
 
     #[test]
     fn as_many_pods_start_as_have_room() {
-        // Pods, fewest, room; Pods that start.
+        // Pods, minimum, Pods that fit; Pods that start.
         let table = [
             (4, Some(2), 3, Some(3)),
             (4, Some(2), 4, Some(4)),

@@ -1,22 +1,22 @@
-//! The flavors that were tried and not taken, as the event of a reservation tells them.
+//! The flavors that were tried, as the event of a quota reservation lists them.
 
 use std::collections::BTreeMap;
 
 use super::fit::Fit;
 
-/// A list by pod set.
+/// The rejected flavors of each pod set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RejectedFlavors {
     sets: Vec<(String, BTreeMap<String, String>)>,
 }
 
 impl RejectedFlavors {
-    /// What follows is about this pod set.
+    /// Starts the list of a pod set.
     pub(super) fn pod_set(&mut self, name: &str) {
         self.sets.push((name.to_owned(), BTreeMap::new()));
     }
 
-    /// One flavor was tried. That it fits without borrowing is not told.
+    /// Records an attempted flavor, unless it fits without borrowing.
     pub(super) fn tried(&mut self, name: &str, fit: Fit, borrowing: usize, reasons: &[String]) {
         let mode = match fit {
             Fit::Fits if borrowing == 0 => return,
@@ -37,8 +37,8 @@ impl RejectedFlavors {
         }
     }
 
-    /// `main: a(NoFit;why), b(NoFit;why) | other: c(NoFit;why)`, or nothing. The flavors are in
-    /// the order of their names.
+    /// Returns `main: a(NoFit;why), b(NoFit;why) | other: c(NoFit;why)`, or an empty text. The
+    /// flavors are sorted by name.
     pub(super) fn text(&self) -> String {
         let told = self.sets.iter().filter(|(_, flavors)| !flavors.is_empty());
         let told: Vec<String> = told

@@ -1,24 +1,25 @@
-//! KEP-993: preemption waits for checks, and an assignment is looked at again before admission.
+//! KEP-993: preemption waits for checks, and the assignment is checked again before admission.
 
 use std::collections::BTreeMap;
 
 use crate::kueue::objects::{AdmissionCheck, State, Workload};
 
-/// What is to be done for a Workload that has quota and is not admitted.
+/// The next step for a Workload that holds quota and is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Its checks go on.
+    /// Wait for its checks.
     Wait,
-    /// Others have to make room now.
+    /// Preempt other Workloads now.
     Preempt,
-    /// It may be admitted.
+    /// Admit it.
     Admit,
-    /// It fits nowhere any more.
+    /// Release its quota: it no longer fits.
     Lose,
 }
 
-/// Whether preemptions for this Workload may be issued: at once if every check says `Anytime`; else
-/// as soon as some check asks, or all checks that are to pass first have passed.
+/// Returns true if preemptions for this Workload may be issued. If every check has policy
+/// `Anytime`, that is at once. Otherwise a check must be in state PreemptionRequired, or all checks
+/// that must pass first must be Ready.
 pub(crate) fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionCheck>) -> bool {
     let asked = workload
         .checks_in(State::PreemptionRequired)
@@ -36,18 +37,18 @@ pub(crate) fn preempts_now(workload: &Workload, checks: &BTreeMap<String, Admiss
             .all(|e| e.state == State::Ready)
 }
 
-/// The room that a Workload with quota has.
+/// The fit of a Workload with quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PreemptionOutcome {
-    /// It is within the quota, beside what others have.
+    /// It fits beside the usage of other Workloads.
     Enough,
-    /// Others could make room.
+    /// It would fit after preemptions.
     Possible,
-    /// Nobody could.
+    /// It would not fit even after preemptions.
     None,
 }
 
-/// The rule of KEP-993. `preempts_now`: as [`preempts_now`] says.
+/// Returns the next step by the rule of KEP-993. `preempts_now`: the result of [`preempts_now`].
 pub(crate) fn next(preempts_now: bool, all_ready: bool, room: PreemptionOutcome) -> Next {
     match (room, all_ready) {
         (PreemptionOutcome::Enough, true) => Next::Admit,
@@ -58,7 +59,7 @@ pub(crate) fn next(preempts_now: bool, all_ready: bool, room: PreemptionOutcome)
     }
 }
 
-/// A preempted Workload's checks start anew: nothing is left of what they said.
+/// Resets the checks of a preempted Workload to Pending and clears their results.
 pub(crate) fn clear_checks(workload: &mut Workload, now: jiff::Timestamp) {
     for check in &mut workload.status.admission_checks {
         if check.state != State::Pending {

@@ -1,4 +1,4 @@
-//! Flavors and victims.
+//! Tests of flavor assignment and preemption.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use super::{
     Assignment, AssignmentInput, Candidate, Cause, Contest, Fit, LastTried, Tree, Usage, victims,
 };
 use crate::kueue::objects::{ClusterQueue, PreemptionPolicy, ResourceFlavor, Workload};
+use crate::kueue::pods_ready::RequeuingTimestamp;
 
 fn workload(name: &str, priority: i64, cpu: &str) -> Workload {
     serde_json::from_value(json!({
@@ -35,7 +36,7 @@ fn flavors(names: &[&str]) -> Flavors {
         .collect::<BTreeMap<_, _>>()
 }
 
-/// The tree of these ClusterQueues and what is taken of them.
+/// Returns the tree of these ClusterQueues with their usage.
 fn tree(queues: &[(&ClusterQueue, &Usage)]) -> Tree {
     let each = queues.iter();
     let named = each
@@ -82,12 +83,14 @@ fn assign_in(
         },
         last_tried,
         counts: None,
+        excludes_unlabeled: false,
+        fair_sharing: None,
         replaced: None,
     };
     super::assign(workload, &ground)
 }
 
-/// A ClusterQueue of a cohort, with cpu of one flavor.
+/// Returns a ClusterQueue of a cohort, with cpu of one flavor.
 fn member(name: &str, quota: Value, preemption: Value) -> ClusterQueue {
     let mut resource = json!({"name": "cpu"});
     for (field, value) in quota.as_object().unwrap() {
@@ -173,6 +176,8 @@ fn the_fewest_of_the_lowest_priority_make_room() {
         .collect();
     let contest = Contest {
         preemptor: &preemptor,
+        by: RequeuingTimestamp::Eviction,
+        fair_sharing: None,
         queue: &queue,
         node,
         wanted: &wanted.usage,
@@ -203,7 +208,7 @@ fn quota_is_borrowed_up_to_the_limits() {
             json!({}),
         )
     };
-    // What is lent, what may be borrowed, and how much fits at most.
+    // Lending limit, borrowing limit, largest amount that fits.
     let table = [
         (json!(null), json!(null), 5),
         (json!("2"), json!(null), 3),
@@ -234,7 +239,7 @@ fn what_is_borrowed_is_reclaimed_and_what_is_not_is_left() {
     let holder = workload("borrows", 100, "3");
     let preemptor = workload("w", 0, "2");
     for (taken, expected) in [(3, vec![(0, Cause::Reclamation)]), (2, vec![])] {
-        // What else there is is the owner's own.
+        // The owner uses the rest.
         let rest = cpu(4 - taken);
         let tree = tree(&[(&owner, &rest), (&other, &cpu(taken))]);
         let (node, theirs) = (tree.queue("a").unwrap(), tree.queue("b").unwrap());
@@ -247,6 +252,8 @@ fn what_is_borrowed_is_reclaimed_and_what_is_not_is_left() {
         let wanted = cpu(1);
         let contest = Contest {
             preemptor: &preemptor,
+            by: RequeuingTimestamp::Eviction,
+            fair_sharing: None,
             queue: &owner,
             node,
             wanted: &wanted,

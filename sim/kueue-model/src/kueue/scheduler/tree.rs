@@ -1,4 +1,4 @@
-//! Quota as a tree: ClusterQueues are leaves, cohorts the nodes above them.
+//! The quota tree: ClusterQueues are leaves, cohorts the nodes above them.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/cache/scheduler/resource_node.go`.
 
@@ -12,7 +12,7 @@ use crate::kueue::objects::{ClusterQueue, Cohort, ResourceGroup, amount_of};
 /// A node of a tree.
 pub(crate) type NodeId = usize;
 
-/// How much of a resource of a flavor a node has, and may borrow and lend.
+/// The quota of a node for a resource of a flavor, with its borrowing and lending limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quota {
     pub(super) nominal: i64,
@@ -26,16 +26,19 @@ struct Node {
     parent: Option<NodeId>,
     children: Vec<NodeId>,
     is_queue: bool,
-    /// A ClusterQueue that takes no Workloads: its quota counts, but it is no leaf.
+    /// A ClusterQueue that admits no Workloads: its quota counts, but it is no leaf.
     is_inactive: bool,
     quotas: BTreeMap<Cell, Quota>,
-    /// Its own quota, and what its children lend.
+    /// Its weight for fair sharing; `None`: 1.
+    weight: Option<f64>,
+    /// Its own quota plus the quota that its children lend.
     subtree: Usage,
-    /// Of a ClusterQueue all that is taken; of a cohort what its children take beyond their own.
+    /// The total usage of a ClusterQueue; for a cohort, the usage of its children beyond their
+    /// local quota.
     usage: Usage,
 }
 
-/// All ClusterQueues and cohorts, with what is taken.
+/// All ClusterQueues and cohorts with their quota and usage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
@@ -43,7 +46,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The tree of these ClusterQueues. A cohort exists if it is named, whether or not there is an
+    /// Builds the tree of these ClusterQueues. A cohort exists if it is named, with or without an
     /// object of its name.
     pub(crate) fn new(
         queues: &BTreeMap<String, ClusterQueue>,
@@ -55,6 +58,7 @@ impl Tree {
         for (name, cohort) in cohorts {
             let node = tree.cohort(&mut known, name);
             tree.nodes[node].quotas = quotas(&cohort.spec.resource_groups);
+            tree.nodes[node].weight = cohort.spec.fair_sharing.weight();
             if let Some(parent) = named(&cohort.spec.parent_name) {
                 let parent = tree.cohort(&mut known, parent);
                 tree.nodes[node].parent = Some(parent);
@@ -68,6 +72,7 @@ impl Tree {
                 parent,
                 is_queue: true,
                 quotas: quotas(&queue.spec.resource_groups),
+                weight: queue.spec.fair_sharing.weight(),
                 usage: taken.get(name).cloned().unwrap_or_default(),
                 ..Node::default()
             };
@@ -87,7 +92,7 @@ impl Tree {
         tree
     }
 
-    /// Takes a ClusterQueue, whose quota stays, out of what [`borrowing_height`] measures.
+    /// Excludes a ClusterQueue from [`borrowing_height`]; its quota still counts.
     ///
     /// [`borrowing_height`]: Self::borrowing_height
     pub(crate) fn deactivate(&mut self, name: &str) {
@@ -106,7 +111,7 @@ impl Tree {
         })
     }
 
-    /// Sums up what the children of a node have and take.
+    /// Sums up the quota and usage of the children of a node.
     fn accumulate(&mut self, node: NodeId) {
         let own = &self.nodes[node].quotas;
         let mut subtree = Usage::default();
@@ -127,30 +132,30 @@ impl Tree {
         }
     }
 
-    /// The node of a ClusterQueue.
+    /// Returns the node of a ClusterQueue.
     pub(crate) fn queue(&self, name: &str) -> Option<NodeId> {
         self.queues.get(name).copied()
     }
 
-    /// Whether a node is in a cohort.
+    /// Returns true if a node is in a cohort.
     pub(super) fn has_parent(&self, node: NodeId) -> bool {
         self.nodes[node].parent.is_some()
     }
 
-    /// The cohorts above a node, from the nearest on.
+    /// Returns the cohorts above a node, nearest first.
     pub(super) fn path(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         let next = |node: &NodeId| self.nodes[*node].parent;
-        // A chain longer than there are nodes is a cycle.
+        // A chain longer than the number of nodes is a cycle.
         std::iter::successors(next(&node), next).take(self.nodes.len())
     }
 
-    /// Whether the cohorts above a ClusterQueue never end.
+    /// Returns true if the cohorts above a ClusterQueue form a cycle.
     pub(crate) fn has_cycle(&self, node: NodeId) -> bool {
         let mut seen = BTreeSet::new();
         self.path(node).any(|above| !seen.insert(above))
     }
 
-    /// The names of the ClusterQueues that share quota with this one, itself included.
+    /// Returns the names of the ClusterQueues that share quota with this one, itself included.
     pub(crate) fn relatives(&self, name: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::from([name.to_owned()]);
         let Some(node) = self.queue(name).filter(|node| !self.has_cycle(*node)) else {
@@ -167,7 +172,7 @@ impl Tree {
         found
     }
 
-    /// `/root/cohort/queue`.
+    /// Returns the path of a ClusterQueue, `/root/cohort/queue`.
     pub(crate) fn path_text(&self, name: &str) -> String {
         let Some(node) = self.queue(name) else {
             return format!("/{name}");
@@ -196,7 +201,16 @@ impl Tree {
         self.nodes[node].usage.at(cell)
     }
 
-    /// What a node never lends.
+    /// Returns the quota of a node, with what its children lend.
+    pub(super) fn subtree(&self, node: NodeId) -> &Usage {
+        &self.nodes[node].subtree
+    }
+
+    pub(super) fn weight(&self, node: NodeId) -> f64 {
+        self.nodes[node].weight.unwrap_or(1.0)
+    }
+
+    /// Returns the quota that a node never lends.
     fn local_quota(&self, node: NodeId, cell: &Cell) -> i64 {
         let lending = self.quota(node, cell).lending;
         let subtree = self.nodes[node].subtree.at(cell);
@@ -208,7 +222,7 @@ impl Tree {
         local.saturating_sub(self.usage(node, cell)).max(0)
     }
 
-    /// What is left for a ClusterQueue, its cohort's included.
+    /// Returns the available quota of a ClusterQueue, including its cohort's.
     pub(super) fn available(&self, node: NodeId, cell: &Cell) -> i64 {
         self.left(node, cell).max(0)
     }
@@ -234,7 +248,7 @@ impl Tree {
         self.local_available(node, cell).saturating_add(above)
     }
 
-    /// What there would be for a ClusterQueue if nothing were taken.
+    /// Returns the quota that would be available to a ClusterQueue without any usage.
     pub(super) fn potential(&self, node: NodeId, cell: &Cell) -> i64 {
         let subtree = self.nodes[node].subtree.at(cell);
         let Some(parent) = self.nodes[node].parent else {
@@ -248,19 +262,19 @@ impl Tree {
         }
     }
 
-    /// Whether a node would take more than is its own.
+    /// Returns true if a node would exceed its own quota with this much more.
     pub(super) fn borrows_with(&self, node: NodeId, cell: &Cell, more: i64) -> bool {
         self.nodes[node].subtree.at(cell) < self.usage(node, cell).saturating_add(more)
     }
 
-    /// More is taken.
+    /// Adds usage.
     pub(crate) fn add(&mut self, node: NodeId, usage: &Usage) {
         for (cell, amount) in usage.iter() {
             self.add_cell(node, cell, *amount);
         }
     }
 
-    /// Something is given back.
+    /// Removes usage.
     pub(crate) fn remove(&mut self, node: NodeId, usage: &Usage) {
         for (cell, amount) in usage.iter() {
             self.remove_cell(node, cell, *amount);
@@ -284,8 +298,8 @@ impl Tree {
         }
     }
 
-    /// How far up quota for this much has to come from: 0 is the ClusterQueue itself. And whether
-    /// that is not yet the whole tree.
+    /// Returns the height up to which quota for this amount is borrowed; 0 is the ClusterQueue
+    /// itself. Also returns true if that is not yet the whole tree.
     pub(crate) fn borrowing_height(&self, node: NodeId, cell: &Cell, amount: i64) -> (usize, bool) {
         if !self.borrows_with(node, cell, amount) || !self.has_parent(node) {
             return (0, self.has_parent(node));
@@ -302,8 +316,8 @@ impl Tree {
         (self.height(root), false)
     }
 
-    /// The distance from a cohort to its farthest leaf. ClusterQueues that take no Workloads are
-    /// not in the scheduler's snapshot (0.19.2, `skipInactiveCQReason` in
+    /// Returns the distance from a cohort to its farthest leaf. ClusterQueues that admit no
+    /// Workloads are not in the scheduler's snapshot (0.19.2, `skipInactiveCQReason` in
     /// `pkg/cache/scheduler/snapshot.go`).
     fn height(&self, node: NodeId) -> usize {
         let children = self.nodes[node].children.iter();
@@ -318,7 +332,8 @@ impl Tree {
         children.map(above).max().unwrap_or(0)
     }
 
-    /// Whether this much is within what is a node's own; and what of it is left for its parent.
+    /// Returns true if this much is within a node's own quota, and the part that its parent must
+    /// provide.
     pub(super) fn fits_in_quota(&self, node: NodeId, wanted: &Usage) -> (bool, Usage) {
         let mut fits = true;
         let mut remaining = Usage::default();
@@ -330,12 +345,12 @@ impl Tree {
         (fits, remaining)
     }
 
-    /// Whether a node takes no more than its own of any of these.
+    /// Returns true if a node exceeds its own quota in none of these cells.
     pub(super) fn is_within_nominal(&self, node: NodeId, cells: &BTreeSet<Cell>) -> bool {
         cells.iter().all(|cell| !self.borrows_with(node, cell, 0))
     }
 
-    /// How much of what a Workload wants is kept for it while others have to leave.
+    /// Returns the quota kept for a Workload while others are being preempted.
     pub(crate) fn reservation(&self, node: NodeId, wanted: &Usage, borrows: bool) -> Usage {
         let mut kept = Usage::default();
         for (cell, amount) in wanted.iter() {
@@ -352,7 +367,7 @@ impl Tree {
         kept
     }
 
-    /// Whether there is room for this much.
+    /// Returns true if this much fits in the available quota.
     pub(crate) fn fits(&self, node: NodeId, wanted: &Usage) -> bool {
         let mut cells = wanted.iter();
         cells.all(|(cell, amount)| self.available(node, cell) >= *amount)

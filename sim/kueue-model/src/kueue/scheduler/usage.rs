@@ -9,48 +9,59 @@ use crate::kueue::objects::{PodSetAssignment, Workload, amount_of};
 /// A resource of a flavor.
 pub(crate) type Cell = (String, String);
 
-/// How much of each flavor and resource is taken.
+/// The usage of each flavor and resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Usage(BTreeMap<Cell, i64>);
 
 impl Usage {
-    /// How much of a cell is taken.
+    /// Returns the usage of a cell.
     pub(crate) fn at(&self, cell: &Cell) -> i64 {
         self.0.get(cell).copied().unwrap_or_default()
     }
 
-    /// Whether anything of a cell is asked for, be it zero.
+    /// Returns true if a cell is requested, even with amount zero.
     pub(crate) fn has(&self, cell: &Cell) -> bool {
         self.0.contains_key(cell)
     }
 
-    /// More is taken.
+    /// Adds an amount to a cell.
     pub(crate) fn add(&mut self, cell: &Cell, amount: i64) {
         let sum = self.0.entry(cell.clone()).or_default();
         *sum = sum.saturating_add(amount);
     }
 
-    /// All of it is taken too.
+    /// Adds all of another usage.
     pub(crate) fn add_all(&mut self, other: &Self) {
         for (cell, amount) in &other.0 {
             self.add(cell, *amount);
         }
     }
 
-    /// All of it is given back.
+    /// Removes all of another usage.
     pub(crate) fn remove_all(&mut self, other: &Self) {
         for (cell, amount) in &other.0 {
             self.add(cell, amount.saturating_neg());
         }
     }
 
-    /// What is taken, by flavor and resource.
+    /// Returns the usage of all resources but the number of Pods.
+    pub(crate) fn without_pods(&self) -> Self {
+        let all = self.0.iter();
+        let others = all.filter(|((_, resource), _)| resource != "pods");
+        Self(
+            others
+                .map(|(cell, amount)| (cell.clone(), *amount))
+                .collect(),
+        )
+    }
+
+    /// Iterates over the usage by flavor and resource.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Cell, &i64)> {
         self.0.iter()
     }
 }
 
-/// What a Workload with quota takes.
+/// Returns the usage of a Workload with quota.
 pub(crate) fn usage_of(workload: &Workload) -> Usage {
     let mut usage = Usage::default();
     let admission = workload.status.admission.iter();
@@ -60,8 +71,8 @@ pub(crate) fn usage_of(workload: &Workload) -> Usage {
     usage
 }
 
-/// What one pod set of a Workload with quota takes: what was assigned, without the Pods that are
-/// done or that an elastic job no longer has (Kueue 0.19.2, `totalRequestsFromAdmission` in
+/// Returns the usage of one pod set of a Workload with quota. Finished Pods and Pods that an
+/// elastic job no longer has do not count (Kueue 0.19.2, `totalRequestsFromAdmission` in
 /// `pkg/workload/workload.go`).
 pub(crate) fn usage_of_set(workload: &Workload, assigned: &PodSetAssignment) -> Usage {
     let mut sets = workload.spec.pod_sets.iter();
@@ -89,7 +100,7 @@ mod tests {
 
     #[test]
     fn pods_that_are_done_or_no_longer_wanted_take_nothing() {
-        // Pods in the spec, done, assigned; CPUs that are taken.
+        // Pods in the spec, finished, assigned; CPU usage in millicores.
         let table = [
             (4, 0, 4, 8000),
             (4, 2, 4, 4000),

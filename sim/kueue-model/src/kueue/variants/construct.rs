@@ -1,16 +1,16 @@
-//! The Workload of a variant.
+//! Construction of the Workload of a variant.
 
 use serde_json::{Value, json};
 
 use super::PARENT;
 use crate::jobs::variant_name;
 
-/// The annotation of a variant with its flavor.
+/// The annotation with the flavor of a variant.
 const FLAVOR: &str = "kueue.x-k8s.io/workload-allowed-resource-flavors";
-/// The gate that keeps variants from making others leave at the same time.
+/// The preemption gate that keeps variants from preempting at the same time.
 pub(crate) const GATE: &str = "kueue.x-k8s.io/concurrent-admission";
 
-/// The variant of a parent for a flavor.
+/// Returns the variant of a parent for a flavor.
 pub(crate) fn variant_of(parent: &Value, flavor: &str) -> Value {
     let metadata = &parent["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();

@@ -17,34 +17,34 @@ pub(crate) use construct::{GATE, variant_of};
 /// The label of a Workload that has variants.
 pub(crate) const PARENT: &str = "kueue.x-k8s.io/concurrent-admission-parent";
 
-/// What the controller does next about a family. One pass of Kueue's does several of these.
+/// The controller's next step for a parent and its variants. One pass of Kueue's does several.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Next<'a> {
-    /// There is nothing to do.
+    /// Do nothing.
     Nothing,
-    /// Make the variants of these flavors.
+    /// Create the variants of these flavors.
     Create(Vec<&'a str>),
-    /// Delete a variant whose flavor the ClusterQueue has no longer.
+    /// Delete a variant whose flavor the ClusterQueue no longer has.
     Delete(&'a Workload),
     /// Evict the parent.
     EvictParent(&'static str, &'static str),
-    /// Take the quota of a variant that is evicted.
+    /// Release the quota of an evicted variant.
     Clear(&'a Workload),
-    /// Deactivate a variant, and why.
+    /// Deactivate a variant, with the reason.
     Deactivate(&'a Workload, String),
-    /// Activate a variant, and why.
+    /// Activate a variant, with the reason.
     Activate(&'a Workload, String),
-    /// The job is done, and so is the variant.
+    /// Finish a variant because the job is finished.
     Finish(&'a Workload, &'a Condition),
-    /// The job starts by this variant.
+    /// Start the job with this variant.
     Admit(&'a Workload),
-    /// Let others be preempted for a variant.
+    /// Open the gate of a variant, so that others may be preempted for it.
     OpenGate(&'a Workload),
-    /// The gate of another variant may be opened then.
+    /// Wait until the gate of another variant may be opened.
     Wait(Timestamp),
 }
 
-/// What to do next. `variants`: all of the parent.
+/// Returns the next step. `variants`: all variants of the parent.
 pub(crate) fn next<'a>(
     parent: &Workload,
     variants: &'a [Workload],
@@ -96,11 +96,11 @@ pub(crate) fn next<'a>(
     }
 }
 
-/// How long one variant may have others preempted before the next may, too.
+/// The time from opening the gate of one variant to opening that of the next.
 const GATE_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
-/// The variant whose gate is opened next: the first for which others would have to leave, unless a
-/// better one has not been tried yet.
+/// Returns the step for the next gate: that of the first variant that needs preemptions, unless a
+/// better variant has not been tried yet.
 fn next_gate<'a>(variants: &[&'a Workload], now: Timestamp) -> Next<'a> {
     let waiting = || variants.iter().copied().filter(|v| v.is_admissible());
     let has = |variant: &Workload, kind| variant.status.conditions.get(kind).is_some();

@@ -1,11 +1,11 @@
-//! What becomes of parents and variants.
+//! Tests of the next step for parents and variants.
 
 use serde_json::json;
 
 use super::{Next, next};
 use crate::kueue::objects::{ClusterQueue, Condition, True, Workload};
 
-/// A Workload: `q` with quota, `a` admitted, `e` evicted, `i` inactive, `f` finished.
+/// Returns a Workload: `q` with quota, `a` admitted, `e` evicted, `i` inactive, `f` finished.
 fn workload(name: &str, state: &str) -> Workload {
     let condition = |kind: &str, letter: char| json!({"type": kind, "status": if state.contains(letter) { "True" } else { "False" }});
     let annotations = json!({"kueue.x-k8s.io/workload-allowed-resource-flavors": name});
@@ -73,13 +73,13 @@ fn one_variant_starts_the_job() {
         (tries, "", "q", "q", "nothing"),
         (tries, "", "q", "qa", "admit ondemand"),
         (tries, "qa", "q", "qa", "nothing"),
-        // The better one is admitted: the other has to go, and the job with it.
+        // The better variant is admitted: the other is evicted, and the job with it.
         (tries, "qa", "qa", "qa", "deactivate ondemand"),
         (tries, "qa", "qa", "qaei", "evict parent VariantEvicted"),
         (tries, "qae", "qa", "qaei", "nothing"),
         (tries, "", "qa", "qaei", "clear ondemand"),
         (tries, "", "qa", "i", "admit spot"),
-        // A variant that a check has rejected is activated again, for nothing.
+        // A variant that a check has rejected is activated again, without effect.
         (tries, "", "q", "qei", "clear ondemand"),
         (tries, "", "q", "i", "activate ondemand"),
         (tries, "qa", "", "i", "activate ondemand"),
@@ -104,8 +104,8 @@ fn one_variant_starts_the_job() {
 fn gates_open_one_after_another_once_all_better_ones_were_tried() {
     let start = jiff::Timestamp::UNIX_EPOCH;
     let at = |minutes: i64| start + jiff::SignedDuration::from_mins(minutes);
-    // `b` others would have to leave, `t` tried and waits for other reasons, `-` not tried, `o` open
-    // since then.
+    // `b` needs preemptions, `t` tried and waits for other reasons, `-` not tried, `o` open since
+    // then.
     let variant = |name: &str, state: &str| {
         let mut variant = workload(name, "");
         let gates = json!([{"name": super::GATE}]);

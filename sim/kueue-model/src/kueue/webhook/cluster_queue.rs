@@ -1,4 +1,4 @@
-//! What is refused in a ClusterQueue and in a Cohort.
+//! Validation of ClusterQueues and Cohorts.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/webhooks/clusterqueue_webhook.go` and
 //! `cohort_webhook.go`.
@@ -11,7 +11,7 @@ use crate::json::list;
 use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
-/// What is wrong with a ClusterQueue; `old` is null for a new one.
+/// Returns the errors of a ClusterQueue; `old` is null for a new one.
 pub(super) fn errors(queue: &Value, old: &Value) -> Vec<FieldError> {
     let in_cohort = is_named(&queue["spec"]["cohortName"]);
     let mut errors = groups(queue, Owner::ClusterQueue { in_cohort });
@@ -19,7 +19,7 @@ pub(super) fn errors(queue: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a Cohort.
+/// Returns the errors of a Cohort.
 pub(super) fn cohort_errors(cohort: &Value) -> Vec<FieldError> {
     let has_parent = is_named(&cohort["spec"]["parentName"]);
     groups(cohort, Owner::Cohort { has_parent })
@@ -29,7 +29,7 @@ fn is_named(name: &Value) -> bool {
     name.as_str().is_some_and(|name| !name.is_empty())
 }
 
-/// Whose quota it is.
+/// The owner of a quota.
 #[derive(Clone, Copy)]
 enum Owner {
     ClusterQueue { in_cohort: bool },
@@ -37,7 +37,7 @@ enum Owner {
 }
 
 impl Owner {
-    /// Why there may be no limit.
+    /// Returns the reason why limits are rejected, if they are.
     fn refuses_limits(self) -> Option<&'static str> {
         match self {
             Self::ClusterQueue { in_cohort: false } => Some("must be nil when cohort is empty"),
@@ -47,8 +47,9 @@ impl Owner {
     }
 }
 
-/// Names in their order, limits only where there is somebody to share with, no more lent than there
-/// is, each resource and flavor once.
+/// Returns the errors of the resource groups. Names must be in order, and limits require a cohort
+/// or a parent. A ClusterQueue lends at most its nominal quota. Each resource and flavor occurs
+/// once.
 fn groups(object: &Value, owner: Owner) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (mut resources, mut flavors) = (BTreeSet::new(), BTreeSet::new());
@@ -120,7 +121,7 @@ fn quotas(quota: &Value, name: &Value, owner: Owner, path: &str, errors: &mut Ve
     }
 }
 
-/// The flavors of a ClusterQueue.
+/// Returns the flavors of a ClusterQueue.
 fn flavors(queue: &Value) -> BTreeSet<&str> {
     let groups = list(&queue["spec"]["resourceGroups"]);
     let flavors = groups.flat_map(|group| list(&group["flavors"]));
@@ -133,8 +134,8 @@ fn rules(queue: &Value) -> impl Iterator<Item = &Value> {
     list(&queue["spec"]["admissionChecksStrategy"]["admissionChecks"])
 }
 
-/// A check can only be for flavors that the ClusterQueue has. One that was for others before stays
-/// so as long as the flavors stay.
+/// Rejects check rules for flavors that the ClusterQueue does not have. An unchanged rule is
+/// accepted as long as the flavors stay the same.
 fn on_flavors(queue: &Value, old: &Value) -> Vec<FieldError> {
     let known = flavors(queue);
     let of_rule = |rule: &Value| -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! The annotation that keeps a Workload from being tried.
+//! Validation of the admission gate annotation.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn gates(object: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// What is wrong with the gates of an object.
+/// Returns the errors in the gates of an object.
 pub(super) fn errors(object: &Value) -> Vec<FieldError> {
     let all = gates(object);
     let mut seen = BTreeSet::new();
@@ -38,7 +38,7 @@ pub(super) fn errors(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Gates are given at creation, and later only taken away.
+/// Rejects gates added after creation; existing gates can only be removed.
 pub(super) fn changed(new: &Value, old: &Value) -> Vec<FieldError> {
     let (now, before) = (gates(new), gates(old));
     let mut errors = Vec::new();

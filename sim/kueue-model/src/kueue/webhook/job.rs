@@ -1,4 +1,4 @@
-//! What is refused in a Job.
+//! Validation of Jobs.
 //!
 //! The rules are those of Kueue 0.19.2: `pkg/controller/jobframework/validation.go` and
 //! `pkg/controller/jobs/job/job_webhook.go`.
@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::jobs::is_elastic;
+use crate::kueue::KueueVersion;
 use kueue_check_apiserver::FieldError;
 
 const IMMUTABLE: &str = "field is immutable";
@@ -32,17 +33,17 @@ fn is_suspended(job: &Value) -> bool {
     job["spec"]["suspend"] == true && !stops
 }
 
-/// What is wrong with a Job; `old` is null for a new one.
-pub(super) fn errors(job: &Value, old: &Value) -> Vec<FieldError> {
+/// Returns the errors of a Job; `old` is null for a new one.
+pub(super) fn errors(job: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = max_exec_time(job).into_iter().collect();
     let least = |job: &Value| text(job, "annotations", MIN_PARALLELISM).to_owned();
     if old.is_null() || least(job) != least(old) {
-        errors.extend(min_parallelism(job));
+        errors.extend(min_parallelism(job, version));
     }
     if old.is_null() {
         errors.extend(super::gates::errors(job));
     } else {
-        errors.extend(changed(job, old));
+        errors.extend(changed(job, old, version));
         errors.extend(super::gates::changed(job, old));
     }
     errors
@@ -70,7 +71,7 @@ fn pods(job: &Value) -> i64 {
     completions.map_or(parallelism, |completions| completions.min(parallelism))
 }
 
-fn min_parallelism(job: &Value) -> Vec<FieldError> {
+fn min_parallelism(job: &Value, version: KueueVersion) -> Vec<FieldError> {
     let Some(given) = job["metadata"]["annotations"][MIN_PARALLELISM].as_str() else {
         return Vec::new();
     };
@@ -87,16 +88,16 @@ fn min_parallelism(job: &Value) -> Vec<FieldError> {
         }
         Ok(_) => {}
     }
-    if is_elastic(job) {
+    if is_elastic(job, version) {
         let why = "partial admission and elastic job cannot be used together";
         errors.push(FieldError::invalid(path, &json!(given), why));
     }
     errors
 }
 
-/// A running Job stays in its queue and keeps its limit of time; a class may change, but not come
-/// while it runs, and never go.
-fn changed(job: &Value, old: &Value) -> Vec<FieldError> {
+/// Returns the errors of a Job's update. A running Job keeps its queue and its maximum execution
+/// time. Its priority class may change, but cannot be added while it runs and never removed.
+fn changed(job: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let immutable = |key: &str| {
         let (now, before) = (label(job, key), label(old, key));
@@ -118,13 +119,10 @@ fn changed(job: &Value, old: &Value) -> Vec<FieldError> {
         let why = "WorkloadPriorityClass cannot be removed from a workload";
         errors.push(FieldError::invalid(class, &json!(now), why));
     }
-    if is_elastic(job) != is_elastic(old) {
-        let elastic = path("annotations", ELASTIC);
-        errors.push(FieldError::invalid(
-            elastic,
-            &json!(is_elastic(job)),
-            IMMUTABLE,
-        ));
+    let elastic = is_elastic(job, version);
+    if elastic != is_elastic(old, version) {
+        let path = path("annotations", ELASTIC);
+        errors.push(FieldError::invalid(path, &json!(elastic), IMMUTABLE));
     }
     let partial = old["metadata"]["annotations"][MIN_PARALLELISM].is_string();
     let parallelism = |job: &Value| job["spec"]["parallelism"].as_i64().unwrap_or(1);

@@ -10,7 +10,7 @@ fn name(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Whether this can be the key of a label or an annotation.
+/// Returns true if this is a valid key of a label or an annotation.
 pub(super) fn is_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, rest)) => is_subdomain(prefix) && name(rest),
@@ -31,7 +31,7 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-/// Whether this can be the value of a label.
+/// Returns true if this is a valid value of a label.
 pub(super) fn is_value(text: &str) -> bool {
     text.is_empty() || name(text)
 }

@@ -1,4 +1,4 @@
-//! What Kueue's webhooks refuse and fill in.
+//! Kueue's webhooks: validation and defaults.
 
 mod cluster_queue;
 mod gates;
@@ -8,11 +8,12 @@ mod workload;
 
 use serde_json::{Value, json};
 
+use super::KueueVersion;
 use crate::jobs::{ELASTIC_GATE, is_elastic};
 use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
-/// Kueue's webhooks for Workloads, Jobs and Pods; and what the API server itself refuses in the
-/// update of a Pod, which Kueue's Pod integration relies on.
+/// Kueue's webhooks for Workloads, ClusterQueues, Cohorts, Jobs and Pods. Also includes the API
+/// server's own validation of Pod updates, on which Kueue's Pod integration relies.
 ///
 /// ```
 /// # use kueue_check::Clock;
@@ -22,7 +23,7 @@ use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Sta
 /// use kueue_check_sim::kueue::Webhook;
 ///
 /// let server = ApiServer::new(Clock::system());
-/// server.set_admission(std::sync::Arc::new(Webhook));
+/// server.set_admission(std::sync::Arc::new(Webhook::default()));
 /// let job = json!({
 ///     "apiVersion": "batch/v1", "kind": "Job",
 ///     "metadata": {"name": "train", "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
@@ -32,7 +33,17 @@ use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Sta
 /// assert_eq!(made.body["spec"]["suspend"], true, "a Job of a queue waits");
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Webhook;
+pub struct Webhook {
+    version: KueueVersion,
+}
+
+impl Webhook {
+    /// Creates the webhooks of a version; the default is 0.19.
+    #[must_use]
+    pub fn of_version(version: KueueVersion) -> Self {
+        Self { version }
+    }
+}
 
 impl Admission for Webhook {
     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
@@ -59,10 +70,13 @@ impl Admission for Webhook {
                 Ok(None)
             }
             (Phase::Validating, _, ("batch", "jobs")) if of_object => {
-                refuse("vjob.kb.io", &job::errors(review.object, review.old))?;
+                let errors = job::errors(review.object, review.old, self.version);
+                refuse("vjob.kb.io", &errors)?;
                 Ok(None)
             }
-            (Phase::Mutating, Operation::Create, ("batch", "jobs")) => Ok(suspended(review.object)),
+            (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
+                Ok(suspended(review.object, self.version))
+            }
             (Phase::Mutating, Operation::Create, ("", "pods")) => {
                 Ok(crate::jobs::gated(review.object))
             }
@@ -93,11 +107,11 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
     }
 }
 
-/// A new Job of a queue starts suspended, and the Pods of an elastic one behind a gate.
-fn suspended(job: &Value) -> Option<Value> {
+/// Suspends a new Job of a queue, and gates the Pods of an elastic Job.
+fn suspended(job: &Value, version: KueueVersion) -> Option<Value> {
     let queued = job.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
     let suspends = queued.is_some() && job["spec"]["suspend"] != json!(true);
-    let elastic = is_elastic(job);
+    let elastic = is_elastic(job, version);
     if !suspends && !elastic {
         return None;
     }
@@ -111,7 +125,8 @@ fn suspended(job: &Value) -> Option<Value> {
     Some(job)
 }
 
-/// Pods of an elastic job wait until a slice that is admitted has room for them.
+/// Adds the scheduling gate that holds Pods of an elastic job until an admitted slice has quota for
+/// them.
 fn gate(gates: &mut Value) {
     let gate = json!({"name": ELASTIC_GATE});
     match gates.as_array_mut() {

@@ -1,4 +1,4 @@
-//! What is refused in a Workload, its status included.
+//! Validation of Workloads, including their status.
 
 mod admission;
 mod updates;
@@ -11,7 +11,7 @@ use kueue_check_apiserver::FieldError;
 
 const IMMUTABLE: &str = "field is immutable";
 
-/// What is wrong with a Workload; `old` is null for a new one.
+/// Returns the errors of a Workload; `old` is null for a new one.
 pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = pod_sets(new);
     errors.extend(admission::errors(new));
@@ -30,7 +30,7 @@ pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether it has quota.
+/// Returns true if it holds quota.
 fn reserved(workload: &Value) -> bool {
     list(&workload["status"]["conditions"])
         .any(|c| c["type"] == "QuotaReserved" && c["status"] == "True")
@@ -74,7 +74,7 @@ fn is_slice(workload: &Value) -> bool {
     workload["metadata"]["annotations"]["kueue.x-k8s.io/elastic-job"] == "true"
 }
 
-/// Pods are counted by Kueue itself, and nothing is less than nothing (Kueue 0.19.2,
+/// Rejects `pods`, which Kueue counts itself, and negative amounts (Kueue 0.19.2,
 /// `validateResourceList` in `pkg/webhooks/workload_webhook.go`).
 fn amounts(of: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (name, amount) in of.as_object().into_iter().flatten() {
@@ -90,7 +90,7 @@ fn amounts(of: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Whether pod sets are the same, or have fewer Pods: elastic jobs shrink so.
+/// Returns true if pod sets are the same or have fewer Pods, as when an elastic job shrinks.
 fn is_less(now: &Value, before: &Value) -> bool {
     let same_size = list(now).count() == list(before).count();
     let mut pairs = list(now).zip(list(before));
@@ -110,7 +110,7 @@ fn changed_pod_sets(new: &Value, old: &Value) -> Option<FieldError> {
         .then(|| FieldError::invalid("spec.podSets", now, IMMUTABLE))
 }
 
-/// Pods that are done are Pods of a pod set, and not more than it has.
+/// Rejects reclaimable Pods of an unknown pod set, and more of them than it has Pods.
 fn reclaimable(workload: &Value) -> Vec<FieldError> {
     let sets = &workload["spec"]["podSets"];
     let names: Vec<Value> = list(sets).map(|set| set["name"].clone()).collect();
@@ -132,7 +132,7 @@ fn reclaimable(workload: &Value) -> Vec<FieldError> {
         .collect()
 }
 
-/// Pods that are done stay so as long as there is quota, unless an elastic job has fewer since (Kueue
+/// Rejects fewer reclaimable Pods while quota is held, except for a slice of an elastic job (Kueue
 /// 0.19.2, `validateReclaimablePodsUpdate` in `pkg/webhooks/workload_webhook.go`).
 fn less_reclaimable(new: &Value, old: &Value) -> Vec<FieldError> {
     if !reserved(new) || !reserved(old) || is_slice(new) {
@@ -156,7 +156,7 @@ fn less_reclaimable(new: &Value, old: &Value) -> Vec<FieldError> {
         .collect()
 }
 
-/// Only a nominated cluster may be chosen.
+/// Rejects a cluster name that is not nominated.
 fn cluster_name(workload: &Value) -> Option<FieldError> {
     let status = &workload["status"];
     let (name, nominated) = (&status["clusterName"], &status["nominatedClusterNames"]);

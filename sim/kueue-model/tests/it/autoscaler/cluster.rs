@@ -28,7 +28,7 @@ fn call(verb: Verb, resource: &Resource) -> ApiRequest {
 }
 
 impl Cluster {
-    /// Nodes with 4 CPUs: one, and at most three.
+    /// Creates a cluster with a pool of nodes with 4 CPUs: one at first, at most three.
     fn new(settings: impl FnOnce(Settings) -> Settings) -> Self {
         let clock = Clock::following_tokio(start());
         let server = ApiServer::new(clock.clone());
@@ -45,7 +45,7 @@ impl Cluster {
         }
     }
 
-    /// A request for `count` pods of 1 CPU.
+    /// Creates a ProvisioningRequest for `count` pods of 1 CPU.
     fn request(&self, name: &str, class: &str, count: u32) {
         self.create(
             &Resource::new("", "v1", "podtemplates"),
@@ -79,7 +79,7 @@ impl Cluster {
             .unwrap_or_default()
     }
 
-    /// `type=status reason` of each condition.
+    /// Returns `type=status reason` of each condition.
     fn told(&self, name: &str) -> Vec<String> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let conditions = self.conditions(name).into_iter();
@@ -242,7 +242,7 @@ async fn a_week_of_retries_ends_in_failure_and_deletion() {
     assert_eq!(cluster.server.get(&requests(), "default", "a"), None);
     let expected: Timestamp = "2026-12-05T09:01:00Z".parse().unwrap();
     assert_eq!(cluster.clock.now(), expected);
-    // Two writes an attempt, about one attempt in ten minutes.
+    // Two writes for each attempt, about one attempt every 10 min.
     let writes = cluster.server.history().len();
     assert!((1900..2100).contains(&writes), "{writes}");
 }

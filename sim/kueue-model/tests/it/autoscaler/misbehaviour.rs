@@ -1,4 +1,4 @@
-//! What can be made to go wrong.
+//! Misbehaviours of the autoscaler.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// One request for one CPU of four, until the `end`th second.
+/// Runs one request for one CPU of four, until `end` seconds after the start.
 fn play(how: Misbehaviour, class: &str, end: i64) -> Play {
     let settings = Settings::new(Profile::Oss137, [pool(1, 2)]).misbehave(Selector::all(), how);
     let mut play = Play::new(settings).request("a", class, 1);

@@ -1,4 +1,4 @@
-//! The autoscaler: every row of its state machine, and the same on an API server.
+//! The autoscaler: each row of its state machine, with and without an API server.
 
 mod cluster;
 mod misbehaviour;

@@ -1,4 +1,4 @@
-//! Which pods fit on which nodes, and how pools grow and shrink.
+//! Placement of pods on nodes, and growth and shrinkage of pools.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Loops of the autoscaler without an API server: what is written is put into the requests, and
-//! time goes where it is due.
+//! Loops of the autoscaler without an API server. Writes are stored in the requests, and time
+//! advances to the next loop that is due.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) fn start() -> Timestamp {
     "2026-11-21T09:00:00Z".parse().unwrap()
 }
 
-/// Pools of nodes with 4 CPUs.
+/// Returns a pool of nodes with 4 CPUs.
 pub(super) fn pool(current: u32, max: u32) -> NodePool {
     NodePool::new("cpu", &[("cpu", "4")], current, max)
 }
@@ -29,9 +29,9 @@ pub(super) struct Play {
     pub(super) world: ClusterSnapshot,
     pub(super) memory: Memory,
     pub(super) now: Timestamp,
-    /// `seconds name type=status reason`, a line a condition.
+    /// `seconds name type=status reason`, one line for each condition.
     pub(super) log: Vec<String>,
-    /// How each write was made, in the same order.
+    /// The mode of each write, in the same order.
     pub(super) modes: Vec<&'static str>,
 }
 
@@ -59,7 +59,7 @@ impl Play {
         Self::new(Settings::new(profile, [pool]))
     }
 
-    /// A request for `count` pods of 1 CPU.
+    /// Adds a request for `count` pods of 1 CPU.
     pub(super) fn request(mut self, name: &str, class: &str, count: u64) -> Self {
         self.world.requests.push(Request {
             key: RequestKey {
@@ -87,7 +87,7 @@ impl Play {
         self
     }
 
-    /// Pods of 1 CPU with a node, that consume the request.
+    /// Adds scheduled pods of 1 CPU that consume the request.
     pub(super) fn pods(&mut self, request: &str, count: usize) {
         let shape = self.world.templates[&("team".to_owned(), "one-cpu".to_owned())].clone();
         let pod = Pod {
@@ -99,7 +99,7 @@ impl Play {
         self.world.pods.extend(std::iter::repeat_n(pod, count));
     }
 
-    /// One loop now.
+    /// Runs one loop now.
     pub(super) fn scan(&mut self) -> Step {
         let step = step(&self.settings, &self.world, &mut self.memory, self.now);
         for write in &step.writes {
@@ -108,7 +108,7 @@ impl Play {
         step
     }
 
-    /// Loops at scans of 10 s where something is due, until `seconds` from the start.
+    /// Runs the due loops, at scans every 10 s, until `seconds` after the start.
     pub(super) fn until(&mut self, seconds: i64) {
         let end = start() + Duration::from_secs(u64::try_from(seconds).unwrap());
         for _ in 0..100_000 {

@@ -50,7 +50,7 @@ fn the_queue_waits_for_room_and_says_so_once() {
             "0 b Accepted=False NotAccepted",
             "10 b Accepted=True SuccessfullyQueued",
             "10 b Provisioned=False ResourcePoolExhausted",
-            // a's booking has expired, and nothing runs there.
+            // The booking of `a` has expired, and no pod runs on its nodes.
             "630 b Provisioned=True Provisioned",
             "1240 b BookingExpired=True BookingExpired",
         ]

@@ -188,7 +188,7 @@ fn attempts_are_1_2_4_8_10_10_minutes_apart_and_each_is_accepted_anew() {
         .filter(|line| line.contains("Accepted"))
         .map(|line| line.split(' ').next().unwrap().parse().unwrap())
         .collect();
-    // Strictly later than the backoff: the scan after it.
+    // An attempt follows at the first scan after the backoff, strictly later.
     assert_eq!(accepted, [0, 70, 200, 450, 940, 1550, 2160]);
 }
 

@@ -1,4 +1,4 @@
-//! Groups of plain Pods: one Workload, a pod set for each role.
+//! Groups of plain Pods: one Workload with a pod set for each role.
 
 use kueue_check_apiserver::Resource;
 use kueue_check_kueue_model::kueue::KueueVersion;
@@ -8,7 +8,7 @@ use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
 
 const KUEUE: &str = "kueue.x-k8s.io";
 
-/// A Pod of the group `train` of three.
+/// Returns a Pod of the group `train` of three.
 fn pod(name: &str, cpus: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -21,7 +21,8 @@ fn pod(name: &str, cpus: &str) -> Value {
     })
 }
 
-/// A queue with check `c`, nodes, and a group of a driver and two workers.
+/// Returns a cluster with a ClusterQueue with check `c`, nodes, and a group of a driver and two
+/// workers.
 async fn cluster() -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
     cluster.queue("8", &["c"], &json!({}));
@@ -45,7 +46,7 @@ fn get(cluster: &Cluster, name: &str) -> Value {
     cluster.server.get(&pods, "t", name).unwrap_or_default()
 }
 
-/// The phases of the Pods that are there, by name; of those that are being deleted in parentheses.
+/// Returns the phases of the Pods by name, in parentheses for Pods that are being deleted.
 fn phases(cluster: &Cluster) -> String {
     let pods = cluster
         .server
@@ -93,7 +94,7 @@ fn answer(cluster: &Cluster, state: &str, updates: &Value) {
     assert_eq!(said.code, 200, "{}", said.body);
 }
 
-/// Ready, with a label for each role.
+/// Sets the check to Ready, with a label for each role.
 async fn ready(cluster: &Cluster) {
     let updates: Vec<Value> = workload(cluster)["spec"]["podSets"]
         .as_array()
@@ -187,7 +188,7 @@ fn a_pod_that_failed_is_replaced_by_one_that_gets_the_same() {
                 .as_array()
                 .is_none_or(Vec::is_empty)
         );
-        // One more has no room.
+        // The group is complete, so Kueue deletes one more Pod.
         cluster.create(&pod("worker-4", "1"));
         cluster.pass(1.0).await;
         assert_eq!(get(&cluster, "worker-4"), Value::Null);
@@ -280,7 +281,7 @@ fn a_workload_of_somebody_else_is_not_taken_over() {
             "{said:?}"
         );
         assert!(workload(&cluster)["metadata"]["ownerReferences"].is_null());
-        // Once it is gone, the group has one of its own.
+        // After its deletion Kueue creates the group's own Workload.
         cluster.delete("workloads", "train");
         cluster.pass(1.0).await;
         assert_eq!(

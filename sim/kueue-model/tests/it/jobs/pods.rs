@@ -1,4 +1,4 @@
-//! Plain Pods: behind a gate, started, stopped, and gone.
+//! Plain Pods: gated, started, stopped and deleted.
 
 use kueue_check_apiserver::Resource;
 use kueue_check_kueue_model::jobs::{GATE, Jobs};
@@ -19,7 +19,7 @@ fn pod(name: &str, more: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": spec})
 }
 
-/// A queue with check `c`, nodes, and a Pod `p`.
+/// Returns a cluster with a ClusterQueue with check `c`, nodes, and a Pod `p`.
 async fn cluster(more: &Value) -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
     cluster.queue("4", &["c"], &json!({}));

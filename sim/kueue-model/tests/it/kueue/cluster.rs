@@ -1,5 +1,5 @@
-//! A cluster for scenarios: the server, Kueue, the job integrations, and short words for what is
-//! done and what comes of it.
+//! A cluster for scenarios: the server, Kueue and the job integrations. Short methods act on it
+//! and return the results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) fn in_virtual_time<T>(scenario: impl Future<Output = T>) -> T {
 }
 
 /// A running cluster with a Namespace `t`, a flavor `default`, and a LocalQueue `lq` of a
-/// ClusterQueue `cq`, which is still to be made.
+/// ClusterQueue `cq`, which the test creates.
 pub(crate) struct Cluster {
     pub(crate) server: ApiServer,
     pub(crate) clock: Clock,
@@ -38,7 +38,7 @@ impl Cluster {
     pub(crate) fn new(version: KueueVersion) -> Self {
         let clock = Clock::following_tokio("2026-11-21T09:00:00.5Z".parse().unwrap());
         let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
-        server.set_admission(Arc::new(Webhook));
+        server.set_admission(Arc::new(Webhook::of_version(version)));
         server.collect_garbage(true);
         let cluster = Self { server, clock };
         cluster
@@ -56,15 +56,15 @@ impl Cluster {
         cluster
     }
 
-    /// Started Jobs run.
+    /// Adds nodes that run the started Jobs.
     pub(crate) fn with_nodes(self) -> Self {
         let nodes = Nodes::new(&self.server, &self.clock);
         tokio::spawn(run(nodes, self.server.clone(), self.clock.clone()));
         self
     }
 
-    /// The ClusterQueue `cq` of so many CPUs of flavor `default`, with active checks and more in
-    /// its spec.
+    /// Creates the ClusterQueue `cq` with `cpus` CPUs of flavor `default`, with active checks and
+    /// the fields of `more` in its spec.
     pub(crate) fn queue(&self, cpus: &str, checks: &[&str], more: &Value) {
         for check in checks {
             self.check(check);
@@ -85,7 +85,7 @@ impl Cluster {
         self.create(&json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "cq"}, "spec": spec}));
     }
 
-    /// An AdmissionCheck that is active.
+    /// Creates an active AdmissionCheck.
     pub(crate) fn check(&self, name: &str) {
         self.create(&json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": name}, "spec": {"controllerName": "example.com/test"}}));
         let active = json!({"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": self.now()});
@@ -129,14 +129,14 @@ impl Cluster {
         self.server.call(&call.agent("user"))
     }
 
-    /// A bare Workload.
+    /// Creates a bare Workload.
     pub(crate) fn workload(&self, name: &str, cpus: &str, priority: i64) {
         self.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": {
             "queueName": "lq", "priority": priority, "podSets": [pod_set("main", 1, cpus)],
         }}));
     }
 
-    /// A Job of one Pod.
+    /// Creates a Job of one Pod.
     pub(crate) fn job(&self, name: &str, cpus: &str, class: Option<&str>) {
         let mut labels = json!({"kueue.x-k8s.io/queue-name": "lq"});
         if let Some(class) = class {
@@ -146,7 +146,7 @@ impl Cluster {
         self.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "t", "labels": labels}, "spec": {"suspend": true, "template": template}}));
     }
 
-    /// A check's verdict on a Workload, as a controller applies it.
+    /// Applies a check's verdict on a Workload, as a controller does.
     pub(crate) fn verdict(
         &self,
         workload: &str,
@@ -202,7 +202,7 @@ impl Cluster {
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     }
 
-    /// The generated name behind a job's name, or the name itself.
+    /// Returns the generated name of a job's Workload, or the name itself.
     pub(crate) fn name_of(&self, short: &str) -> String {
         let workloads = self.server.objects(&kueue("workloads"), "t");
         let owned = workloads
@@ -230,9 +230,9 @@ impl Cluster {
         of_kind.next().cloned().unwrap_or(Value::Null)
     }
 
-    /// All Workloads in a line: `a:RA(c=Ready)`. R has quota, A is admitted, E is being evicted, W
-    /// is not to be tried, F is finished, I is inactive, D is being deleted; retryCount stands
-    /// behind the state.
+    /// Returns all Workloads in one line: `a:RA(c=Ready)`. R has quota, A is admitted, E is being
+    /// evicted, W is not requeued, F is finished, I is inactive, D is being deleted. `retryCount`
+    /// follows the state.
     pub(crate) fn line(&self) -> String {
         let workloads = self.server.objects(&kueue("workloads"), "t");
         let mut all: BTreeMap<String, String> = BTreeMap::new();
@@ -249,7 +249,7 @@ impl Cluster {
         all.join(" ")
     }
 
-    /// The notes of the events with one reason, in order.
+    /// Returns the notes of the events with one reason, in order.
     pub(crate) fn notes(&self, reason: &str) -> Vec<String> {
         let events = Resource::new("events.k8s.io", "v1", "events");
         let changes = self.server.history().into_iter();

@@ -1,10 +1,10 @@
-//! What is rare: classes whose value changes, Workloads that move, Pods that are done, limits of
-//! time and gates of jobs, several resource groups.
+//! Rare cases: classes whose value changes, Workloads that move, completed Pods, time limits and
+//! gates of jobs, several resource groups.
 
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
+use super::cluster::{Cluster, KUEUE, in_virtual_time, kueue, pod_set};
 
 fn class(name: &str, value: i64) -> Value {
     json!({"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value})
@@ -150,5 +150,74 @@ fn a_workload_without_a_flavor_has_no_checks_once_it_has_quota() {
         cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "a:RA");
+    });
+}
+
+/// Returns the message of `QuotaReserved` after a check has rejected a Workload that does not fit.
+/// The verdict follows 1.5 s after the Workload. The ClusterQueue is in the lowest of `cohorts`.
+fn said_of_quota_by_cohorts(cohorts: &[&str]) -> Value {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        let mut parent = json!({});
+        for cohort in cohorts {
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "Cohort", "metadata": {"name": cohort}, "spec": parent}));
+            parent = json!({"parentName": cohort});
+        }
+        let cohort = cohorts.last();
+        let cohort = cohort.map_or(json!({}), |name| json!({"cohortName": name}));
+        cluster.queue("1", &["c"], &cohort);
+        cluster.pass(3.0).await;
+        cluster.workload("a", "2", 0);
+        cluster.pass(1.5).await;
+        let rejected = cluster.verdict("a", "c", "Rejected", 0);
+        assert_eq!(rejected.code, 200, "{}", rejected.body);
+        cluster.pass(1.0).await;
+        cluster.condition("a", "QuotaReserved")["message"].clone()
+    })
+}
+
+/// The queue's count of pending Workloads changes 1 s after the creation of the Workload. Kueue
+/// retries all Workloads of the cohort tree another second later.
+#[test]
+fn below_two_cohorts_a_changed_count_of_a_queue_makes_all_be_tried_again() {
+    let failed = "The workload has failed admission checks";
+    assert_ne!(said_of_quota_by_cohorts(&[]), failed);
+    assert_ne!(said_of_quota_by_cohorts(&["root"]), failed);
+    assert_eq!(said_of_quota_by_cohorts(&["root", "team"]), failed);
+}
+
+#[test]
+fn the_status_of_a_queue_counts_its_workloads_and_what_they_take() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("2", &["c"], &json!({}));
+        for name in ["a", "b"] {
+            cluster.workload(name, "2", 0);
+        }
+        cluster.pass(3.0).await;
+        let status = || {
+            let queue = cluster.server.get(&kueue("clusterqueues"), "", "cq");
+            queue.unwrap()["status"].clone()
+        };
+        let taken = |of: &Value| of[0]["resources"][0]["total"].clone();
+        let counts = |status: &Value| {
+            [
+                "pendingWorkloads",
+                "reservingWorkloads",
+                "admittedWorkloads",
+            ]
+            .map(|count| status[count].as_i64())
+        };
+        let before = status();
+        assert_eq!(counts(&before), [Some(1), Some(1), Some(0)]);
+        assert_eq!(taken(&before["flavorsReservation"]), "2");
+        assert_eq!(taken(&before["flavorsUsage"]), "0");
+        cluster.verdict("a", "c", "Ready", 0);
+        cluster.pass(3.0).await;
+        assert_eq!(counts(&status()), [Some(1), Some(1), Some(1)]);
+        assert_eq!(taken(&status()["flavorsUsage"]), "2");
+        cluster.finish("a");
+        cluster.pass(3.0).await;
+        assert_eq!(counts(&status()), [Some(0), Some(1), Some(0)]);
     });
 }

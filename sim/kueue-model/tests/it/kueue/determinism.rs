@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::cluster::{Cluster, in_virtual_time};
 
-/// Numbers from a seed (Knuth's MMIX).
+/// A generator of numbers from a seed (Knuth's MMIX).
 struct Numbers(u64);
 
 impl Numbers {
@@ -20,7 +20,7 @@ impl Numbers {
     }
 }
 
-/// Twenty things done at random to six jobs, and all that came of them.
+/// Returns all changes on the server during 20 random actions on six jobs and their queue.
 fn history(seed: u64) -> String {
     in_virtual_time(async {
         let mut numbers = Numbers(seed);

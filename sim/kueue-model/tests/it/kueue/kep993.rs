@@ -1,4 +1,4 @@
-//! KEP-993: when others have to make room, and what is evaluated again before admission.
+//! KEP-993: when Kueue preempts, and what it evaluates again before admission.
 
 use kueue_check_kueue_model::kueue::{KueueVersion, kep993_definitions};
 use serde_json::{Value, json};
@@ -8,7 +8,8 @@ use super::cluster::{Cluster, in_virtual_time};
 const ANYTIME: &str = "Anytime";
 const AFTER: &str = "AfterCheckPassedOrOnDemand";
 
-/// A queue of one CPU whose checks have these policies. `low` runs on it, and `high` is submitted.
+/// Returns a cluster with a ClusterQueue of one CPU, whose checks have these policies. `low` runs
+/// in it, and `high` is submitted.
 async fn cluster(policies: &[(&str, &str)]) -> Cluster {
     let cluster = Cluster::new(KueueVersion::KEP993);
     cluster.server.install(kep993_definitions());
@@ -34,8 +35,8 @@ async fn cluster(policies: &[(&str, &str)]) -> Cluster {
     cluster
 }
 
-/// The policies of checks `c` and `d`, what `c` and `d` then say about `high`, and how both
-/// Workloads stand after each.
+/// Each row has the policies of checks `c` and `d`, the states that they write for `high`, and the
+/// states of both Workloads after each write.
 #[test]
 fn preemption_is_issued_when_the_policies_and_the_checks_say() {
     type Row = (
@@ -176,7 +177,7 @@ fn the_assignment_is_looked_at_again_before_admission() {
         }
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "a:R(c=Pending) b:R(c=Pending)");
-        // Quota goes while the checks are asked.
+        // The quota shrinks while the checks are Pending.
         let quota =
             json!([{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "1"}]}]);
         let groups =

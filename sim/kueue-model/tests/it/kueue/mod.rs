@@ -3,7 +3,9 @@
 pub(crate) mod cluster;
 mod details;
 mod determinism;
+mod fair_sharing;
 mod kep993;
+mod pods_ready;
 mod scenarios;
 mod speed;
 mod versions;

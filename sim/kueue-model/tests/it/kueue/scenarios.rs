@@ -1,17 +1,16 @@
-//! Scenarios of the project's own, as tables: what is done, and how all Workloads stand a moment
-//! later.
+//! Scenarios of this project, as tables: each action, and the states of all Workloads after it.
 
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, in_virtual_time, pod_set};
 
-/// Something that is done. `w` is a Workload or Job.
+/// An action of a scenario. `w` is a Workload or Job.
 enum Do {
     Submit(&'static str, &'static str, i64),
     Job(&'static str, &'static str),
     Check(&'static str, &'static str, &'static str),
-    /// With a delay in seconds.
+    /// A Retry with a delay in seconds.
     RetryAfter(&'static str, &'static str, i64),
     Pass(f64),
     Queue(Value),
@@ -19,7 +18,7 @@ enum Do {
     Change(&'static str, Value),
     Finish(&'static str),
     Delete(&'static str, &'static str),
-    /// Of the AdmissionCheck of that name.
+    /// The `Active` condition of the AdmissionCheck with that name.
     Active(&'static str, bool),
 }
 

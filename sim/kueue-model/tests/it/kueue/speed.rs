@@ -1,4 +1,4 @@
-//! How long many Workloads take, and how long nothing takes.
+//! Processor time for many Workloads, and for an idle week.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use kueue_check_testenv::processor_time;
 
 use super::cluster::{Cluster, KUEUE, in_virtual_time, kueue};
 
-/// A check that lets everything pass, and the end of each Job as soon as it runs.
+/// A check that returns Ready for each Workload, and ends each Job as soon as it runs.
 struct Driver {
     server: ApiServer,
     workloads: Watch,
@@ -81,12 +81,12 @@ impl Actor for Driver {
     }
 }
 
-/// What so many Workloads cost.
+/// The cost of each Workload.
 #[derive(Debug)]
 struct Cost {
-    /// Of the processor, for each Workload; not the time that others took.
+    /// The processor time for each Workload, without that of other processes.
     took: Duration,
-    /// For each Workload.
+    /// The number of writes for each Workload.
     writes: f64,
 }
 
@@ -127,18 +127,18 @@ fn whole_life_cycles(count: usize) -> Cost {
 
 #[test]
 fn each_workload_costs_the_same_however_many_there_are() {
-    // What is made once, such as the kinds, is made before.
+    // The first run creates everything that is created once, such as the kinds.
     whole_life_cycles(5);
     let few = whole_life_cycles(50);
     let many = whole_life_cycles(400);
     println!("each of 50 Workloads: {few:?}; each of 400 Workloads: {many:?}");
-    // Nineteen at the time of writing, events among them.
+    // There were 19 when this was written, including events.
     assert!(
         few.writes < 20.0 && many.writes < 20.0,
         "writes for each Workload"
     );
-    // Eight times as many: code that reads all others for each would take eight times as long for
-    // each.
+    // There are eight times as many Workloads. Code that reads all others for each Workload would
+    // take eight times as long for each.
     assert!(many.took < few.took * 2, "{few:?} grows to {many:?}");
 }
 
@@ -151,7 +151,8 @@ fn an_idle_week_takes_less_than_a_second() {
         for number in 0..20 {
             cluster.job(&format!("job-{number}"), "1", None);
         }
-        cluster.pass(1.0).await;
+        // A second later Kueue counts them.
+        cluster.pass(3.0).await;
         let version = cluster.server.resource_version();
         cluster.pass(7.0 * 86_400.0).await;
         assert_eq!(

@@ -1,12 +1,12 @@
-//! What differs between Kueues, a test for each switch: the same happens to both, and what comes of
-//! it differs.
+//! Differences between Kueue versions, with a test for each switch. The same scenario runs on both
+//! settings, and the outcomes differ.
 
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
 
-/// What comes of a scenario with the switch off, and with it on.
+/// Returns the outcomes of a scenario with the switch off, and with it on.
 fn off_and_on<T>(
     on: KueueVersion,
     switch: impl Fn(&mut KueueVersion, bool),
@@ -260,7 +260,182 @@ fn before_0_19_a_gate_means_nothing() {
     assert_eq!(outcome, ("a:RA".to_owned(), "a:".to_owned()));
 }
 
-/// Switch, and in which of the named Kueues it is on.
+#[test]
+fn in_0_15_an_event_about_a_preemption_does_not_have_the_priorities() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.explains_preemptions = on,
+        async |cluster| {
+            let preempts = json!({"preemption": {"withinClusterQueue": "LowerPriority"}});
+            cluster.queue("1", &[], &preempts);
+            cluster.workload("a", "1", 0);
+            cluster.pass(1.0).await;
+            cluster.workload("b", "1", 5);
+            cluster.pass(1.0).await;
+            let note = cluster.notes("Preempted").remove(0);
+            let priorities = note.contains("; preemptor effective priority: 5 (base: 5, boost: 0)");
+            (priorities, cluster.notes("PreemptedWorkload").len())
+        },
+    );
+    assert_eq!(outcome, ((false, 0), (true, 1)));
+}
+
+#[test]
+fn before_0_18_messages_do_not_name_the_checks() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.explains_evictions = on,
+        async |cluster| {
+            cluster.queue("2", &["c"], &json!({}));
+            cluster.workload("a", "1", 0);
+            cluster.job("b", "1", None);
+            cluster.pass(1.0).await;
+            cluster.verdict("a", "c", "Retry", 0);
+            cluster.verdict("b", "c", "Rejected", 0);
+            cluster.pass(1.0).await;
+            let message = |name| cluster.condition(name, "Evicted")["message"].clone();
+            let notes = cluster.notes("AdmissionCheckRejected");
+            (message("a"), message("b"), notes)
+        },
+    );
+    let (retried, rejected, notes) = outcome.0;
+    assert_eq!(retried, "At least one admission check is false");
+    let why = "The workload is deactivated due to Admission check(s): c, were rejected";
+    assert_eq!(rejected, why);
+    let note = "Deactivating workload because AdmissionCheck for c was Rejected: ";
+    assert!(notes[0].starts_with(note), "{notes:?}");
+    let (retried, rejected, notes) = outcome.1;
+    for text in [
+        retried.as_str().unwrap(),
+        rejected.as_str().unwrap(),
+        &notes[0],
+    ] {
+        assert!(text.contains("AdmissionCheck in "), "{text}");
+    }
+}
+
+#[test]
+fn in_0_15_the_end_releases_the_quota() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.releases_at_end = on,
+        async |cluster| {
+            cluster.queue("1", &[], &json!({}));
+            cluster.job("a", "1", None);
+            cluster.pass(1.0).await;
+            cluster.finish("a");
+            cluster.pass(1.0).await;
+            let admission = cluster.get("a")["status"]["admission"].is_null();
+            let of = |kind| cluster.condition("a", kind)["message"].clone();
+            (
+                cluster.line(),
+                admission,
+                of("QuotaReserved"),
+                of("Admitted"),
+            )
+        },
+    );
+    let end = || json!("Workload has finished");
+    assert_eq!(outcome.1, ("a:F".to_owned(), true, end(), end()));
+    assert_eq!((&*outcome.0.0, outcome.0.1), ("a:RAF", false));
+}
+
+/// Returns the Job `a`.
+fn job(cluster: &Cluster) -> Value {
+    let jobs = kueue_check_apiserver::Resource::new("batch", "v1", "jobs");
+    let found = cluster.server.get(&jobs, "t", "a");
+    found.unwrap()
+}
+
+#[test]
+fn before_0_18_no_job_is_elastic() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.elastic_jobs = on,
+        async |cluster| {
+            cluster.queue("4", &[], &json!({}));
+            cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {
+                "name": "a", "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"},
+                "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
+            }, "spec": {"suspend": true, "parallelism": 1, "completions": 4, "template": pod_set("main", 1, "1")["template"]}}));
+            cluster.pass(1.0).await;
+            let job = job(cluster);
+            let gates = job["spec"]["template"]["spec"]["schedulingGates"].is_array();
+            let slice = cluster.get("a")["metadata"]["annotations"].is_object();
+            (cluster.line(), gates, slice)
+        },
+    );
+    assert_eq!(outcome.0, ("a:RA".to_owned(), false, false));
+    assert_eq!(outcome.1, ("a:RA".to_owned(), true, true));
+}
+
+#[test]
+fn in_0_15_pods_have_no_labels_of_queues() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.labels_pods = on,
+        async |cluster| {
+            cluster.queue("1", &[], &json!({}));
+            cluster.job("a", "1", None);
+            cluster.pass(1.0).await;
+            let job = job(cluster);
+            let labels = job["spec"]["template"]["metadata"]["labels"].as_object();
+            let of_kueue = |key: &&String| key.starts_with("kueue.x-k8s.io/");
+            let keys = labels.unwrap().keys().filter(of_kueue);
+            keys.cloned().collect::<Vec<String>>()
+        },
+    );
+    assert_eq!(outcome.0, ["kueue.x-k8s.io/podset"]);
+    let all = ["cluster-queue-name", "local-queue-name", "podset"];
+    assert_eq!(outcome.1, all.map(|key| format!("kueue.x-k8s.io/{key}")));
+}
+
+#[test]
+fn before_0_18_a_selector_excludes_flavors_without_the_label() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.excludes_unlabeled = on,
+        async |cluster| {
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {"nodeLabels": {"pool": "spot"}}}));
+            let flavors = ["spot", "default"].map(
+                |name| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "1"}]}),
+            );
+            let groups =
+                json!({"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]});
+            cluster.queue("1", &[], &groups);
+            let mut set = pod_set("main", 1, "1");
+            set["template"]["spec"]["nodeSelector"] = json!({"pool": "other"});
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
+            cluster.pass(1.0).await;
+            cluster.line()
+        },
+    );
+    assert_eq!(outcome, ("a:RA".to_owned(), "a:".to_owned()));
+}
+
+#[test]
+fn before_0_18_an_orphan_only_loses_its_finalizer() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.finishes_orphans = on,
+        async |cluster| {
+            cluster.server.collect_garbage(false);
+            cluster.queue("1", &[], &json!({}));
+            cluster.job("a", "1", None);
+            cluster.pass(1.0).await;
+            cluster.delete("jobs", "a");
+            cluster.pass(1.0).await;
+            (
+                cluster.line(),
+                cluster.get("a")["metadata"]["finalizers"].is_null(),
+            )
+        },
+    );
+    assert_eq!(outcome.0, ("a:RA".to_owned(), true));
+    assert_eq!(outcome.1.0, "a:RAF");
+}
+
+/// Each row has a switch, and whether it is on in each of the named versions.
 #[test]
 fn the_named_kueues_are_what_their_releases_do() {
     let named = [
@@ -274,6 +449,17 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(on(|v| v.lists_checks_early), [false, true, true, true]);
     assert_eq!(on(|v| v.equivalence_hashing), [false, false, true, true]);
     assert_eq!(on(|v| v.admission_gates), [false, false, true, true]);
+    assert_eq!(on(|v| v.explains_evictions), [false, false, true, true]);
+    assert_eq!(on(|v| v.explains_preemptions), [false, true, true, true]);
+    assert_eq!(
+        on(|v| v.wait_for_pods_ready.is_some()),
+        [false, false, true, true]
+    );
+    assert_eq!(on(|v| v.elastic_jobs), [false, false, true, true]);
+    assert_eq!(on(|v| v.excludes_unlabeled), [true, true, false, false]);
+    assert_eq!(on(|v| v.finishes_orphans), [false, false, true, true]);
+    assert_eq!(on(|v| v.labels_pods), [false, true, true, true]);
+    assert_eq!(on(|v| v.releases_at_end), [true, false, false, false]);
     assert_eq!(on(|v| v.rejects_while_evicted), [false, false, false, true]);
     assert_eq!(on(|v| v.observability_reasons), [false, false, false, true]);
     assert_eq!(on(|v| v.reactivates_rejected), [false, false, false, true]);

@@ -1,11 +1,11 @@
-//! What Kueue's webhooks refuse, as a table.
+//! Requests that Kueue's webhooks refuse, as tables.
 
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
 
-/// A Workload with quota, whose check `c` is Ready with a label.
+/// Returns a cluster with a Workload with quota, whose check `c` is Ready with a label.
 async fn cluster() -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19);
     cluster.queue("4", &["c", "d"], &json!({}));
@@ -18,7 +18,7 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-/// The answer to a merge patch that sets entries, the others as they are.
+/// Sends a merge patch that sets entries and keeps the others. Returns the code and the message.
 fn entries(cluster: &Cluster, wanted: &[Value]) -> (u16, String) {
     let mut all = cluster.get("a")["status"]["admissionChecks"]
         .as_array()
@@ -116,7 +116,7 @@ fn updates_of_a_ready_check_change_by_way_of_another_state() {
     });
 }
 
-/// A change of a Workload with quota, of its status or not, and what is said.
+/// Each row has a change of a Workload with quota, in the status or outside it, and the message.
 #[test]
 fn workloads() {
     let set = pod_set("main", 1, "1");
@@ -264,7 +264,7 @@ fn quota_is_shared_only_in_a_cohort() {
     });
 }
 
-/// A change of a Job that waits, or runs, and what is said.
+/// Each row has a change of a waiting or running Job, and the message.
 #[test]
 fn jobs() {
     let label = |key: &str, value: Value| json!({"metadata": {"labels": {format!("kueue.x-k8s.io/{key}"): value}}});

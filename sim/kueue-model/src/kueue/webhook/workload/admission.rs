@@ -1,4 +1,4 @@
-//! The admission of a Workload.
+//! Validation of the admission of a Workload.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,8 @@ use super::{IMMUTABLE, list, reserved};
 use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
-/// Quota has an admission, of pod sets that are there, in amounts that can be divided among their
-/// Pods.
+/// Returns the errors of the admission. Reserved quota requires an admission of existing pod sets,
+/// in amounts divisible by their Pod counts.
 pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
     let admission = &workload["status"]["admission"];
     if !reserved(workload) {
@@ -52,7 +52,7 @@ fn indivisible(assignment: &Value, path: &str) -> Vec<FieldError> {
     .collect()
 }
 
-/// An admission comes and goes as a whole.
+/// Rejects a change of an admission other than setting or removing it as a whole.
 pub(super) fn changed(new: &Value, old: &Value) -> Option<FieldError> {
     let admission = |of: &Value| of["status"]["admission"].clone();
     let (now, before) = (admission(new), admission(old));
@@ -61,7 +61,7 @@ pub(super) fn changed(new: &Value, old: &Value) -> Option<FieldError> {
         .then(|| FieldError::invalid("status.admission", &now, IMMUTABLE))
 }
 
-/// An admission without its topology, which may change.
+/// Returns an admission without its topology, which may change.
 fn essentials(admission: &Value) -> Value {
     let mut admission = admission.clone();
     let sets = admission["podSetAssignments"].as_array_mut();

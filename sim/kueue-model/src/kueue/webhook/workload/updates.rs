@@ -1,4 +1,4 @@
-//! Pod set updates of checks.
+//! Validation of the pod set updates of checks.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use kueue_check_apiserver::FieldError;
 const KEY: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with the updates of a Workload's checks.
+/// Returns the errors in the pod set updates of a Workload's checks.
 pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (at, check) in list(&workload["status"]["admissionChecks"]).enumerate() {
@@ -45,7 +45,7 @@ fn one(workload: &Value, update: &Value, path: &str, errors: &mut Vec<FieldError
     }
 }
 
-/// What is wrong with the keys of annotations.
+/// Appends the errors in the keys of annotations.
 pub(super) fn annotations(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
     for (key, _) in of.as_object().into_iter().flatten() {
         if !is_key(&key.to_lowercase()) {
@@ -54,7 +54,7 @@ pub(super) fn annotations(of: &Value, field: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-/// What is wrong with the keys and values of labels.
+/// Appends the errors in the keys and values of labels.
 pub(super) fn labels(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in of.as_object().into_iter().flatten() {
         if !is_key(key) {
@@ -66,7 +66,7 @@ pub(super) fn labels(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// While a check stays Ready, what it gives the Pods stays too.
+/// Rejects changed pod set updates of a check that stays Ready.
 pub(super) fn changed_while_ready(new: &Value, old: &Value) -> Vec<FieldError> {
     let updates = |of: &Value| list(&of["podSetUpdates"]).cloned().collect::<Vec<Value>>();
     let mut errors = Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn changed_while_ready(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The fields in the order in which Kueue's type has them.
+/// Formats an update with its fields in the order of Kueue's type.
 fn in_order(update: &Value) -> String {
     let fields = [
         "name",
@@ -113,7 +113,7 @@ fn in_order(update: &Value) -> String {
     })
 }
 
-/// An object with its fields in this order.
+/// Formats an object with its fields in this order.
 fn ordered(object: &Value, fields: &[&str], show: &dyn Fn(&str, &Value) -> String) -> String {
     let present = fields.iter().filter(|f| !object[**f].is_null());
     let parts: Vec<String> = present

@@ -1,0 +1,116 @@
+//! Counts and usage in the status of a ClusterQueue.
+
+use super::objects::{ClusterQueue, ClusterQueueStatus, FlavorUsage, ResourceUsage, amount_of};
+use super::scheduler::{Usage, show};
+
+/// The number of some Workloads of a ClusterQueue, and their usage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Taken {
+    pub(crate) workloads: usize,
+    pub(crate) usage: Usage,
+}
+
+/// Returns the status with these counts and the conditions that it has (Kueue 0.19.2,
+/// `updateCqStatusIfChanged` in `pkg/controller/core/clusterqueue_controller.go`).
+pub(crate) fn counted(
+    queue: &ClusterQueue,
+    pending: usize,
+    reserved: &Taken,
+    admitted: &Taken,
+) -> ClusterQueueStatus {
+    ClusterQueueStatus {
+        conditions: queue.status.conditions.clone(),
+        flavors_reservation: by_flavor(queue, &reserved.usage),
+        flavors_usage: by_flavor(queue, &admitted.usage),
+        pending_workloads: pending,
+        reserving_workloads: reserved.workloads,
+        admitted_workloads: admitted.workloads,
+    }
+}
+
+/// Returns the usage of every flavor and resource of the ClusterQueue, also of unused ones. Without
+/// a cohort nothing is borrowed (Kueue 0.19.2, `getUsage` in `pkg/cache/scheduler/cache.go`).
+fn by_flavor(queue: &ClusterQueue, usage: &Usage) -> Vec<FlavorUsage> {
+    let shares = !queue.spec.cohort_name.is_empty();
+    let groups = queue.spec.resource_groups.iter();
+    let flavors = groups.flat_map(|group| &group.flavors);
+    let of_flavor = |flavor: &super::objects::FlavorQuota| {
+        let resources = flavor.resources.iter().map(|quota| {
+            let total = usage.at(&(flavor.name.clone(), quota.name.clone()));
+            let nominal = amount_of(&quota.name, &quota.nominal_quota).unwrap_or_default();
+            let borrowed = if shares { total - nominal } else { 0 };
+            ResourceUsage {
+                name: quota.name.clone(),
+                total: show(&quota.name, total),
+                borrowed: show(&quota.name, borrowed.max(0)),
+            }
+        });
+        let mut resources: Vec<ResourceUsage> = resources.collect();
+        resources.sort_by(|one, other| one.name.cmp(&other.name));
+        FlavorUsage {
+            name: flavor.name.clone(),
+            resources,
+        }
+    };
+    flavors.map(of_flavor).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn queue(cohort: &str) -> ClusterQueue {
+        let queue = json!({"spec": {"cohortName": cohort, "resourceGroups": [{
+            "coveredResources": ["memory", "cpu"],
+            "flavors": [{"name": "spot", "resources": [
+                {"name": "memory", "nominalQuota": "4Gi"}, {"name": "cpu", "nominalQuota": "2"},
+            ]}],
+        }]}});
+        serde_json::from_value(queue).unwrap()
+    }
+
+    fn taken(cpu: i64) -> Taken {
+        let mut usage = Usage::default();
+        usage.add(&("spot".to_owned(), "cpu".to_owned()), cpu);
+        Taken {
+            workloads: 1,
+            usage,
+        }
+    }
+
+    /// Returns the `flavorsReservation` of the status.
+    fn reservation(cohort: &str, cpu: i64) -> Value {
+        let status = counted(&queue(cohort), 3, &taken(cpu), &Taken::default());
+        json!(status)["flavorsReservation"].clone()
+    }
+
+    #[test]
+    fn every_resource_is_shown_and_what_is_borrowed_of_a_cohort() {
+        let memory = json!({"name": "memory", "total": "0", "borrowed": "0"});
+        for (cohort, cpu, total, borrowed) in [
+            ("", 500, "500m", "0"),
+            ("", 3_000, "3", "0"),
+            ("research", 2_000, "2", "0"),
+            ("research", 3_500, "3500m", "1500m"),
+        ] {
+            let shown = json!({"name": "cpu", "total": total, "borrowed": borrowed});
+            let expected = json!([{"name": "spot", "resources": [shown, memory]}]);
+            assert_eq!(reservation(cohort, cpu), expected, "{cohort} {cpu}");
+        }
+    }
+
+    #[test]
+    fn workloads_are_counted() {
+        let status = counted(&queue(""), 3, &taken(500), &Taken::default());
+        assert_eq!(
+            (
+                status.pending_workloads,
+                status.reserving_workloads,
+                status.admitted_workloads
+            ),
+            (3, 1, 0)
+        );
+    }
+}

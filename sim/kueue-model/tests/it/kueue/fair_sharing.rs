@@ -1,0 +1,115 @@
+//! The setting `fairSharing`.
+
+use kueue_check_kueue_model::kueue::{FairSharing, KueueVersion};
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
+
+/// Returns a cluster with ClusterQueues of these quotas and weights in one cohort, each with a
+/// LocalQueue of its name.
+fn cluster(strategies: FairSharing, queues: &[(&str, &str, &str)]) -> Cluster {
+    let cluster = Cluster::new(KueueVersion {
+        fair_sharing: Some(strategies),
+        ..KueueVersion::V0_19
+    });
+    for (name, cpus, weight) in queues {
+        let quota =
+            json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpus}]});
+        let spec = json!({
+            "namespaceSelector": {}, "cohortName": "all", "fairSharing": {"weight": weight},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+        });
+        cluster.create(&json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}));
+        cluster.create(&json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": name, "namespace": "t"}, "spec": {"clusterQueue": name}}));
+    }
+    cluster
+}
+
+async fn submit(cluster: &Cluster, queue: &str, name: &str, cpus: &str) {
+    let template = pod_set("main", 1, cpus)["template"].clone();
+    cluster.create(&json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": queue}},
+        "spec": {"suspend": true, "template": template},
+    }));
+    cluster.pass(0.2).await;
+}
+
+#[test]
+fn who_borrows_less_for_its_weight_comes_first() {
+    in_virtual_time(async {
+        let queues = [("a", "0", "1"), ("b", "0", "3"), ("c", "4", "1")];
+        let cluster = cluster(FairSharing::Both, &queues);
+        submit(&cluster, "c", "c1", "4").await;
+        for name in ["a1", "a2"] {
+            submit(&cluster, "a", name, "1").await;
+        }
+        for name in ["b1", "b2", "b3", "b4"] {
+            submit(&cluster, "b", name, "1").await;
+        }
+        assert_eq!(cluster.line(), "a1: a2: b1: b2: b3: b4: c1:RA");
+        cluster.finish("c1");
+        cluster.pass(2.5).await;
+        // Of four CPUs that both borrow, three go to the weight of three: `b3` preempts `a2`.
+        let line = "a1:RA a2:E b1:RA b2:RA b3:RA b4: c1:RAF";
+        assert_eq!(cluster.line(), line);
+    });
+}
+
+#[test]
+fn a_smaller_share_preempts_a_larger_one_and_quota_of_ones_own_is_reclaimed() {
+    in_virtual_time(async {
+        let queues = [("a", "0", "1"), ("b", "0", "1"), ("c", "4", "1")];
+        let cluster = cluster(FairSharing::Both, &queues);
+        for name in ["a1", "a2", "a3", "a4"] {
+            submit(&cluster, "a", name, "1").await;
+        }
+        submit(&cluster, "b", "b1", "1").await;
+        let reason = |name: &str| cluster.condition(name, "Preempted")["reason"].clone();
+        let preempted = ["a1", "a2", "a3", "a4"].map(reason);
+        let of_reason = |why: &str| preempted.iter().filter(|reason| *reason == why).count();
+        assert_eq!(of_reason("InCohortFairSharing"), 1, "{preempted:?}");
+        submit(&cluster, "c", "c1", "1").await;
+        let preempted = ["a1", "a2", "a3", "a4"].map(reason);
+        let reclaimed = preempted
+            .iter()
+            .filter(|reason| *reason == "InCohortReclamation");
+        assert_eq!(reclaimed.count(), 1, "{preempted:?}");
+    });
+}
+
+#[test]
+fn the_final_share_protects_what_the_initial_share_does_not() {
+    let preempted = |strategies| {
+        in_virtual_time(async {
+            let queues = [("a", "0", "1"), ("b", "0", "1"), ("c", "4", "1")];
+            let cluster = cluster(strategies, &queues);
+            submit(&cluster, "a", "large", "4").await;
+            submit(&cluster, "b", "b1", "2").await;
+            cluster.condition("large", "Preempted")["reason"].clone()
+        })
+    };
+    // Without `large`, its ClusterQueue would have nothing.
+    assert_eq!(preempted(FairSharing::FinalShare), Value::Null);
+    for strategies in [FairSharing::InitialShare, FairSharing::Both] {
+        assert_eq!(preempted(strategies), "InCohortFairSharing");
+    }
+}
+
+#[test]
+fn a_weight_of_zero_borrows_only_what_nobody_else_wants() {
+    in_virtual_time(async {
+        let queues = [("a", "0", "0"), ("b", "0", "1"), ("c", "2", "1")];
+        let cluster = cluster(FairSharing::Both, &queues);
+        for name in ["a1", "a2"] {
+            submit(&cluster, "a", name, "1").await;
+        }
+        assert_eq!(cluster.line(), "a1:RA a2:RA");
+        for name in ["b1", "b2"] {
+            submit(&cluster, "b", name, "1").await;
+        }
+        let reason = |name: &str| cluster.condition(name, "Preempted")["reason"].clone();
+        assert_eq!(["a1", "a2"].map(reason), ["InCohortFairSharing"; 2]);
+    });
+}
