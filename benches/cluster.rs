@@ -258,7 +258,7 @@ impl Side<'_> {
         let admin = free_address();
         let mut process = self.start(kubeconfig, verdicts, &admin, &admin);
         match self {
-            Self::BareLoop | Self::Peer(_) => process.said_done().await,
+            Self::BareLoop | Self::Peer(_) => process.wait_output().await,
             Self::Sdk | Self::Rule { .. } => written(&admin, self.check(), verdicts, began).await,
         }
         process.cost(began.elapsed())
@@ -348,7 +348,7 @@ impl Drop for Running {
 
 impl Running {
     /// Waits for output of the process. It continues to run, so that it can be measured.
-    async fn said_done(&mut self) {
+    async fn wait_output(&mut self) {
         let mut output = self.0.stdout.take().unwrap();
         tokio::task::spawn_blocking(move || output.read_exact(&mut [0]).unwrap())
             .await
@@ -407,10 +407,10 @@ async fn metrics(admin: &str) -> String {
     let uri: http::Uri = format!("http://{admin}/metrics").parse().unwrap();
     let client: HttpClient<_, Empty<Bytes>> =
         HttpClient::builder(TokioExecutor::new()).build_http();
-    let Ok(answer) = client.get(uri).await else {
+    let Ok(response) = client.get(uri).await else {
         return String::new();
     };
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
     String::from_utf8_lossy(&body).into_owned()
 }
 
@@ -500,9 +500,9 @@ async fn create_rules(cluster: &Cluster, client: &Client, program: &Path) -> Str
     let url = format!("http://{}", listener.local_addr().unwrap());
     let review = axum::routing::post(async |axum::Json(review): axum::Json<Value>| {
         let items = review["request"]["items"].as_array().unwrap().iter();
-        let answer =
+        let ready =
             |item: &Value| json!({"uid": item["uid"], "state": "Ready", "message": MESSAGE});
-        let items: Vec<Value> = items.map(answer).collect();
+        let items: Vec<Value> = items.map(ready).collect();
         axum::Json(json!({
             "apiVersion": review["apiVersion"], "kind": review["kind"], "response": {"items": items},
         }))
@@ -565,9 +565,9 @@ async fn create(client: &Client, numbers: std::ops::Range<usize>, reserved: usiz
 }
 
 /// Retries while the server is overloaded: 100,000 objects are many for two cores.
-async fn insist<T>(ask: impl AsyncFn() -> kube::Result<T>) {
+async fn insist<T>(request: impl AsyncFn() -> kube::Result<T>) {
     for _ in 0..30 {
-        match ask().await {
+        match request().await {
             Ok(_) => return,
             // It was created by a request whose reply was lost.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => return,

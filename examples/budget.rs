@@ -31,7 +31,7 @@ type Spending = BTreeMap<String, f64>;
 async fn budget(
     Params(budget): Params<Budget>,
     workload: Workload,
-    State(asked): State<SingleFlight<(String, String), Spending>>,
+    State(cache): State<SingleFlight<(String, String), Spending>>,
 ) -> Result<Verdict, CheckError> {
     let BudgetSpec {
         prometheus,
@@ -39,7 +39,7 @@ async fn budget(
         limits,
         ..
     } = &budget.spec;
-    let spending = asked
+    let spending = cache
         .get((prometheus.clone(), query.clone()), || {
             spending(prometheus, query)
         })
@@ -66,18 +66,18 @@ async fn spending(prometheus: &str, query: &str) -> Result<Spending, CheckError>
         .append_pair("query", query)
         .finish();
     let address = format!("{prometheus}/api/v1/query?{query}");
-    let answer = client
+    let response = client
         .get(address.parse().map_err(CheckError::parameters)?)
         .await?;
-    let status = answer.status();
+    let status = response.status();
     let body: serde_json::Value =
-        serde_json::from_slice(&answer.into_body().collect().await?.to_bytes())?;
+        serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?;
     let Some(series) = body
         .pointer("/data/result")
         .and_then(|result| result.as_array())
     else {
         return Err(CheckError::transient(format!(
-            "Prometheus answered {status}: {}",
+            "Prometheus returned {status}: {}",
             body["error"]
         )));
     };

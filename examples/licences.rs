@@ -8,8 +8,8 @@
 //! time, and with concurrent admission a job has one for each flavor.
 //!
 //! The pods of an evicted job use the licence until they have ended. Kueue releases their quota
-//! when the Job controller has asked them to terminate. So a licence is held for the time that they
-//! may take after that (`terminationGracePeriodSeconds`).
+//! when the Job controller has requested their termination. So a licence is held for the time that
+//! they may take after that (`terminationGracePeriodSeconds`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -32,7 +32,7 @@ const WORKLOADS: usize = 10_000;
 const BUDGET: usize = 1024;
 
 /// Responds to a request. It makes each page on request, so that it stores nothing.
-fn answer(
+fn respond(
     request: &Request<Body>,
     workloads: usize,
     all_different: bool,
@@ -103,7 +103,7 @@ async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
     ALLOCATOR.reset_peak_usage();
     let client = Client::new(
         tower::service_fn(move |request| async move {
-            Ok::<_, Infallible>(answer(&request, workloads, all_different))
+            Ok::<_, Infallible>(respond(&request, workloads, all_different))
         }),
         "default",
     );
@@ -183,22 +183,22 @@ fn kueue(plural: &str) -> Resource {
 }
 
 fn send(server: &ApiServer, call: &ApiRequest) {
-    let answer = server.call(call);
-    assert!(answer.code < 300, "{}", answer.body);
+    let response = server.call(call);
+    assert!(response.code < 300, "{}", response.body);
 }
 
 /// Reserves quota for many Workloads, awaits their verdicts, and deletes them.
 async fn come_and_go(server: &ApiServer, round: usize) {
     let workloads = kueue("workloads");
-    let ask = |verb| ApiRequest::new(verb, &workloads).namespace("default");
+    let request = |verb| ApiRequest::new(verb, &workloads).namespace("default");
     let names = |number| format!("job-{round}-{number}");
     for name in (0..300).map(names) {
         let mut new = workload(1, 8);
         let mut status = new["status"].take();
         new["metadata"] = json!({"name": name, "namespace": "default"});
         status["admissionChecks"] = json!([status["admissionChecks"][0]]);
-        send(server, &ask(Verb::Create).body(new));
-        let patch = ask(Verb::Patch(Patch::Merge)).name(&name);
+        send(server, &request(Verb::Create).body(new));
+        let patch = request(Verb::Patch(Patch::Merge)).name(&name);
         let body = json!({"status": status});
         send(server, &patch.subresource("status").body(body));
     }
@@ -207,7 +207,7 @@ async fn come_and_go(server: &ApiServer, round: usize) {
         let stored = server.get(&workloads, "default", &name).unwrap();
         let entry = &stored["status"]["admissionChecks"][0];
         assert_eq!(entry["message"], format!("a seat for {name}"), "{stored}");
-        send(server, &ask(Verb::Delete).name(&name));
+        send(server, &request(Verb::Delete).name(&name));
     }
     sleep(Duration::from_mins(3)).await;
     // A real API server deletes them after 1 h.

@@ -123,7 +123,7 @@ impl Cluster {
         // This Kueue installs its definitions itself.
         let started = if kueue {
             let started = testenv::Kueue::start_with_webhooks(&cluster).await?;
-            webhooks_answer(&client).await?;
+            webhooks_respond(&client).await?;
             Some(started)
         } else {
             None
@@ -153,7 +153,7 @@ fn spawn(tasks: &mut JoinSet<()>, server: &ApiServer, actor: impl Actor + Send +
 
 /// Waits until Kueue's webhooks respond. Until then the API server refuses writes of its kinds.
 #[cfg(feature = "real")]
-async fn webhooks_answer(client: &Client) -> Result<(), Failure> {
+async fn webhooks_respond(client: &Client) -> Result<(), Failure> {
     use kube::api::{DynamicObject, PostParams};
     let limit = std::time::Duration::from_secs(60);
     let flavor = serde_json::json!({
@@ -166,13 +166,13 @@ async fn webhooks_answer(client: &Client) -> Result<(), Failure> {
         ..PostParams::default()
     };
     let api = crate::playground::api(client, "ResourceFlavor");
-    let answered = async {
+    let responded = async {
         while api.create(&dry_run, &flavor).await.is_err() {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
     };
-    let waited = tokio::time::timeout(limit, answered).await;
-    Ok(waited.map_err(|_| format!("Kueue's webhooks did not answer within {limit:?}"))?)
+    let waited = tokio::time::timeout(limit, responded).await;
+    Ok(waited.map_err(|_| format!("Kueue's webhooks did not respond within {limit:?}"))?)
 }
 
 /// Makes a kubeconfig without credentials.

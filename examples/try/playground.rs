@@ -75,8 +75,8 @@ pub(crate) async fn run(program: &Path, samples: &Path, options: &Options) -> Re
     note(&format!("for kubectl   export KUBECONFIG={kubeconfig}"))?;
     let mut check = check::start(program, &cluster.kubeconfig, admin, &log)?;
     loop {
-        let answered = report.show(&cluster.client).await?;
-        if options.once && answered {
+        let decided = report.show(&cluster.client).await?;
+        if options.once && decided {
             return Ok(());
         }
         if options.once && report.began.elapsed() > PATIENCE {
@@ -129,7 +129,7 @@ impl Report {
     }
 
     /// Prints the state of an object if it is new.
-    fn tell(&mut self, key: String, now: String) -> Result<(), Failure> {
+    fn print_state(&mut self, key: String, now: String) -> Result<(), Failure> {
         if now.is_empty() || self.shown.get(&key) == Some(&now) {
             return Ok(());
         }
@@ -150,29 +150,29 @@ impl Report {
                     text(&active["status"]),
                     text(&active["message"])
                 );
-                self.tell(name, now)?;
+                self.print_state(name, now)?;
             }
         }
         let workloads = list(client, "Workload").await?;
-        let mut answered = !workloads.is_empty();
+        let mut decided = !workloads.is_empty();
         for workload in &workloads {
             let name = text(&workload["metadata"]["name"]);
-            self.tell(format!("Workload {name}"), phase(workload).to_owned())?;
+            self.print_state(format!("Workload {name}"), phase(workload).to_owned())?;
             let entries = array(&workload["status"]["admissionChecks"]);
-            answered &= !entries.is_empty();
+            decided &= !entries.is_empty();
             for entry in entries {
-                answered &= entry["message"] != "";
+                decided &= entry["message"] != "";
                 let check = format!("Workload {name}, check {}", text(&entry["name"]));
                 self.verdict(check, described(entry))?;
             }
         }
-        Ok(answered)
+        Ok(decided)
     }
 
     fn verdict(&mut self, key: String, now: String) -> Result<(), Failure> {
         let is_first = self.verdicts == 0 && !now.is_empty();
         self.verdicts += usize::from(!now.is_empty());
-        self.tell(key, now)?;
+        self.print_state(key, now)?;
         if is_first {
             let seconds = (self.elapsed + self.began.elapsed()).as_secs_f32();
             self.line(&format!("the first verdict, after {seconds:.1} s"))?;

@@ -231,7 +231,7 @@ fn check_signature(function: &ItemFn, errors: &mut Errors) {
                 }
                 Type::ImplTrait(opaque) => errors.at(
                     opaque,
-                    "an argument's type must be named: it says what to take from the request",
+                    "an argument's type must be named: it selects what to take from the request",
                 ),
                 _ => {}
             },

@@ -110,7 +110,7 @@ impl Type {
 ///
 /// let conditions = compile(&json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}));
 /// assert_eq!(conditions.list, ListKind::Map(vec!["type".to_owned()]));
-/// // A list of which nothing is said belongs to one writer as a whole.
+/// // A list without a list type belongs to one writer as a whole.
 /// assert_eq!(compile(&json!({"type": "array"})).list, ListKind::Atomic);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

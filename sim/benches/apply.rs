@@ -68,9 +68,9 @@ fn server(prepared: &CompiledDefinitions) -> ApiServer {
 }
 
 fn must(server: &ApiServer, call: &ApiRequest) {
-    let answer = server.call(call);
-    assert!(answer.code < 300, "{}", answer.body);
-    black_box(answer);
+    let response = server.call(call);
+    assert!(response.code < 300, "{}", response.body);
+    black_box(response);
 }
 
 /// The shortest and the median of the rounds, as the time of one call.

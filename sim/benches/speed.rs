@@ -64,10 +64,10 @@ fn is_finished(workload: &Value) -> bool {
 }
 
 /// How long this thread has had a processor: what others do on the machine does not count. Zero
-/// where Linux does not say it.
+/// where Linux does not report it.
 fn processor_time() -> Duration {
-    let said = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanoseconds = said.and_then(|said| said.split(' ').next()?.parse().ok());
+    let stats = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = stats.and_then(|stats| stats.split(' ').next()?.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or_default())
 }
 

@@ -220,10 +220,10 @@ impl Writer {
 
 async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<(), Failure> {
     match timeout(REQUEST, request).await {
-        Ok(answer) => Ok(answer.map(drop)?),
+        Ok(response) => Ok(response.map(drop)?),
         Err(_) => Err(Failure::Late(
             REQUEST,
-            "an answer of the API server".to_owned(),
+            "a response of the API server".to_owned(),
         )),
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ran_costs_its_rate_for_the_time_that_is_asked_about() {
+    fn what_ran_costs_its_rate_for_the_queried_time() {
         let mut meter = Meter::default();
         meter.start("a", "x", 2.0, (10.0, 90.0));
         meter.start("b", "y", 5.0, (10.0, 100.0));

@@ -102,8 +102,8 @@ pub(crate) async fn install(
         .env_remove("KUBECONFIG")
         .output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Failure::Program(said));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::Program(message));
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for document in text.split("---\n").filter(|text| !text.trim().is_empty()) {
@@ -134,9 +134,9 @@ async fn token(writer: &Writer, name: &str, seconds: i64) -> Result<String, Fail
     };
     let parameters = PostParams::default();
     for _ in 0..100 {
-        let answer = accounts.create_token_request(name, &parameters, &request);
-        if let Ok(answer) = answer.await
-            && let Some(status) = answer.status
+        let response = accounts.create_token_request(name, &parameters, &request);
+        if let Ok(response) = response.await
+            && let Some(status) = response.status
         {
             return Ok(status.token);
         }
@@ -155,15 +155,15 @@ pub(crate) struct Folders<'a> {
     pub(crate) logs: &'a Path,
 }
 
-/// Returns the body of the answer to `path` at `address`.
+/// Returns the body of the response to `path` at `address`.
 fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let patience = Duration::from_secs(3);
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let body = answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    let body = response
         .split_once("\r\n\r\n")
         .map(|(_, body)| body.to_owned());
     Ok(body.unwrap_or_default())
@@ -265,11 +265,11 @@ impl Replica {
         }
     }
 
-    /// Returns the samples of its metrics; none if it does not answer.
+    /// Returns the samples of its metrics; none if it does not respond.
     pub(crate) async fn metrics(&self) -> Vec<exposition::Sample> {
         let admin = self.admin;
-        let answer = tokio::task::spawn_blocking(move || get(admin, "/metrics")).await;
-        let text = answer.ok().and_then(Result::ok).unwrap_or_default();
+        let response = tokio::task::spawn_blocking(move || get(admin, "/metrics")).await;
+        let text = response.ok().and_then(Result::ok).unwrap_or_default();
         exposition::parse(&text).unwrap_or_default()
     }
 

@@ -273,11 +273,11 @@ impl Run {
 
     /// Evaluates the open obligations each second.
     async fn judge(self: Arc<Self>) {
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         loop {
-            self.look();
-            if told.elapsed() >= Duration::from_secs(30) {
-                told = Instant::now();
+            self.evaluate();
+            if reported.elapsed() >= Duration::from_secs(30) {
+                reported = Instant::now();
                 let decisions = &self.targets.witness.seen().decisions;
                 let counts = [BUDGET, PROVISIONING].map(|check| decisions.count(check));
                 let found = decisions.findings().len() + lock(&self.lost).findings().len();
@@ -288,7 +288,7 @@ impl Run {
         }
     }
 
-    fn look(&self) {
+    fn evaluate(&self) {
         let now = self.targets.writer.now();
         let mut accounts = accounts();
         if lock(&self.raised).is_some() {

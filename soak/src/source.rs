@@ -1,4 +1,4 @@
-//! The source of figures: answers the queries of the budget check as Prometheus does, from the
+//! The source of figures: it responds to the queries of the budget check like Prometheus, from the
 //! values of the meter.
 
 use std::collections::BTreeMap;
@@ -17,19 +17,19 @@ use crate::scene::{COUNTER, FRESHNESS, NAMESPACES};
 /// its figures.
 pub(crate) const SAMPLE: f64 = 5.0;
 
-/// Returns a handler that answers queries from the values of `meter`.
+/// Returns a handler that responds to queries from the values of `meter`.
 pub(crate) fn handler(meter: Arc<Mutex<Meter>>) -> Handler {
     Arc::new(move |request: Request<Bytes>| {
         let form = form_urlencoded::parse(request.body())
             .into_owned()
             .collect();
         let meter = meter.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = answer(&form, |namespace, from, to| {
+        let result = query_result(&form, |namespace, from, to| {
             meter.spent(namespace, from, to)
         });
         drop(meter);
         Box::pin(async move {
-            let (code, body) = match answer {
+            let (code, body) = match result {
                 Ok(result) => {
                     let data = json!({"resultType": "vector", "result": result});
                     (StatusCode::OK, json!({"status": "success", "data": data}))
@@ -50,7 +50,7 @@ pub(crate) fn handler(meter: Arc<Mutex<Meter>>) -> Handler {
 }
 
 /// Returns the result vector of a query. Unsupported queries are rejected.
-fn answer(
+fn query_result(
     form: &BTreeMap<String, String>,
     spent: impl Fn(&str, Seconds, Seconds) -> f64,
 ) -> Result<Vec<Value>, String> {
@@ -88,16 +88,16 @@ fn answer(
 mod tests {
     use super::*;
 
-    fn ask(query: &str) -> Result<Vec<Value>, String> {
+    fn evaluate(query: &str) -> Result<Vec<Value>, String> {
         let form = [("query", query), ("time", "1003")];
         let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        answer(&form.into(), |_, from, to| to - from)
+        query_result(&form.into(), |_, from, to| to - from)
     }
 
     #[test]
     fn what_was_spent_is_known_up_to_the_newest_sample() {
         let query = format!("sum by (namespace) (increase({COUNTER}[103s]))");
-        let result = ask(&query).unwrap();
+        let result = evaluate(&query).unwrap();
         assert_eq!(result.len(), NAMESPACES.len());
         assert_eq!(
             result[0],
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_says_how_new_figures_are_and_that_the_beginning_is_covered() {
-        let result = ask(&format!("max(timestamp({FRESHNESS})) or label_replace(…)")).unwrap();
+    fn the_probe_reports_how_new_figures_are_and_that_the_beginning_is_covered() {
+        let result = evaluate(&format!("max(timestamp({FRESHNESS})) or label_replace(…)")).unwrap();
         assert_eq!(result[0], json!({"metric": {}, "value": [1003.0, "1000"]}));
         assert_eq!(result[1]["metric"]["budget_check_probe"], "start");
         assert_eq!(result[2]["metric"]["namespace"], "team-a");
@@ -115,6 +115,6 @@ mod tests {
 
     #[test]
     fn another_query_is_refused() {
-        assert!(ask("up").unwrap_err().contains("parse error: up"));
+        assert!(evaluate("up").unwrap_err().contains("parse error: up"));
     }
 }

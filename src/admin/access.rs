@@ -36,7 +36,7 @@ const REVIEW: Duration = Duration::from_secs(3);
 /// read the path. controller-runtime's secure metrics endpoint does the same.
 pub(super) struct Access {
     client: Client,
-    answers: Mutex<HashMap<Question, (Outcome, Instant)>>,
+    decisions: Mutex<HashMap<Question, (Outcome, Instant)>>,
     reviews: Semaphore,
 }
 
@@ -66,7 +66,7 @@ enum Outcome {
 enum ReviewError {
     #[error("cannot create {0}; the program needs the right to")]
     Api(&'static str, #[source] kube::Error),
-    #[error("cannot create {0}: no answer within {REVIEW:?}")]
+    #[error("cannot create {0}: no response within {REVIEW:?}")]
     Late(&'static str),
 }
 
@@ -74,7 +74,7 @@ impl Access {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
-            answers: Mutex::default(),
+            decisions: Mutex::default(),
             reviews: Semaphore::new(REVIEWS),
         }
     }
@@ -105,17 +105,23 @@ impl Access {
     }
 
     fn remembered(&self, question: &Question) -> Option<Outcome> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (outcome, until) = answers.get(question)?;
+        let decisions = self
+            .decisions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let (outcome, until) = decisions.get(question)?;
         (Instant::now() < *until).then(|| outcome.clone())
     }
 
     /// Caches a decision. Many made-up tokens do not displace decisions that allow.
     fn remember(&self, question: &Question, outcome: Outcome) {
         let now = Instant::now();
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= REMEMBERED {
-            answers.retain(|_, (outcome, until)| {
+        let mut decisions = self
+            .decisions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if decisions.len() >= REMEMBERED {
+            decisions.retain(|_, (outcome, until)| {
                 matches!(outcome, Outcome::Allowed(_)) && now < *until
             });
         }
@@ -123,8 +129,8 @@ impl Access {
             Outcome::Allowed(_) => ALLOWED,
             Outcome::Forbidden | Outcome::Unauthenticated => REFUSED,
         };
-        if answers.len() < REMEMBERED {
-            answers.insert(question.clone(), (outcome, now + lasts));
+        if decisions.len() < REMEMBERED {
+            decisions.insert(question.clone(), (outcome, now + lasts));
         }
     }
 
@@ -223,7 +229,7 @@ fn refusal(status: StatusCode) -> Response {
         StatusCode::FORBIDDEN => {
             "the user has no right to this path with this method: bind a ClusterRole with nonResourceURLs and the verb (get, put)\n"
         }
-        _ => "the API server has not said who may do this; the log has the reason\n",
+        _ => "the API server has made no decision; the log has the reason\n",
     };
     let mut response = (status, text).into_response();
     if status == StatusCode::UNAUTHORIZED {

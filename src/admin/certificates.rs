@@ -209,14 +209,14 @@ mod tests {
         let first = certificates.config();
         let same = |certificates: &Certificates| Arc::ptr_eq(&first, &certificates.config());
 
-        for (certificate, key, said) in [
+        for (certificate, key, expected) in [
             (certificate.as_str(), "", "tls.key: "),
             ("nothing", key.as_str(), "tls.crt: it has no certificate"),
             (pair().0.as_str(), key.as_str(), "cannot serve with this"),
         ] {
             write(certificate, key);
             let error = certificates.try_reload(&folder).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(expected), "{error}");
             assert!(same(&certificates));
         }
         write(&certificate, &key);

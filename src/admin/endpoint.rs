@@ -117,11 +117,11 @@ impl Endpoint {
     async fn connection(self, stream: TcpStream, busy: Arc<AtomicBool>) {
         let _ = stream.set_nodelay(true);
         match &self.tls {
-            None => answer(stream, self.routes, busy).await,
+            None => serve_connection(stream, self.routes, busy).await,
             Some(certificates) => {
                 let acceptor = TlsAcceptor::from(certificates.config());
                 if let Ok(Ok(stream)) = timeout(HEAD, acceptor.accept(stream)).await {
-                    answer(stream, self.routes, busy).await;
+                    serve_connection(stream, self.routes, busy).await;
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Endpoint {
 }
 
 /// Serves the requests of a connection, until either side ends it.
-async fn answer<S>(stream: S, routes: Router, busy: Arc<AtomicBool>)
+async fn serve_connection<S>(stream: S, routes: Router, busy: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -137,10 +137,10 @@ where
         let (routes, busy) = (routes.clone(), Arc::clone(&busy));
         async move {
             busy.store(true, Ordering::Relaxed);
-            let answer = timeout(REQUEST, routes.oneshot(request.map(Body::new))).await;
+            let response = timeout(REQUEST, routes.oneshot(request.map(Body::new))).await;
             busy.store(false, Ordering::Relaxed);
-            Ok::<_, Infallible>(match answer {
-                Ok(Ok(answer)) => answer,
+            Ok::<_, Infallible>(match response {
+                Ok(Ok(response)) => response,
                 Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
             })
         }

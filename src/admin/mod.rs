@@ -51,10 +51,10 @@ use crate::runtime::{RuntimeHandle, followed_by};
 /// # tokio::spawn(runtime.run(std::future::pending()));
 /// # tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 /// // On a cluster without Kueue:
-/// let answer = routes.oneshot(Request::get("/readyz").body(Body::empty())?).await?;
-/// assert_eq!(answer.status(), 503);
-/// let said = to_bytes(answer.into_body(), 10_000).await?;
-/// assert_eq!(said, "kueue: Kueue is not installed: the API server does not serve the group kueue.x-k8s.io\n");
+/// let response = routes.oneshot(Request::get("/readyz").body(Body::empty())?).await?;
+/// assert_eq!(response.status(), 503);
+/// let body = to_bytes(response.into_body(), 10_000).await?;
+/// assert_eq!(body, "kueue: Kueue is not installed: the API server does not serve the group kueue.x-k8s.io\n");
 /// # Ok(()) }
 /// ```
 pub fn router(runtime: RuntimeHandle) -> Router {
@@ -82,11 +82,11 @@ pub fn router(runtime: RuntimeHandle) -> Router {
 /// let routes = probes(runtime.handle());
 /// # tokio::spawn(runtime.run(std::future::pending()));
 /// # tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-/// let answer = routes.clone().oneshot(Request::get("/readyz").body(Body::empty())?).await?;
-/// assert_eq!(answer.status(), 503);
-/// assert_eq!(to_bytes(answer.into_body(), 10_000).await?, "not ready\n");
-/// let answer = routes.oneshot(Request::get("/metrics").body(Body::empty())?).await?;
-/// assert_eq!(answer.status(), 404);
+/// let response = routes.clone().oneshot(Request::get("/readyz").body(Body::empty())?).await?;
+/// assert_eq!(response.status(), 503);
+/// assert_eq!(to_bytes(response.into_body(), 10_000).await?, "not ready\n");
+/// let response = routes.oneshot(Request::get("/metrics").body(Body::empty())?).await?;
+/// assert_eq!(response.status(), 404);
 /// # Ok(()) }
 /// ```
 pub fn probes(runtime: RuntimeHandle) -> Router {
@@ -115,9 +115,9 @@ pub fn probes(runtime: RuntimeHandle) -> Router {
 /// # fn get(address: std::net::SocketAddr, path: &str) -> std::io::Result<String> {
 /// #     let mut stream = std::net::TcpStream::connect(address)?;
 /// #     write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-/// #     let mut answer = String::new();
-/// #     stream.read_to_string(&mut answer)?;
-/// #     Ok(answer)
+/// #     let mut response = String::new();
+/// #     stream.read_to_string(&mut response)?;
+/// #     Ok(response)
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -128,8 +128,8 @@ pub fn probes(runtime: RuntimeHandle) -> Router {
 /// let address = listener.local_addr()?;
 /// tokio::spawn(serve(listener, runtime.handle()));
 /// tokio::spawn(runtime.run(std::future::pending()));
-/// let answer = tokio::task::spawn_blocking(move || get(address, "/livez")).await??;
-/// assert!(answer.starts_with("HTTP/1.0 200 OK") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+/// let response = tokio::task::spawn_blocking(move || get(address, "/livez")).await??;
+/// assert!(response.starts_with("HTTP/1.0 200 OK") && response.ends_with("\r\n\r\nok\n"), "{response}");
 /// # Ok(()) }
 /// ```
 ///

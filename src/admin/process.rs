@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_tells_is_read() {
+    fn what_the_kernel_reports_is_read() {
         let status = "Name:\tcheck\nVmHWM:\t  9000 kB\nVmSize:\t 4096 kB\nVmRSS:\t    2048 kB\nThreads:\t3\n";
         assert_eq!(bytes_of(status, "VmRSS"), Some(2_097_152));
         assert_eq!(bytes_of(status, "VmSize"), Some(4_194_304));

@@ -54,10 +54,7 @@ impl Quantity {
     }
 
     /// Returns the amount in units, with fractions.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a float is what the caller asks for"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "the caller requests a float")]
     pub fn as_f64(self) -> f64 {
         self.nanos() as f64 / NANOS as f64
     }

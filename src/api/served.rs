@@ -94,7 +94,7 @@ pub(crate) enum DiscoveryError {
     #[error("Kueue is not installed: the API server does not serve the group {GROUP}")]
     NotInstalled,
     #[error(
-        "the API server serves {GROUP} in {served:?}, but this build speaks v1beta2 and v1beta1 only"
+        "the API server serves {GROUP} in {served:?}, but this build supports v1beta2 and v1beta1 only"
     )]
     OtherVersions { served: Vec<String> },
     #[error("asking the API server which versions of {GROUP} it serves: {0}")]
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_says_what_is_served() {
+    fn the_schema_determines_what_is_served() {
         let plain = ["Pending", "Ready", "Retry", "Rejected"];
         let extended = [
             "Pending",

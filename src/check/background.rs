@@ -70,11 +70,11 @@ pub enum WorkloadEvent<'a> {
 /// use std::time::Duration;
 /// use kueue_check::BackgroundContext;
 ///
-/// /// Asks another system once a minute; only the leader writes what it hears.
+/// /// Polls another system once a minute; only the leader writes the results.
 /// async fn background(mut context: BackgroundContext) {
 ///     loop {
 ///         if context.is_leader() {
-///             // ask, and write with `context.client()`
+///             // poll, and write with `context.client()`
 ///         }
 ///         tokio::select! {
 ///             () = tokio::time::sleep(Duration::from_secs(60)) => {}

@@ -307,7 +307,7 @@ impl fmt::Debug for ControllerName {
 /// fn activate(server: Option<&str>) -> Result<(), Inactive> {
 ///     match server {
 ///         Some(_) => Ok(()),
-///         None => Err(Inactive::new("NoServer", "no licence server answers: start one")
+///         None => Err(Inactive::new("NoServer", "no licence server responds: start one")
 ///             .recheck_in(Duration::from_secs(10))),
 ///     }
 /// }

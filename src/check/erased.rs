@@ -93,7 +93,7 @@ impl DynCheck {
     /// Returns which of `checks` serves `object`: the one of its `spec.controllerName` that takes
     /// the kind of its `spec.parameters`. If none of them does, it is the first, which reports the
     /// mismatch.
-    pub(crate) fn answering<'c>(
+    pub(crate) fn serving<'c>(
         checks: impl IntoIterator<Item = &'c Self>,
         object: &AdmissionCheck,
     ) -> Option<usize> {
@@ -243,14 +243,14 @@ impl DynCheck {
     /// Returns what the check adds to the message of the condition `Active` of `check`. A panic of
     /// the check adds nothing.
     pub(crate) fn active_message(&self, check: &AdmissionCheck) -> Option<Message> {
-        let said = self.0.settings.active_message.iter();
-        let said = said.filter_map(|message| {
+        let messages = self.0.settings.active_message.iter();
+        let messages = messages.filter_map(|message| {
             self.caught("active_message", || message(check))
                 .flatten()
                 .filter(|message| !message.is_empty())
         });
-        let said: Vec<String> = said.collect();
-        (!said.is_empty()).then(|| Message::new(said.join("; ")))
+        let messages: Vec<String> = messages.collect();
+        (!messages.is_empty()).then(|| Message::new(messages.join("; ")))
     }
 
     /// Returns the message while parameters are unavailable. A panic of the check counts as the
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn an_admission_check_is_answered_by_the_check_of_its_name_and_kind() {
+    fn an_admission_check_is_served_by_the_check_of_its_name_and_kind() {
         let checks = [
             named::<Quota>("example.com/other"),
             named::<Limit>("example.com/shared"),
@@ -402,7 +402,7 @@ mod tests {
         let reference =
             |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": "p"});
         let ours = "example.com";
-        for (controller, parameters, answers) in [
+        for (controller, parameters, expected) in [
             ("example.com/shared", reference(ours, "Limit"), Some(1)),
             ("example.com/shared", reference(ours, "Quota"), Some(2)),
             ("example.com/shared", json!(null), Some(3)),
@@ -418,8 +418,8 @@ mod tests {
                 "metadata": {"name": "c", "uid": "u"},
                 "spec": {"controllerName": controller, "parameters": parameters},
             }));
-            let found = DynCheck::answering(&checks, &object.unwrap());
-            assert_eq!(found, answers, "{controller} {parameters}");
+            let found = DynCheck::serving(&checks, &object.unwrap());
+            assert_eq!(found, expected, "{controller} {parameters}");
         }
         let kinds = checks.each_ref().map(|check| check.other_kinds(&checks));
         assert_eq!(

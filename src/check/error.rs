@@ -16,7 +16,7 @@ use super::PodSetUpdatesError;
 /// async fn spent() -> Result<f64, std::io::Error> { Ok(12.5) }
 ///
 /// async fn budget() -> Result<Verdict, CheckError> {
-///     let spent = spent().await?; // an outage: the check stays Pending and is asked again with a growing delay
+///     let spent = spent().await?; // an outage: the check stays Pending and is evaluated again with a growing delay
 ///     Ok(if spent < 100.0 { Verdict::ready("within budget") } else { Verdict::pending("over budget") })
 /// }
 /// ```
@@ -34,7 +34,7 @@ pub struct CheckError {
 /// use kueue_check::{CheckError, ErrorKind};
 ///
 /// fn read(figure: &str) -> Result<f64, CheckError> {
-///     Ok(figure.parse()?) // any error is transient, unless it is said otherwise
+///     Ok(figure.parse()?) // any error is transient, unless converted otherwise
 /// }
 ///
 /// assert_eq!(read("a lot").unwrap_err().kind(), ErrorKind::Transient);
@@ -137,15 +137,15 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CheckError {
 /// Prints the error and the chain of its causes, each once.
 impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.source.to_string();
-        f.write_str(&said)?;
+        let mut printed = self.source.to_string();
+        f.write_str(&printed)?;
         let mut cause = self.source.source();
         while let Some(error) = cause {
             let text = error.to_string();
             // Many errors repeat their cause in their own text.
-            if !said.contains(&text) {
+            if !printed.contains(&text) {
                 write!(f, ": {text}")?;
-                said = text;
+                printed = text;
             }
             cause = error.source();
         }
@@ -167,21 +167,21 @@ mod tests {
     #[error("querying Prometheus")]
     struct Outer(#[source] std::io::Error);
 
-    fn ask() -> Result<(), CheckError> {
+    fn query() -> Result<(), CheckError> {
         Err(Outer(std::io::Error::other("connection refused")))?;
         Ok(())
     }
 
     #[test]
-    fn any_error_is_transient_and_tells_its_causes() {
-        let error = ask().unwrap_err();
+    fn any_error_is_transient_and_prints_its_causes() {
+        let error = query().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Transient);
         assert_eq!(error.to_string(), "querying Prometheus: connection refused");
         assert_eq!(CheckError::from("plain text").to_string(), "plain text");
     }
 
     #[test]
-    fn a_cause_that_is_already_told_is_not_repeated() {
+    fn a_cause_that_is_already_printed_is_not_repeated() {
         #[derive(Debug, thiserror::Error)]
         #[error("outer: {0}")]
         struct Repeats(#[source] std::io::Error);

@@ -75,13 +75,13 @@ mod tests {
             Arc::new(AtomicUsize::new(0)),
             Arc::new(AtomicBool::new(false)),
         );
-        let (count, asked) = (Arc::clone(&sent), Arc::clone(&leads));
+        let (count, may_write) = (Arc::clone(&sent), Arc::clone(&leads));
         let server = tower::service_fn(move |_: Request<Body>| {
             count.fetch_add(1, Ordering::Relaxed);
             async { Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec()))) }
         });
         let server = Client::new(server, "team-a");
-        let client = fenced(&server, move || asked.load(Ordering::Relaxed));
+        let client = fenced(&server, move || may_write.load(Ordering::Relaxed));
         assert_eq!(client.default_namespace(), "team-a");
         let exec = "/api/v1/namespaces/default/pods/p/exec";
         let review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -104,16 +104,16 @@ mod tests {
                 if let Some(protocol) = upgrade {
                     request = request.header(UPGRADE, protocol);
                 }
-                let answer = client.send(request.body(Body::empty()).unwrap()).await;
+                let response = client.send(request.body(Body::empty()).unwrap()).await;
                 let passes = leading || !writes;
                 assert_eq!(
-                    answer.is_ok(),
+                    response.is_ok(),
                     passes,
                     "{method} {path}, leading: {leading}"
                 );
                 let reached = sent.load(Ordering::Relaxed) - before;
                 assert_eq!(reached, usize::from(passes), "{method} {path}");
-                if let Err(error) = answer {
+                if let Err(error) = response {
                     let text = error.to_string();
                     let why = format!("{method} {path} is not sent: this replica does not lead");
                     assert!(text.contains(&why), "{text}");

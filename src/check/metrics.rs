@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_says_what_was_given_and_adds_no_series() {
+    fn a_label_contains_what_was_given_and_adds_no_series() {
         let exploit = "x\",kind=\"namespace\"} 1\nkueue_check_leader{pod=\"x";
         for value in [
             "",

@@ -100,7 +100,7 @@ pub(crate) fn with_article(kind: &str) -> String {
 /// The result of a validation: a `Result` with any error that can be printed.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a validation returns a `Result` whose error says what is wrong, not `{Self}`",
+    message = "a validation returns a `Result` whose error describes the problem, not `{Self}`",
     label = "not a `Result<(), E>` whose `E` can be printed"
 )]
 pub trait Validation {

@@ -8,9 +8,9 @@ use super::{Message, Verdict};
 /// ```
 /// use kueue_check::{Preview, Verdict};
 ///
-/// /// As in `preview` of a check that takes a licence when it is asked.
+/// /// As in `preview` of a check that takes a licence when it is evaluated.
 /// fn preview(free: u32) -> Preview {
-///     if free > 0 { Preview::of(Verdict::ready("would take one")) } else { Preview::skipped("the licence server says only whom it refuses") }
+///     if free > 0 { Preview::of(Verdict::ready("would take one")) } else { Preview::skipped("the licence server reports refusals only") }
 /// }
 ///
 /// assert!(preview(1).verdict().is_some_and(Verdict::is_ready));

@@ -120,7 +120,7 @@ impl Request {
     ///
     /// /// As in `check` of a controller that has so many seats for pods.
     /// fn seats(request: &Request, free: u32) -> Verdict {
-    ///     // Pods that run have theirs: of an elastic job that grows, only the further ones are asked for.
+    ///     // Pods that run have theirs: of an elastic job that grows, only the others are requested.
     ///     let pod_sets = request.workload().pod_sets().iter();
     ///     let pods: u32 = pod_sets.map(|pod_set| request.family().increase(pod_set)).sum();
     ///     if pods <= free { Verdict::ready("has seats") } else { Verdict::pending("waits for seats") }

@@ -251,7 +251,7 @@ pub enum ReleaseReason {
     QuotaLost,
     /// Kueue evicted the Workload: it was preempted, a check returned Retry, or pods were not ready
     /// in time. Its pods have ended or are ending: Kueue keeps the quota until no pod is active.
-    /// Pods of a batch/v1 Job are not active any more once they are asked to terminate, and then
+    /// Pods of a batch/v1 Job are not active any more once their termination is requested, and then
     /// take up to [`termination_grace`](crate::api::PodSet::termination_grace) to end (measured on
     /// 0.19.2 with Kubernetes 1.36).
     Evicted,

@@ -435,7 +435,7 @@ async fn hooks_are_called_with_the_checks_own() {
 }
 
 #[tokio::test]
-async fn a_wrapped_controller_is_asked_and_the_default_preview_asks_nothing() {
+async fn a_wrapped_controller_is_evaluated_and_the_default_preview_evaluates_nothing() {
     let wrapped = Check::new(Wrapper(bare()));
     assert!(wrapped.evaluate(request("train")).await.unwrap().is_ready());
     let preview: Preview = wrapped.preview(request("train")).await.unwrap();

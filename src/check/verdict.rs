@@ -44,7 +44,7 @@ use super::{Message, PodSetUpdates};
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Verdict {
-    pub(crate) answer: VerdictKind,
+    pub(crate) kind: VerdictKind,
     pub(crate) message: Message,
     pub(crate) recheck_in: Option<Duration>,
     pub(crate) updates: PodSetUpdates,
@@ -186,14 +186,14 @@ impl Verdict {
     /// Returns true if the job may start: [`ready`](Self::ready) or
     /// [`not_applicable`](Self::not_applicable).
     pub fn is_ready(&self) -> bool {
-        matches!(self.answer, VerdictKind::Ready | VerdictKind::NotApplicable)
+        matches!(self.kind, VerdictKind::Ready | VerdictKind::NotApplicable)
     }
 
     /// Returns true if the check is undecided: [`pending`](Self::pending) or
     /// [`preemption_required`](Self::preemption_required).
     pub fn is_pending(&self) -> bool {
         matches!(
-            self.answer,
+            self.kind,
             VerdictKind::Pending | VerdictKind::PreemptionRequired
         )
     }
@@ -201,17 +201,17 @@ impl Verdict {
     /// Returns true if it releases the quota for now: [`retry_now`](Self::retry_now) or
     /// [`retry_after`](Self::retry_after).
     pub fn is_retry(&self) -> bool {
-        matches!(self.answer, VerdictKind::Retry { .. })
+        matches!(self.kind, VerdictKind::Retry { .. })
     }
 
     /// Returns true if it is [`rejected`](Self::rejected).
     pub fn is_rejected(&self) -> bool {
-        self.answer == VerdictKind::Rejected
+        self.kind == VerdictKind::Rejected
     }
 
     /// Returns true if it is [`unchanged`](Self::unchanged).
     pub fn is_unchanged(&self) -> bool {
-        self.answer == VerdictKind::Unchanged
+        self.kind == VerdictKind::Unchanged
     }
 
     /// Returns the delay of the recheck.
@@ -224,9 +224,9 @@ impl Verdict {
         &self.updates
     }
 
-    fn new(answer: VerdictKind, message: impl Into<Message>) -> Self {
+    fn new(kind: VerdictKind, message: impl Into<Message>) -> Self {
         Self {
-            answer,
+            kind,
             message: message.into(),
             recheck_in: None,
             updates: PodSetUpdates::default(),
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_estimate_is_said_to_the_second() {
+    fn an_estimate_is_rounded_to_the_second() {
         let verdict = Verdict::pending("booting nodes")
             .expected_by("2026-11-21T09:30:00.4Z".parse().unwrap());
         assert_eq!(
@@ -251,13 +251,13 @@ mod tests {
     #[test]
     fn the_two_meanings_of_retry_are_two_constructors() {
         assert_eq!(
-            Verdict::retry_now("x").answer,
+            Verdict::retry_now("x").kind,
             VerdictKind::Retry {
                 delay: Duration::ZERO
             }
         );
         assert_eq!(
-            Verdict::retry_after(Duration::from_secs(60), "x").answer,
+            Verdict::retry_after(Duration::from_secs(60), "x").kind,
             VerdictKind::Retry {
                 delay: Duration::from_secs(60)
             }

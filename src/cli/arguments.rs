@@ -128,7 +128,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "NUMBER", env = "KUEUE_CHECK_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) concurrency: u16,
 
-    /// How long a check may take to answer, unless it says so itself.
+    /// How long a check may take for a verdict, unless it sets its own timeout.
     #[arg(
         long,
         value_name = "DURATION",

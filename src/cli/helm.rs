@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chart_learns_what_a_program_answers_and_may_do() {
+    fn the_values_have_the_controllers_and_permissions_of_a_program() {
         let text = values("open", &[DynCheck::new(Open)]).unwrap();
         let read: Value = serde_saphyr::from_str(&text).unwrap();
         let check = &read["check"];

@@ -459,7 +459,7 @@ impl App {
         let names = names.map(|check| check.controller_name().to_string());
         let names = manifests::distinct(names.collect());
         format!(
-            "Answers Kueue's AdmissionChecks with spec.controllerName {}",
+            "Runs the controller of AdmissionChecks with spec.controllerName {}",
             names.join(" or ")
         )
     }
@@ -468,7 +468,7 @@ impl App {
 /// Returns a client for commands that need no cluster.
 fn nowhere() -> Client {
     let service = tower::service_fn(|_: http::Request<Body>| async {
-        Err::<http::Response<Body>, _>(io::Error::other("this command speaks to no cluster"))
+        Err::<http::Response<Body>, _>(io::Error::other("this command uses no cluster"))
     });
     Client::new(service, "default")
 }
@@ -703,7 +703,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_that_speaks_to_the_cluster_is_made_for_it() {
+    async fn a_check_that_uses_the_cluster_is_made_for_it() {
         let made: Arc<Mutex<Vec<Client>>> = Arc::default();
         let app = || {
             let made = Arc::clone(&made);
@@ -713,20 +713,20 @@ mod tests {
             })
         };
         let service = tower::service_fn(|_: http::Request<Body>| async {
-            let answer = http::Response::new(Body::from(b"here".to_vec()));
-            Ok::<_, io::Error>(answer)
+            let response = http::Response::new(Body::from(b"here".to_vec()));
+            Ok::<_, io::Error>(response)
         });
         assert_eq!(app().make(&Client::new(service, "default")).len(), 1);
-        let ask = async || {
+        let version = async || {
             let client = made.lock().unwrap().pop().unwrap();
             let request = http::Request::get("/version").body(Vec::new()).unwrap();
             client.request_text(request).await
         };
-        assert_eq!(ask().await.unwrap(), "here");
+        assert_eq!(version().await.unwrap(), "here");
         // Commands that need no cluster get none.
         app().execute(Command::Crds).await.unwrap();
-        let error = ask().await.unwrap_err().to_string();
-        assert!(error.contains("speaks to no cluster"), "{error}");
+        let error = version().await.unwrap_err().to_string();
+        assert!(error.contains("uses no cluster"), "{error}");
         let run = ["x", "run", "--kubeconfig", "/there/is/none"];
         let ran = app().execute(Cli::parse_from(run).command).await;
         assert!(matches!(ran, Err(Error::NoCluster(_))), "{ran:?}");

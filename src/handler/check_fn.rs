@@ -158,24 +158,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_function_is_previewed_if_it_has_no_state_or_says_that_it_may_be() {
+    async fn a_function_is_previewed_if_it_has_no_state_or_is_declared_previewable() {
         async fn check() -> Verdict {
-            Verdict::ready("asked")
+            Verdict::ready("evaluated")
         }
         async fn with_state(_: State<u32>) -> Verdict {
-            Verdict::ready("asked")
+            Verdict::ready("evaluated")
         }
-        let ask = async |check: Check| {
+        let preview = async |check: Check| {
             let request = request().build(crate::NoParameters);
             check.preview(request).await.unwrap()
         };
-        let asked = Preview::of(Verdict::ready("asked"));
+        let evaluated = Preview::of(Verdict::ready("evaluated"));
         let stateless = Check::from_fn(NAME, check);
-        assert_eq!(ask(stateless.clone()).await, asked);
-        assert_eq!(ask(stateless.previewable(false)).await.verdict(), None);
+        assert_eq!(preview(stateless.clone()).await, evaluated);
+        assert_eq!(preview(stateless.previewable(false)).await.verdict(), None);
         let stateful = Check::from_fn_with_state(NAME, 1, with_state);
-        assert_eq!(ask(stateful.clone()).await.verdict(), None);
-        assert_eq!(ask(stateful.previewable(true)).await, asked);
+        assert_eq!(preview(stateful.clone()).await.verdict(), None);
+        assert_eq!(preview(stateful.previewable(true)).await, evaluated);
     }
 
     #[tokio::test]

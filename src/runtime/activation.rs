@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_can_be_wrong_has_a_reason_and_says_what_to_do() {
+    fn each_problem_has_a_reason_and_a_message_with_what_to_do() {
         let window = ParametersType::of::<Window>();
         let store = store();
         for (parameters, reason, message) in [
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_of_all_checks_of_the_name_are_said() {
+    fn the_kinds_of_all_checks_of_the_name_are_reported() {
         let (window, none) = (
             ParametersType::of::<Window>(),
             ParametersType::of::<NoParameters>(),
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_before_the_objects_are_known() {
+    fn nothing_is_reported_before_the_objects_are_known() {
         let (window, wanted) = (
             ParametersType::of::<Window>(),
             check(reference("example.com", "Window", "good"), json!([])),
@@ -549,7 +549,7 @@ mod tests {
         let message = Message::new("gone");
         let gone = Err(("ParametersNotFound", &message));
         let more = Message::new("2 seats are lent");
-        let said = "The admission check is active: 2 seats are lent";
+        let extended = "The admission check is active: 2 seats are lent";
         let before = "2026-11-20T00:00:00Z".parse().unwrap();
         for (check, judged, same, status, since) in [
             (is("True", "Active", ok, 4), Ok(None), true, "True", before),
@@ -563,7 +563,7 @@ mod tests {
                 before,
             ),
             (
-                is("True", "Active", said, 4),
+                is("True", "Active", extended, 4),
                 Ok(Some(&more)),
                 true,
                 "True",

@@ -112,8 +112,8 @@ async fn send(
     request: Request<Body>,
 ) -> Result<Response<ResponseBody>, BoxError> {
     let verb = verb(&request);
-    let answer = timeout(HEAD_TIMEOUT, client.send(request)).await;
-    let code = match &answer {
+    let result = timeout(HEAD_TIMEOUT, client.send(request)).await;
+    let code = match &result {
         Ok(Ok(response)) => response.status().as_u16(),
         _ => 0,
     };
@@ -121,7 +121,7 @@ async fn send(
         .requests
         .get_or_create(&RequestLabels { verb, code })
         .inc();
-    let response = answer.map_err(|_| RequestError::Timeout(HEAD_TIMEOUT))??;
+    let response = result.map_err(|_| RequestError::Timeout(HEAD_TIMEOUT))??;
     if let Some(after) = pause(&response) {
         return Err(RequestError::Throttled { code, after }.into());
     }

@@ -55,7 +55,7 @@ pub(crate) async fn call_with_timeout<T>(
     limit: Duration,
 ) -> Result<T, CallError> {
     match timeout(limit, AssertUnwindSafe(code).catch_unwind()).await {
-        Ok(Ok(answer)) => answer.map_err(CallError::Error),
+        Ok(Ok(result)) => result.map_err(CallError::Error),
         Ok(Err(panic)) => Err(CallError::Panic(panic_message(&*panic))),
         Err(_) => Err(CallError::TimedOut(limit)),
     }
@@ -69,8 +69,8 @@ pub(crate) async fn evaluate(
 ) -> (Outcome, &'static str) {
     match call_with_timeout(check.check(request), limit).await {
         Ok(verdict) => {
-            let word = verdict.answer.as_str();
-            (Outcome::Verdict(verdict), word)
+            let label = verdict.kind.as_str();
+            (Outcome::Verdict(verdict), label)
         }
         Err(none) => (
             Outcome::Failed {

@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn build_info_says_what_runs() {
+    fn build_info_contains_what_runs() {
         let text = Metrics::new(BuildLabels::new("seat-check", "2.1.0")).text("");
         let samples = kueue_check_testenv::exposition::parse(&text).unwrap();
         let build: Vec<_> = samples

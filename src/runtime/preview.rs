@@ -60,7 +60,7 @@ pub(crate) enum ForecastOutcome {
     /// The check is not active with these parameters.
     Inactive { reason: String, message: Message },
     /// The check skips previews like this one.
-    NotAsked(Message),
+    Skipped(Message),
     /// The check returned a verdict, or failed.
     Evaluated {
         outcome: Outcome,
@@ -102,7 +102,7 @@ pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
                 policy: &policy,
                 running,
             };
-            ask(&question, request, current).await
+            run_preview(&question, request, current).await
         }
         (phase, ..) => ForecastOutcome::Silent(phase),
     };
@@ -152,7 +152,7 @@ struct CurrentState<'a> {
     running: bool,
 }
 
-async fn ask(
+async fn run_preview(
     question: &PreviewInput<'_>,
     request: Request,
     current: CurrentState<'_>,
@@ -164,13 +164,13 @@ async fn ask(
     let limit = check.timeout().unwrap_or(question.limit);
     let trouble = Mutex::new(None);
     // The check is polled first: one that skips the preview causes no request.
-    let answer = tokio::select! {
+    let result = tokio::select! {
         biased;
-        answer = call_with_timeout(check.preview(request), limit) => answer,
+        result = call_with_timeout(check.preview(request), limit) => result,
         never = run_watches(check, question.client, &trouble) => match never {},
     };
-    let (outcome, lost_updates) = match answer.map(|preview| preview.0) {
-        Ok(PreviewOutcome::Skipped(why)) => return ForecastOutcome::NotAsked(why),
+    let (outcome, lost_updates) = match result.map(|preview| preview.0) {
+        Ok(PreviewOutcome::Skipped(why)) => return ForecastOutcome::Skipped(why),
         Ok(PreviewOutcome::Verdict(verdict)) => {
             let reader = Held(question.whole.clone());
             let about = About {

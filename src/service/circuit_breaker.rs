@@ -76,11 +76,11 @@ impl<S> Layer<S> for CircuitBreakerLayer {
 /// for _ in 0..2 {
 ///     breaker.clone().oneshot(()).await.expect_err("it is down");
 /// }
-/// let error = breaker.clone().oneshot(()).await.expect_err("nobody asks");
+/// let error = breaker.clone().oneshot(()).await.expect_err("the circuit is open");
 /// assert_eq!(error.to_string(), "not evaluated, because it failed 2 times in a row");
 ///
 /// tokio::time::sleep(Duration::from_secs(60)).await;
-/// let error = breaker.oneshot(()).await.expect_err("one asks again");
+/// let error = breaker.oneshot(()).await.expect_err("one request is sent");
 /// assert_eq!(error.to_string(), "connection refused");
 /// # }
 /// ```
@@ -119,7 +119,7 @@ impl State {
         Ok(())
     }
 
-    fn answered(&mut self, failed: bool, now: Instant, settings: &CircuitBreakerLayer) {
+    fn record(&mut self, failed: bool, now: Instant, settings: &CircuitBreakerLayer) {
         let was_a_try = self.trying.take().is_some();
         if !failed {
             *self = Self::default();
@@ -163,15 +163,15 @@ where
                     format!("not evaluated, because {failed}"),
                 ));
             }
-            let answer = inner.oneshot(request).await.map_err(Into::into);
-            let failed = answer.as_ref().is_err_and(|error: &CheckError| {
+            let result = inner.oneshot(request).await.map_err(Into::into);
+            let failed = result.as_ref().is_err_and(|error: &CheckError| {
                 matches!(
                     error.kind(),
                     ErrorKind::Transient | ErrorKind::Throttled { .. }
                 )
             });
-            lock().answered(failed, Instant::now(), &settings);
-            answer
+            lock().record(failed, Instant::now(), &settings);
+            result
         })
     }
 }
@@ -187,7 +187,7 @@ mod tests {
 
     #[derive(Clone, Default)]
     struct Source {
-        asked: Arc<AtomicU32>,
+        requests: Arc<AtomicU32>,
         down: Arc<AtomicBool>,
     }
 
@@ -195,7 +195,7 @@ mod tests {
         fn guarded(&self) -> impl Service<(), Response = Verdict, Error = CheckError> + Clone {
             let source = self.clone();
             CircuitBreakerLayer::new(3, PAUSE).layer(tower::service_fn(move |()| {
-                source.asked.fetch_add(1, Ordering::Relaxed);
+                source.requests.fetch_add(1, Ordering::Relaxed);
                 let down = source.down.load(Ordering::Relaxed);
                 async move {
                     if down {
@@ -207,8 +207,8 @@ mod tests {
             }))
         }
 
-        fn asked(&self) -> u32 {
-            self.asked.load(Ordering::Relaxed)
+        fn requests(&self) -> u32 {
+            self.requests.load(Ordering::Relaxed)
         }
     }
 
@@ -217,12 +217,12 @@ mod tests {
         let source = Source::default();
         source.down.store(true, Ordering::Relaxed);
         let service = source.guarded();
-        let ask = || service.clone().oneshot(());
+        let call = || service.clone().oneshot(());
         for _ in 0..10 {
-            ask().await.unwrap_err();
+            call().await.unwrap_err();
         }
-        assert_eq!(source.asked(), 3);
-        let error = ask().await.unwrap_err();
+        assert_eq!(source.requests(), 3);
+        let error = call().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Throttled { after: PAUSE });
         assert_eq!(
             error.to_string(),
@@ -231,16 +231,16 @@ mod tests {
 
         tokio::time::advance(PAUSE).await;
         for _ in 0..10 {
-            ask().await.unwrap_err();
+            call().await.unwrap_err();
         }
-        assert_eq!(source.asked(), 4, "one try, and it is left alone again");
+        assert_eq!(source.requests(), 4, "one try, and it is left alone again");
 
         tokio::time::advance(PAUSE).await;
         source.down.store(false, Ordering::Relaxed);
         for _ in 0..10 {
-            assert!(ask().await.unwrap().is_ready());
+            assert!(call().await.unwrap().is_ready());
         }
-        assert_eq!(source.asked(), 14);
+        assert_eq!(source.requests(), 14);
     }
 
     #[tokio::test(start_paused = true)]
@@ -268,13 +268,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_single_failure_between_answers_opens_nothing() {
+    async fn a_single_failure_between_successes_opens_nothing() {
         let source = Source::default();
         let service = source.guarded();
         for round in 0..20 {
             source.down.store(round % 3 == 0, Ordering::Relaxed);
             let _ = service.clone().oneshot(()).await;
         }
-        assert_eq!(source.asked(), 20);
+        assert_eq!(source.requests(), 20);
     }
 }

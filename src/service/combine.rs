@@ -165,9 +165,9 @@ fn combined_preview(
     rule: Rule,
     previews: Vec<Result<Preview, CheckError>>,
 ) -> Result<Preview, CheckError> {
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     for preview in previews {
-        answers.push(match preview.map(|preview| preview.0) {
+        results.push(match preview.map(|preview| preview.0) {
             Ok(PreviewOutcome::Skipped(why)) => {
                 return Ok(Preview::skipped(format!("one of its members: {why}")));
             }
@@ -175,15 +175,15 @@ fn combined_preview(
             Err(error) => Err(error),
         });
     }
-    combine(rule, answers).map(Preview::of)
+    combine(rule, results).map(Preview::of)
 }
 
 /// Ranks results from lenient to strict. An error is no verdict. It ranks between verdicts that
 /// keep the state and those that change it, so it cannot lead to Ready under `all_of`, nor to Retry
 /// or Rejected under `any_of`.
-fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
-    match answer {
-        Ok(verdict) => match verdict.answer {
+fn strictness(result: &Result<Verdict, CheckError>) -> u8 {
+    match result {
+        Ok(verdict) => match verdict.kind {
             VerdictKind::NotApplicable => 0,
             VerdictKind::Ready => 1,
             // It leaves the state as it is, so it does not count as Ready.
@@ -198,25 +198,25 @@ fn strictness(answer: &Result<Verdict, CheckError>) -> u8 {
 
 fn combine(
     rule: Rule,
-    mut answers: Vec<Result<Verdict, CheckError>>,
+    mut results: Vec<Result<Verdict, CheckError>>,
 ) -> Result<Verdict, CheckError> {
     // Stable, so that of equals the first member's counts.
-    answers.sort_by_key(strictness);
+    results.sort_by_key(strictness);
     if rule == Rule::All {
-        answers.reverse();
+        results.reverse();
     }
-    let Some(decisive) = answers.first().map(strictness) else {
+    let Some(decisive) = results.first().map(strictness) else {
         return Err(CheckError::permanent("the combined check has no members"));
     };
-    let same = answers
+    let same = results
         .iter()
-        .take_while(|answer| strictness(answer) == decisive)
+        .take_while(|result| strictness(result) == decisive)
         .count();
-    let others = answers.split_off(same);
+    let others = results.split_off(same);
     if rule == Rule::All {
-        answers.reverse();
+        results.reverse();
     }
-    let mut agreeing = answers
+    let mut agreeing = results
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?
         .into_iter();
@@ -231,7 +231,7 @@ fn combine(
     for other in rest {
         verdict.recheck_in = earlier(verdict.recheck_in, other.recheck_in);
         if let (VerdictKind::Retry { delay }, VerdictKind::Retry { delay: longer }) =
-            (&mut verdict.answer, other.answer)
+            (&mut verdict.kind, other.kind)
         {
             *delay = (*delay).max(longer);
         }
@@ -309,22 +309,22 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn word(rule: Rule, answers: Vec<Result<Verdict, CheckError>>) -> String {
-        match combine(rule, answers) {
-            Ok(verdict) => format!("{} {}", verdict.answer.as_str(), verdict.message),
+    fn summary(rule: Rule, results: Vec<Result<Verdict, CheckError>>) -> String {
+        match combine(rule, results) {
+            Ok(verdict) => format!("{} {}", verdict.kind.as_str(), verdict.message),
             Err(error) => format!("error {error}"),
         }
     }
 
-    type Said = Result<Verdict, CheckError>;
+    type EvaluationResult = Result<Verdict, CheckError>;
 
-    #[expect(clippy::unnecessary_wraps, reason = "one of several answers")]
-    fn ready(message: &str) -> Said {
+    #[expect(clippy::unnecessary_wraps, reason = "one of several results")]
+    fn ready(message: &str) -> EvaluationResult {
         Ok(Verdict::ready(message))
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "one of several answers")]
-    fn pending(message: &str) -> Said {
+    #[expect(clippy::unnecessary_wraps, reason = "one of several results")]
+    fn pending(message: &str) -> EvaluationResult {
         Ok(Verdict::pending(message))
     }
 
@@ -333,8 +333,8 @@ mod tests {
     }
 
     #[test]
-    fn all_of_says_what_the_strictest_says() {
-        let all = |answers| word(Rule::All, answers);
+    fn all_of_returns_the_strictest() {
+        let all = |results| summary(Rule::All, results);
         assert_eq!(all(vec![ready("a"), ready("b")]), "Ready a; b");
         assert_eq!(
             all(vec![ready("a"), Ok(Verdict::not_applicable("b"))]),
@@ -362,8 +362,8 @@ mod tests {
     }
 
     #[test]
-    fn any_of_says_what_the_most_lenient_says() {
-        let any = |answers| word(Rule::Any, answers);
+    fn any_of_returns_the_most_lenient() {
+        let any = |results| summary(Rule::Any, results);
         assert_eq!(
             any(vec![pending("a"), ready("b"), Ok(Verdict::rejected("c"))]),
             "Ready b"
@@ -385,19 +385,19 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_to_be_asked_soonest_counts() {
-        let answers = || {
+    fn the_earliest_recheck_counts() {
+        let results = || {
             vec![
                 Ok(Verdict::pending("a").recheck_in(5 * MINUTE)),
                 Ok(Verdict::ready("b").recheck_in(MINUTE)),
             ]
         };
         assert_eq!(
-            combine(Rule::All, answers()).unwrap().recheck_in,
+            combine(Rule::All, results()).unwrap().recheck_in,
             Some(MINUTE)
         );
         assert_eq!(
-            combine(Rule::Any, answers()).unwrap().recheck_in,
+            combine(Rule::Any, results()).unwrap().recheck_in,
             Some(MINUTE)
         );
         let delays = vec![
@@ -405,7 +405,7 @@ mod tests {
             Ok(Verdict::retry_after(5 * MINUTE, "b")),
         ];
         assert_eq!(
-            combine(Rule::All, delays).unwrap().answer,
+            combine(Rule::All, delays).unwrap().kind,
             VerdictKind::Retry { delay: 5 * MINUTE }
         );
     }

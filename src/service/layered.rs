@@ -151,16 +151,16 @@ mod tests {
     use crate::service::example::request;
 
     #[tokio::test]
-    async fn a_service_is_previewed_only_if_it_says_that_it_may_be() {
-        let answer =
-            async |_: CheckRequest<NoParameters>| Ok::<_, CheckError>(Verdict::ready("asked"));
+    async fn a_service_is_previewed_only_if_declared_previewable() {
+        let evaluate =
+            async |_: CheckRequest<NoParameters>| Ok::<_, CheckError>(Verdict::ready("evaluated"));
         let check = Check::from_service(
             ControllerName::from_static("example.com/c"),
-            tower::service_fn(answer),
+            tower::service_fn(evaluate),
         );
         let preview = check.preview(request("w")).await.unwrap();
         assert_eq!(preview.verdict(), None);
         let preview = check.previewable(true).preview(request("w")).await.unwrap();
-        assert_eq!(preview, Preview::of(Verdict::ready("asked")));
+        assert_eq!(preview, Preview::of(Verdict::ready("evaluated")));
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! #[admission_check(controller = "example.com/budget")]
 //! async fn budget() -> Verdict {
-//!     Verdict::ready("a slow question was answered")
+//!     Verdict::ready("a slow source responded")
 //! }
 //!
 //! // One verdict for each namespace is shared for ten seconds. After five failures in a row,

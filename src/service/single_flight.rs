@@ -28,7 +28,7 @@ use crate::check::{CheckError, ErrorKind, Message, Verdict};
 ///
 /// let spent: SingleFlight<&str, f64> = SingleFlight::new(Duration::from_secs(30));
 /// let first = spent.get("team-a", || async { Ok(12.5) }).await?;
-/// let second = spent.get("team-a", || async { unreachable!("the answer is kept") }).await?;
+/// let second = spent.get("team-a", || async { unreachable!("the result is cached") }).await?;
 /// assert_eq!((first, second), (12.5, 12.5));
 /// # Ok(()) }
 /// ```
@@ -42,7 +42,7 @@ pub struct SingleFlight<K, V> {
 
 /// One request.
 struct Flight<V> {
-    answer: OnceCell<(Result<V, Failure>, Instant)>,
+    result: OnceCell<(Result<V, Failure>, Instant)>,
 }
 
 /// An error that several callers can receive.
@@ -67,26 +67,26 @@ impl<K, V> SingleFlight<K, V> {
 
 impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
     /// Returns the result for `key`: the cached one, or the one that another caller waits for, or
-    /// else that of `ask`.
+    /// else that of `request`.
     ///
     /// # Errors
-    /// The error of `ask`.
-    pub async fn get<F, Fut>(&self, key: K, ask: F) -> Result<V, CheckError>
+    /// The error of `request`.
+    pub async fn get<F, Fut>(&self, key: K, request: F) -> Result<V, CheckError>
     where
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<V, CheckError>>,
     {
         let flight = self.flight(key);
-        // If the caller that runs `ask` is dropped, another waiting caller runs its own.
-        let asked = async {
-            let answer = ask().await.map_err(|error| Failure {
+        // If the caller that runs `request` is dropped, another waiting caller runs its own.
+        let call = async {
+            let result = request().await.map_err(|error| Failure {
                 kind: error.kind(),
                 message: Message::new(error.to_string()),
             });
-            (answer, Instant::now())
+            (result, Instant::now())
         };
-        let (answer, _) = flight.answer.get_or_init(|| asked).await;
-        answer.clone().map_err(CheckError::from_failure)
+        let (result, _) = flight.result.get_or_init(|| call).await;
+        result.clone().map_err(CheckError::from_failure)
     }
 
     /// Removes the result for `key`.
@@ -108,7 +108,7 @@ impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
         }
         flights.retain(|_, flight| flight.is_valid(now, self.ttl));
         let flight = Arc::new(Flight {
-            answer: OnceCell::new(),
+            result: OnceCell::new(),
         });
         flights.insert(key, Arc::clone(&flight));
         flight
@@ -117,9 +117,9 @@ impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
 
 impl<V> Flight<V> {
     fn is_valid(&self, now: Instant, keep: Duration) -> bool {
-        self.answer.get().is_none_or(|(answer, at)| {
+        self.result.get().is_none_or(|(result, at)| {
             now.duration_since(*at)
-                < if answer.is_ok() {
+                < if result.is_ok() {
                     keep
                 } else {
                     KEEP_FAILURE.min(keep)
@@ -165,13 +165,13 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
 /// # async fn main() -> Result<(), CheckError> {
 /// #[admission_check(controller = "example.com/budget")]
 /// async fn budget(workload: Workload) -> Verdict {
-///     Verdict::ready(format!("asked for {workload}"))
+///     Verdict::ready(format!("evaluated for {workload}"))
 /// }
 ///
 /// let by_namespace = |request: &CheckRequest<NoParameters>| request.workload().namespace().to_owned();
 /// let check = Check::new(budget).layer(SingleFlightLayer::new(Duration::from_secs(10), by_namespace));
 /// check.evaluate(request("train")).await?;
-/// assert_eq!(check.evaluate(request("check")).await?.message(), "asked for team-a/train", "the answer is the namespace's");
+/// assert_eq!(check.evaluate(request("check")).await?.message(), "evaluated for team-a/train", "the verdict is that of the namespace");
 /// # Ok(()) }
 /// ```
 pub struct SingleFlightLayer<K, F> {
@@ -210,13 +210,13 @@ impl<K, F: Clone, S> Layer<S> for SingleFlightLayer<K, F> {
 /// # use tower::{Layer, ServiceExt};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), CheckError> {
-/// let says = |word: &'static str| tower::service_fn(move |_team: &str| async move { Ok::<_, CheckError>(Verdict::ready(word)) });
+/// let returns = |word: &'static str| tower::service_fn(move |_team: &str| async move { Ok::<_, CheckError>(Verdict::ready(word)) });
 ///
-/// // The question is its own key.
+/// // The request is its own key.
 /// let layer = SingleFlightLayer::new(Duration::from_secs(10), |team: &&'static str| *team);
-/// let (first, second) = (layer.layer(says("first")), layer.layer(says("second")));
+/// let (first, second) = (layer.layer(returns("first")), layer.layer(returns("second")));
 /// first.oneshot("team-a").await?;
-/// assert_eq!(second.oneshot("team-a").await?.message(), "first", "not asked: give different checks layers of their own");
+/// assert_eq!(second.oneshot("team-a").await?.message(), "first", "not evaluated: give different checks layers of their own");
 /// # Ok(()) }
 /// ```
 pub struct SingleFlightService<K, F, S> {
@@ -308,22 +308,22 @@ mod tests {
     const KEEP: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
-    async fn five_thousand_at_once_ask_once() {
-        let (shared, asked) = (SingleFlight::new(KEEP), AtomicU32::new(0));
-        let ask = || async {
-            asked.fetch_add(1, Ordering::Relaxed);
+    async fn five_thousand_at_once_send_one_request() {
+        let (shared, requests) = (SingleFlight::new(KEEP), AtomicU32::new(0));
+        let request = || async {
+            requests.fetch_add(1, Ordering::Relaxed);
             sleep(Duration::from_secs(2)).await;
             Ok(7)
         };
-        let answers = join_all((0..5000).map(|_| shared.get("budget", ask))).await;
-        assert!(answers.into_iter().all(|answer| answer.unwrap() == 7));
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
-        shared.get("other", ask).await.unwrap();
-        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        let results = join_all((0..5000).map(|_| shared.get("budget", request))).await;
+        assert!(results.into_iter().all(|result| result.unwrap() == 7));
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
+        shared.get("other", request).await.unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_kept_for_its_time_from_when_it_came() {
+    async fn a_result_is_cached_for_its_time_from_its_arrival() {
         let shared: SingleFlight<(), Instant> = SingleFlight::new(KEEP);
         let slow = || async {
             sleep(Duration::from_secs(60)).await;
@@ -340,9 +340,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_shared_and_soon_forgotten() {
-        let (shared, asked) = (SingleFlight::<(), ()>::new(KEEP), AtomicU32::new(0));
+        let (shared, requests) = (SingleFlight::<(), ()>::new(KEEP), AtomicU32::new(0));
         let fail = || async {
-            asked.fetch_add(1, Ordering::Relaxed);
+            requests.fetch_add(1, Ordering::Relaxed);
             sleep(Duration::from_millis(10)).await;
             Err(CheckError::throttled(KEEP, "busy"))
         };
@@ -352,24 +352,24 @@ mod tests {
                 .into_iter()
                 .all(|error| error.unwrap_err().kind() == ErrorKind::Throttled { after: KEEP })
         );
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
         tokio::time::advance(KEEP_FAILURE).await;
         shared.get((), fail).await.unwrap_err();
-        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        assert_eq!(requests.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_the_one_who_asks_gives_up_another_asks() {
-        let (shared, asked) = (
+    async fn a_waiting_caller_repeats_the_request_of_one_that_gave_up() {
+        let (shared, requests) = (
             Arc::new(SingleFlight::new(KEEP)),
             Arc::new(AtomicU32::new(0)),
         );
         let get = || {
-            let (shared, asked) = (Arc::clone(&shared), Arc::clone(&asked));
+            let (shared, requests) = (Arc::clone(&shared), Arc::clone(&requests));
             async move {
                 shared
                     .get((), || async {
-                        asked.fetch_add(1, Ordering::Relaxed);
+                        requests.fetch_add(1, Ordering::Relaxed);
                         sleep(Duration::from_secs(5)).await;
                         Ok(1)
                     })
@@ -380,7 +380,7 @@ mod tests {
         let (gave_up, patient) = futures::future::join(impatient, get()).await;
         assert!(gave_up.is_err());
         assert_eq!(patient.unwrap(), 1);
-        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        assert_eq!(requests.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ use crate::check::{CheckError, Verdict};
 /// use kueue_check::{Check, service::TimeoutLayer};
 ///
 /// let check = Check::new(slow).layer(TimeoutLayer::new(Duration::from_secs(5)));
-/// let error = check.evaluate(request("train")).await.expect_err("it never answers");
+/// let error = check.evaluate(request("train")).await.expect_err("it never returns");
 /// assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Transient, "no verdict in 5s"));
 /// # }
 /// ```
@@ -67,7 +67,7 @@ impl<S> Layer<S> for TimeoutLayer {
 /// });
 /// let prices = TimeoutLayer::new(Duration::from_secs(5)).layer(prices);
 /// let error = prices.oneshot("/no/such/file").await.expect_err("there is none");
-/// assert_eq!(error.kind(), ErrorKind::Transient, "asked again, like what took too long");
+/// assert_eq!(error.kind(), ErrorKind::Transient, "evaluated again, as after a timeout");
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -89,10 +89,10 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let (answer, limit) = (self.inner.call(request), self.limit);
+        let (evaluation, limit) = (self.inner.call(request), self.limit);
         Box::pin(async move {
-            match tokio::time::timeout(limit, answer).await {
-                Ok(answer) => answer.map_err(Into::into),
+            match tokio::time::timeout(limit, evaluation).await {
+                Ok(result) => result.map_err(Into::into),
                 Err(_) => Err(CheckError::transient(format!("no verdict in {limit:?}"))),
             }
         })

@@ -103,7 +103,7 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<CustomResourceDefinition>, CrdEr
 impl Cluster {
     /// Installs `definitions` and waits until they are served.
     ///
-    /// Conversion webhooks are removed, because no server may answer them. A real
+    /// Conversion webhooks are removed, because no server may serve them. A real
     /// [`Kueue`](crate::Kueue) with webhooks adds its own.
     ///
     /// # Errors

@@ -311,9 +311,9 @@ fn other_version(version: &str, bin: &Path) -> Result<(PathBuf, PathBuf), Unavai
         .args(["mod", "download", "-json", &module])
         .output()
         .map_err(at(Path::new("go")))?;
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let Some(folder) = said["Dir"].as_str().map(PathBuf::from) else {
-        let error = said["Error"].as_str().unwrap_or_default();
+    let download: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let Some(folder) = download["Dir"].as_str().map(PathBuf::from) else {
+        let error = download["Error"].as_str().unwrap_or_default();
         let reason = format!(
             "{module}: {error}{}",
             String::from_utf8_lossy(&output.stderr)

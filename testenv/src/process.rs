@@ -60,8 +60,8 @@ impl Process {
             .spawn()?;
         let pipe = shell.stdin.take();
         let mut line = String::new();
-        if let Some(said) = shell.stdout.take() {
-            BufReader::new(said).read_line(&mut line)?;
+        if let Some(stdout) = shell.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line)?;
         }
         let id = line.trim().parse().map_err(io::Error::other)?;
         Ok(Self { shell, pipe, id })

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// Returns this thread's processor time; where Linux does not report it, the real time.
 pub fn processor_time() -> Duration {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
-    let said = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanoseconds = said.and_then(|said| said.split(' ').next()?.parse().ok());
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = schedstat.and_then(|schedstat| schedstat.split(' ').next()?.parse().ok());
     match nanoseconds {
         Some(nanoseconds) => Duration::from_nanos(nanoseconds),
         None => BEGAN.get_or_init(real_time).elapsed(),

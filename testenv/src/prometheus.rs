@@ -76,6 +76,6 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Unavailab
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(failed(format!("{program} {arguments:?}: {said}")))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(failed(format!("{program} {arguments:?}: {stderr}")))
 }

@@ -2,12 +2,12 @@ use std::rc::Rc;
 
 use kueue_check::prelude::*;
 
-async fn ask(_: &str) {}
+async fn get(_: &str) {}
 
 #[admission_check(controller = "example.com/check")]
 async fn check() -> Verdict {
     let shared = Rc::new("not to be sent");
-    ask(&shared).await;
+    get(&shared).await;
     Verdict::ready(*shared)
 }
 

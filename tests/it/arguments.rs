@@ -101,7 +101,7 @@ fn a_function_grows_by_methods_without_being_rewritten() {
 }
 
 #[tokio::test]
-async fn a_function_is_previewed_as_it_says_and_by_default_if_it_has_no_state() {
+async fn a_function_is_previewed_as_declared_and_by_default_if_it_has_no_state() {
     #[admission_check(controller = "example.com/effects", previewable = false)]
     async fn effects() -> Verdict {
         Verdict::ready("")

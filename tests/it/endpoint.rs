@@ -39,9 +39,9 @@ async fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.0\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(response)
 }
 
 /// Returns true if the server has ended the connection.
@@ -62,9 +62,9 @@ async fn idle_connections_are_bounded_and_keep_nobody_out() {
     for _ in 0..200 {
         idle.push(TcpStream::connect(address).await.unwrap());
     }
-    let answer = timeout(Duration::from_secs(3), get(address, "/livez")).await;
-    let answer = answer.expect("the probe's time").unwrap();
-    assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
+    let response = timeout(Duration::from_secs(3), get(address, "/livez")).await;
+    let response = response.expect("the probe's time").unwrap();
+    assert!(response.ends_with("\r\n\r\nok\n"), "{response}");
     // The end of a connection may arrive later.
     let all_closed = async {
         while idle.iter().filter(|stream| is_closed(stream)).count() < 200 - 64 {
@@ -109,11 +109,11 @@ async fn probes_give_no_reasons_and_nothing_else() {
         ("/metrics", "404 Not Found", ""),
         ("/diagnostics", "404 Not Found", ""),
     ] {
-        let answer = get(address, path).await.unwrap();
-        assert!(answer.contains(status), "{path}: {answer}");
+        let response = get(address, path).await.unwrap();
+        assert!(response.contains(status), "{path}: {response}");
         assert!(
-            answer.ends_with(&format!("\r\n\r\n{body}")),
-            "{path}: {answer}"
+            response.ends_with(&format!("\r\n\r\n{body}")),
+            "{path}: {response}"
         );
     }
 }

@@ -132,12 +132,12 @@ fn a_refused_growth_leaves_the_job_running() {
     for (case, policy, decide, reason) in cases {
         trial(&policy, decide).run(async |cluster| {
             grows(cluster).await;
-            let said = format!("would be refused: {reason}; the job runs on with 2 pods");
-            cluster.expect_message("el-2", &said).await;
+            let message = format!("would be refused: {reason}; the job runs on with 2 pods");
+            cluster.expect_message("el-2", &message).await;
             let replaced = |cluster: &Cluster| cluster.condition("el-1", "Finished");
             cluster.expect("`el-1` is replaced", replaced).await;
             cluster.advance(Duration::from_secs(3600)).await;
-            assert_eq!(cluster.message("el-2"), said, "{case}");
+            assert_eq!(cluster.message("el-2"), message, "{case}");
             assert_eq!(cluster.state("el-2"), Some(CheckState::Pending), "{case}");
             assert!(cluster.condition("el-2", "QuotaReserved"), "{case}");
             assert!(!cluster.condition("el-2", "Evicted"), "{case}");
@@ -149,10 +149,10 @@ fn a_refused_growth_leaves_the_job_running() {
                 !events.is_empty() && events.iter().all(|note| note.ends_with(&expected)),
                 "{case}: {events:?}"
             );
-            let answers = cluster.verdicts().all();
-            let about = answers
+            let verdicts = cluster.verdicts().all();
+            let about = verdicts
                 .iter()
-                .filter(|answer| answer.reservation.name() == "el-2")
+                .filter(|verdict| verdict.reservation.name() == "el-2")
                 .count();
             assert!((2..30).contains(&about) || case == "onError", "{case}: evaluated {about} times in an hour");
         });

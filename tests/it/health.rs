@@ -92,7 +92,7 @@ async fn a_process_that_waits_for_kueue_or_the_api_server_is_alive_and_not_ready
         }
         assert!(
             handle.diagnostics().await.is_none(),
-            "there is nothing to say"
+            "there is no state to return"
         );
         runs.abort();
     }
@@ -127,7 +127,7 @@ async fn a_process_is_not_ready_before_it_knows_anything() {
 
 #[tokio::test(start_paused = true)]
 async fn what_panics_beside_the_questions_is_named() {
-    for (check, said) in [
+    for (check, expected) in [
         (
             Parts {
                 stream: Some("no rates for 2027"),
@@ -148,7 +148,7 @@ async fn what_panics_beside_the_questions_is_named() {
     ] {
         let runtime = Runtime::builder(kueue()).check(check).build().unwrap();
         let error = runtime.run(pending()).await.unwrap_err().to_string();
-        assert!(said.iter().all(|part| error.contains(part)), "{error}");
+        assert!(expected.iter().all(|part| error.contains(part)), "{error}");
     }
 }
 

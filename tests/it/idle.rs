@@ -57,12 +57,12 @@ impl Server {
     fn client(&self) -> Client {
         let server = self.clone();
         Client::new(
-            tower::service_fn(move |request| server.clone().answer(request)),
+            tower::service_fn(move |request| server.clone().respond(request)),
             "default",
         )
     }
 
-    async fn answer(self, request: Request<Body>) -> Result<Response<AnyBody>, Infallible> {
+    async fn respond(self, request: Request<Body>) -> Result<Response<AnyBody>, Infallible> {
         let (head, body) = request.into_parts();
         let sent: Value =
             serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap_or_default();
@@ -109,7 +109,7 @@ impl Server {
         let mut state = self.0.lock().unwrap();
         let list = |items: Vec<Value>, version: u64| json!({"metadata": {"resourceVersion": version.to_string()}, "items": items});
         let version = state.version;
-        let answer = match (verb, path) {
+        let response = match (verb, path) {
             ("get", "/apis/kueue.x-k8s.io") => json!({"versions": [{"version": "v1beta2"}]}),
             ("get", path) if path.starts_with("/openapi") => schema(),
             ("get", path) if path.ends_with("/workloads") => list(state.workloads.clone(), version),
@@ -140,7 +140,7 @@ impl Server {
             ("create", _) => sent.clone(),
             other => panic!("{other:?}"),
         };
-        ok(&answer)
+        ok(&response)
     }
 
     fn apply(&self, state: &mut State, path: &str, sent: &Value) -> Value {
@@ -287,15 +287,21 @@ async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
         "{watches} watches, {leases} renewals"
     );
     let metrics = handle.metrics().await;
-    let asked = metrics
+    let evaluations = metrics
         .lines()
         .find(|line| {
             line.starts_with("kueue_check_evaluations_total{check=\"quiet\",outcome=\"Ready\"}")
         })
         .unwrap();
     assert!(
-        asked.rsplit(' ').next().unwrap().parse::<u32>().unwrap() > 99 * 59,
-        "it did look: {asked}"
+        evaluations
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .parse::<u32>()
+            .unwrap()
+            > 99 * 59,
+        "it was evaluated: {evaluations}"
     );
     assert!(!running.is_finished());
 }
@@ -312,7 +318,7 @@ async fn lists_that_fail_are_tried_again_ever_more_slowly() {
                 let path = request.uri().path().to_owned();
                 let lists = path.ends_with("/workloads") || path.ends_with("/admissionchecks");
                 if !lists {
-                    return server.answer(request).await;
+                    return server.respond(request).await;
                 }
                 server.0.lock().unwrap().seen.push(("list", path));
                 let status = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "etcd is down"});
@@ -354,7 +360,7 @@ impl AdmissionCheckController for Diary {
     }
 
     async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        self.note(format!("asked about {}", request.workload().name()));
+        self.note(format!("evaluated {}", request.workload().name()));
         Ok(Verdict::ready("ok"))
     }
 
@@ -385,16 +391,16 @@ impl Diary {
     }
 
     async fn work(self, mut context: BackgroundContext) {
-        self.note(format!("begun, acting {}", context.is_leader()));
+        self.note(format!("begun, leading {}", context.is_leader()));
         while !context.is_leader() {
             context.leadership_changed().await;
         }
-        self.note("acting");
+        self.note("leading");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_is_shown_what_is_seen_before_it_is_asked_and_works_beside() {
+async fn a_check_receives_events_before_it_is_evaluated_and_runs_in_the_background() {
     let server = Server::new(1);
     let (diary, clock) = (
         Diary::default(),
@@ -417,11 +423,11 @@ async fn a_check_is_shown_what_is_seen_before_it_is_asked_and_works_beside() {
         place("ListStarted"),
         place("saw w0 Pending"),
         place("ListCompleted { continuous: false }"),
-        place("asked about w0"),
+        place("evaluated w0"),
         place("saw w0 Ready"),
     ];
     assert!(order.is_sorted(), "{lines:#?}");
-    assert!(place("begun, acting false") < place("acting"));
+    assert!(place("begun, leading false") < place("leading"));
     assert!(handle.metrics().await.ends_with("\npages 1\n# EOF\n"));
     let mut gone = workload(0);
     gone["metadata"]["resourceVersion"] = "90".into();

@@ -43,7 +43,7 @@ struct Ledger(Arc<Mutex<Lines>>);
 #[derive(Default)]
 struct Lines {
     /// Generations of the parameters, and flavors, of its evaluations.
-    asked: Vec<(i64, Vec<String>)>,
+    evaluations: Vec<(i64, Vec<String>)>,
     released: Vec<(String, ReleaseReason)>,
     /// The reservations that it returns as unreleased.
     outstanding: Vec<Reservation>,
@@ -77,8 +77,8 @@ impl AdmissionCheckController for Starter {
 
     async fn evaluate(&self, request: CheckRequest<Order>) -> Result<Verdict, CheckError> {
         let flavors = request.flavors().keys().cloned().collect();
-        let asked = (request.parameters_generation(), flavors);
-        self.ledger.0.lock().unwrap().asked.push(asked);
+        let evaluation = (request.parameters_generation(), flavors);
+        self.ledger.0.lock().unwrap().evaluations.push(evaluation);
         let name = request.workload().name();
         let size = request.parameters().spec.size;
         request.record_event(
@@ -171,18 +171,18 @@ fn events(cluster: &Cluster, job: &str, reason: &str) -> Vec<Arc<Value>> {
 }
 
 #[test]
-fn what_a_check_tells_is_an_event_whatever_it_answers() {
-    for (size, answers) in [(3, "3 on order"), (0, "nothing to order")] {
+fn what_a_check_records_is_an_event_whatever_it_returns() {
+    for (size, message) in [(3, "3 on order"), (0, "nothing to order")] {
         trial(size).run(async |cluster| {
             cluster.submit(Job::new("train"));
-            cluster.expect_message("train", answers).await;
+            cluster.expect_message("train", message).await;
             cluster.advance(Duration::from_secs(10)).await;
-            let told = events(cluster, "train", "Ordered");
-            assert_eq!(told.len(), 1, "repetitions are one event");
-            assert_eq!(told[0]["note"], format!("{size} ordered"));
-            assert_eq!(told[0]["action"], "Ordering");
-            assert_eq!(told[0]["type"], "Warning");
-            assert_eq!(told[0]["regarding"]["kind"], "Workload");
+            let recorded = events(cluster, "train", "Ordered");
+            assert_eq!(recorded.len(), 1, "repetitions are one event");
+            assert_eq!(recorded[0]["note"], format!("{size} ordered"));
+            assert_eq!(recorded[0]["action"], "Ordering");
+            assert_eq!(recorded[0]["type"], "Warning");
+            assert_eq!(recorded[0]["regarding"]["kind"], "Workload");
         });
     }
 }
@@ -194,9 +194,9 @@ fn a_check_words_the_events_of_its_states_itself() {
         cluster.apply(&delivery("train"));
         cluster.expect_admitted("train").await;
         cluster.advance(Duration::from_secs(10)).await;
-        let told = events(cluster, "train", "OrderChanged");
-        assert_eq!(told.len(), 1);
-        assert_eq!(told[0]["note"], "Pending became Ready");
+        let recorded = events(cluster, "train", "OrderChanged");
+        assert_eq!(recorded.len(), 1);
+        assert_eq!(recorded[0]["note"], "Pending became Ready");
         assert!(events(cluster, "train", "AdmissionCheckReady").is_empty());
     });
 }
@@ -224,7 +224,7 @@ fn a_check_that_keeps_what_it_watches_misses_nothing_whatever_goes_wrong() {
 }
 
 #[test]
-fn a_check_that_does_not_go_on_without_parameters_takes_back_what_it_said() {
+fn a_check_that_does_not_go_on_without_parameters_withdraws_its_verdict() {
     trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
@@ -246,7 +246,7 @@ fn a_check_that_does_not_go_on_without_parameters_takes_back_what_it_said() {
 }
 
 #[test]
-fn a_check_that_goes_on_without_parameters_keeps_what_it_said() {
+fn a_check_that_goes_on_without_parameters_keeps_its_verdict() {
     let goes_on = Simulation::with_context(|tools| Starter::new(tools, true)).parameters(&order(1));
     goes_on.run(async |cluster| {
         cluster.submit(Job::new("train"));
@@ -261,7 +261,7 @@ fn a_check_that_goes_on_without_parameters_keeps_what_it_said() {
 }
 
 #[test]
-fn what_is_outstanding_is_asked_again_when_a_source_says_so() {
+fn what_is_outstanding_is_listed_again_on_a_trigger_of_a_source() {
     trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
@@ -273,7 +273,7 @@ fn what_is_outstanding_is_asked_again_when_a_source_says_so() {
         cluster.advance(Duration::from_secs(50)).await;
         assert!(
             ledger.0.lock().unwrap().released.is_empty(),
-            "nobody has said so yet"
+            "the source has not reported it yet"
         );
         cluster
             .expect("what was left over is released", |_| {
@@ -290,16 +290,16 @@ fn what_is_outstanding_is_asked_again_when_a_source_says_so() {
 }
 
 #[test]
-fn a_question_says_of_which_generation_the_parameters_are_and_which_flavors_there_are() {
+fn a_request_has_the_generation_of_the_parameters_and_the_flavors() {
     trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
         cluster.apply(&order(2));
         cluster.expect_message("train", "2 on order").await;
         let ledger: Ledger = cluster.external();
-        let asked = ledger.0.lock().unwrap().asked.clone();
+        let evaluations = ledger.0.lock().unwrap().evaluations.clone();
         let flavors = vec!["default".to_owned()];
-        assert_eq!(asked.first(), Some(&(1, flavors.clone())));
-        assert_eq!(asked.last(), Some(&(2, flavors)));
+        assert_eq!(evaluations.first(), Some(&(1, flavors.clone())));
+        assert_eq!(evaluations.last(), Some(&(2, flavors)));
     });
 }

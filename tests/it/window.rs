@@ -63,7 +63,7 @@ fn a_window_opens_whatever_goes_wrong() {
 }
 
 #[test]
-fn parameters_that_make_no_sense_are_said_and_mended() {
+fn invalid_parameters_are_reported_and_mended() {
     let trial = Simulation::new(|| window)
         .parameters(&workday("Mars/Olympus"))
         .starting_at("2026-11-21T08:00:00Z");

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn cohorts_are_drawn_only_if_asked_for() {
+    fn cohorts_are_drawn_only_if_requested() {
         let has_cohorts = |percent| {
             let scope = Scope {
                 cohorts: percent,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rare_is_drawn_only_if_asked_for() {
+    fn what_is_rare_is_drawn_only_if_requested() {
         let has = |percent, what: &str| {
             let scope = Scope {
                 cohorts: 40,

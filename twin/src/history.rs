@@ -48,7 +48,7 @@ pub(crate) enum Step {
         active: bool,
     },
     /// An admission check state, written by a check.
-    Answer(Answer),
+    WriteState(StateWrite),
     /// A change of `spec.active` of a Workload.
     Activate {
         /// Its short name.
@@ -95,7 +95,7 @@ pub(crate) enum Step {
 
 /// The admission check state that a check writes in a Workload.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct StateWrite {
     /// The Workload's short name.
     pub(crate) workload: String,
     /// The AdmissionCheck.
@@ -128,20 +128,20 @@ impl Step {
             }
             Self::Patch { about, .. } => about.clone(),
             Self::Active { check, active } => format!("set AdmissionCheck {check} Active={active}"),
-            Self::Answer(answer) => {
-                let delay = answer.delay.map(|d| format!(" after {d} s"));
+            Self::WriteState(write) => {
+                let delay = write.delay.map(|d| format!(" after {d} s"));
                 let delay = delay.unwrap_or_default();
-                let updates = if answer.updates.is_empty() {
+                let updates = if write.updates.is_empty() {
                     ""
                 } else {
                     " with updates"
                 };
-                let Answer {
+                let StateWrite {
                     workload,
                     check,
                     state,
                     ..
-                } = answer;
+                } = write;
                 format!("{workload} {check}: {state}{delay}{updates}")
             }
             Self::Activate { workload, active } => format!("set {workload} active={active}"),

@@ -134,19 +134,19 @@ impl Recorder<'_> {
         };
         let t = self.seconds(Instant::now());
         let mut calls = Vec::new();
-        let mut response = Value::Null;
+        let mut recorded = Value::Null;
         for request in requests {
-            let answer = self.stage.send(&request).await?;
-            response = json!({"code": answer.code});
-            if answer.code >= 400 {
-                response["message"] = self.unmarked(&answer.body["message"]);
+            let response = self.stage.send(&request).await?;
+            recorded = json!({"code": response.code});
+            if response.code >= 400 {
+                recorded["message"] = self.unmarked(&response.body["message"]);
             }
             calls.push(json!({
                 "method": request.method,
                 "path": request.path.replace(&self.mark, ""),
                 "contentType": request.content_type,
                 "body": self.unmarked(&request.body),
-                "code": answer.code,
+                "code": response.code,
             }));
         }
         let quiet = match step {
@@ -167,8 +167,8 @@ impl Recorder<'_> {
         let mut played = json!({
             "step": step.title(), "t": t, "calls": calls, "observed": observed,
         });
-        if !response.is_null() {
-            played["response"] = response;
+        if !recorded.is_null() {
+            played["response"] = recorded;
         }
         Ok(Some(played))
     }

@@ -49,17 +49,17 @@ pub(crate) enum StageError {
     #[error("cannot send a request: {0}")]
     Request(#[from] http::Error),
     /// The API server did not respond.
-    #[error("the API server does not answer: {0}")]
+    #[error("the API server does not respond: {0}")]
     Client(#[from] kube::Error),
     /// Kueue does not serve its webhooks.
-    #[error("the webhooks of Kueue do not answer after {WEBHOOKS:?}; the end of its log:\n{0}")]
+    #[error("the webhooks of Kueue do not respond after {WEBHOOKS:?}; the end of its log:\n{0}")]
     Webhooks(String),
 }
 
 const WEBHOOKS: Duration = Duration::from_secs(60);
 
 /// The response of the API server.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) code: u16,
     pub(crate) body: Value,
 }
@@ -112,8 +112,8 @@ impl Request {
 }
 
 impl Stage {
-    /// Starts both, and waits until Kueue's webhooks answer. Of `options`, the release is required,
-    /// and the webhooks are replaced.
+    /// Starts both, and waits until Kueue's webhooks respond. Of `options`, the release is
+    /// required, and the webhooks are replaced.
     pub(crate) async fn start(options: KueueOptions<'_>) -> Result<Self, StageError> {
         let cluster = Cluster::start().await?;
         let options = KueueOptions {
@@ -159,8 +159,8 @@ impl Stage {
         let path = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors".to_owned();
         let request = Request::create(path, flavor);
         loop {
-            let answer = self.send(&request).await?;
-            if answer.code < 300 {
+            let response = self.send(&request).await?;
+            if response.code < 300 {
                 return Ok(());
             }
             if began.elapsed() > WEBHOOKS {
@@ -205,7 +205,7 @@ impl Stage {
     }
 
     /// Sends a request unchanged.
-    pub(crate) async fn send(&self, request: &Request) -> Result<Answer, StageError> {
+    pub(crate) async fn send(&self, request: &Request) -> Result<Response, StageError> {
         let body = if request.body.is_null() {
             Vec::new()
         } else {
@@ -220,7 +220,7 @@ impl Stage {
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await?.to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or_default();
-        Ok(Answer { code, body })
+        Ok(Response { code, body })
     }
 }
 

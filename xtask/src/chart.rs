@@ -62,8 +62,8 @@ fn output(program: PathBuf, arguments: &[&str]) -> Result<String, Failure> {
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(format!("{shown} failed: {said}"))
+        let errors = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{shown} failed: {errors}"))
     }
 }
 

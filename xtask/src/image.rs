@@ -47,7 +47,7 @@ pub(crate) fn check(named: &[&str]) -> Result<(), Failure> {
     if !installed.is_ok_and(|status| status.success()) {
         return Err(format!("`rustup target add {target}` failed"));
     }
-    if !tools::answers("musl-gcc", "--version") {
+    if !tools::is_installed("musl-gcc", "--version") {
         return Err(
             "a C compiler for musl is needed (Debian: `apt-get install musl-tools`)".into(),
         );

@@ -29,7 +29,7 @@ usage: cargo xtask COMMAND
                           VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
   twin [--kueue VERSION] [--histories N] [--seed S] [--rare PERCENT] [--minimise]
                           random histories on a real Kueue (from 0.15.0 on) and on the model, compared; --help has more; not part of `test`
-  twin --mutants [FOLDER] change the model as twin/mutants.txt says, and show how many recorded histories each change needs to be
+  twin --mutants [FOLDER] change the model as in twin/mutants.txt, and show how many recorded histories each change needs to be
                           found: those of FOLDER, such as target/twin after a run, or those of the tests; no Kueue is needed
   fuzz [TARGET …] [--seconds N | --executions N] [--seed S] [--input FILE] [--list]
                           random inputs for what reads foreign bytes: 10 s for each target; what is found goes into fuzz/corpus,
@@ -41,7 +41,7 @@ usage: cargo xtask COMMAND
   release [REVISION]      what must pass before a release: packages that build, and no broken promise since REVISION (default: the last tag v*)
   image [PROGRAM …]       build the image's file system of the shipped checks (or of these) as the Dockerfile does: static, with the list of
                           crates; and run each in it as its user; minutes; not part of `test`
-  mutants [PART]          change the runtime's code as src/interleavings/mutants.txt says (those whose name contains PART),
+  mutants [PART]          change the runtime's code as in src/interleavings/mutants.txt (those whose name contains PART),
                           and show what finds each change, and for findings the search's shortest way; an hour; not part of `test`
   bench [--peer] [--rules]
                           figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota;

@@ -62,7 +62,7 @@ pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
     // Without Go there are no servers; a message at the end reports it.
     let skip = [(SKIP, "1")];
-    let environment: Vec<(&str, &str)> = if answers("go", "version") {
+    let environment: Vec<(&str, &str)> = if is_installed("go", "version") {
         environment.to_vec()
     } else {
         [environment, &skip].concat()
@@ -71,7 +71,7 @@ pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<
 }
 
 /// Returns true if `program` is installed.
-pub(crate) fn answers(program: &str, argument: &str) -> bool {
+pub(crate) fn is_installed(program: &str, argument: &str) -> bool {
     Command::new(program)
         .arg(argument)
         .stdout(Stdio::null())
@@ -115,7 +115,7 @@ fn first_check() -> Result<(), Failure> {
 /// Checks the workflows of this repository by GitHub's rules. It also checks those of the projects
 /// that were rendered for the comparison.
 fn check_workflows() -> Result<(), Failure> {
-    if !answers("go", "version") {
+    if !is_installed("go", "version") {
         println!("SKIPPED: reading workflows as GitHub does, because actionlint is built with Go");
         return Ok(());
     }
@@ -365,7 +365,7 @@ const REQUIRE_ADVISORIES: &str = "KUEUE_CHECK_REQUIRE_ADVISORIES";
 /// Checks licences, banned crates and sources. Checks advisories if their database can be fetched,
 /// and always if [`REQUIRE_ADVISORIES`] is set.
 pub(crate) fn deny() -> Result<(), Failure> {
-    let program = if answers("cargo-deny", "--version") {
+    let program = if is_installed("cargo-deny", "--version") {
         PathBuf::from("cargo-deny")
     } else {
         installed("cargo-deny", CARGO_DENY, &[])?

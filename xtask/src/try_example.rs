@@ -60,7 +60,7 @@ fn prepare(arguments: &[&str]) -> Result<Command, Failure> {
         return Err(format!("`try` has no argument `{unknown}`"));
     }
     let real = flags.iter().any(|flag| *flag != "--once");
-    if real && !tools::answers("go", "version") {
+    if real && !tools::is_installed("go", "version") {
         let why =
             "--real and --kueue build their programs with Go: install Go 1.26 (https://go.dev/dl)";
         return Err(why.to_owned());

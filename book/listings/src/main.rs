@@ -60,7 +60,7 @@ fn write() -> Result {
     let folder = repository().join("book/src");
     for (file, text) in generated(&std::env::current_exe()?) {
         let path: &Path = &folder.join(&file);
-        if std::fs::read_to_string(path).is_ok_and(|standing| standing == text) {
+        if std::fs::read_to_string(path).is_ok_and(|current| current == text) {
             continue;
         }
         if let Some(folder) = path.parent() {

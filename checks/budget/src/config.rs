@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exempt_class_says_where_and_in_one_way() {
+    fn an_exempt_class_selects_namespaces_in_one_way() {
         for (entry, problem) in [
             (json!({"name": "sla", "namespaces": ["n"]}), None),
             (json!({"name": "sla", "namespaceSelector": {}}), None),
@@ -448,16 +448,16 @@ mod tests {
                 "unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "1"},
                 "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "exempt": {"priorityClasses": [first, entry]},
             });
-            let said = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).err();
-            let said = said.map(|invalid| invalid.to_string());
-            let as_expected = match (&said, problem) {
-                (Some(said), Some(problem)) => {
-                    said.starts_with("spec.exempt.priorityClasses[1]") && said.contains(problem)
+            let error = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).err();
+            let error = error.map(|invalid| invalid.to_string());
+            let as_expected = match (&error, problem) {
+                (Some(error), Some(problem)) => {
+                    error.starts_with("spec.exempt.priorityClasses[1]") && error.contains(problem)
                 }
                 (None, None) => true,
                 _ => false,
             };
-            assert!(as_expected, "{entry}: {said:?}");
+            assert!(as_expected, "{entry}: {error:?}");
         }
     }
 

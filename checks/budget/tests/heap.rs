@@ -59,16 +59,16 @@ const MOST: usize = 16 << 20;
 const PROBE: &str = "{\"status\":\"ok\",\"series\":[{\"pointlist\":[[1795251000000,1]]}]}";
 
 /// Starts a server that responds to each request with `head`, `item` repeated up to `size` bytes,
-/// and `tail`. `says_length` sets whether it states the length.
-async fn server([head, item, tail]: [&'static str; 3], size: usize, says_length: bool) -> String {
+/// and `tail`. `states_length` sets whether it states the length.
+async fn server([head, item, tail]: [&'static str; 3], size: usize, states_length: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut asked = [0; 4096];
-            let read = stream.read(&mut asked).await.unwrap_or_default();
-            if head.contains("columns") && asked[..read].starts_with(b"GET") {
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or_default();
+            if head.contains("columns") && request[..read].starts_with(b"GET") {
                 let length = PROBE.len();
                 let probe = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{PROBE}");
                 let _ = stream.write_all(probe.as_bytes()).await;
@@ -76,7 +76,7 @@ async fn server([head, item, tail]: [&'static str; 3], size: usize, says_length:
             }
             let times = size / item.len();
             let length = head.len() + times * item.len() + tail.len();
-            let length = if says_length {
+            let length = if states_length {
                 format!("content-length: {length}")
             } else {
                 "connection: close".to_owned()
@@ -118,7 +118,7 @@ fn cost(runtime: &Runtime, case: &str, url: &str, folder: &Path) -> (usize, Opti
         &Http::new(credentials),
     );
     let second = |second| jiff::Timestamp::from_second(second).unwrap();
-    let question = SpendQuery {
+    let spend_query = SpendQuery {
         period: Period {
             start: second(1_795_000_000),
             end: second(1_796_000_000),
@@ -128,13 +128,13 @@ fn cost(runtime: &Runtime, case: &str, url: &str, folder: &Path) -> (usize, Opti
     };
     ALLOCATOR.reset_peak_usage();
     let before = ALLOCATOR.current_usage();
-    let answer = runtime.block_on(source.ask(question));
+    let report = runtime.block_on(source.query_spend(spend_query));
     let cost = ALLOCATOR.peak_usage().saturating_sub(before);
-    (cost, answer.err())
+    (cost, report.err())
 }
 
 #[test]
-fn an_answer_of_any_size_costs_at_most_16_mib() {
+fn a_response_of_any_size_costs_at_most_16_mib() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -171,11 +171,11 @@ fn an_answer_of_any_size_costs_at_most_16_mib() {
             "{\"pointlist\":[]}]}",
         ),
     ] {
-        for (size, says_length) in SIZES
+        for (size, states_length) in SIZES
             .into_iter()
             .flat_map(|size| [(size, true), (size, false)])
         {
-            let url = runtime.block_on(server([head, item, tail], size, says_length));
+            let url = runtime.block_on(server([head, item, tail], size, states_length));
             let (cost, error) = cost(&runtime, case, &url, &folder);
             println!(
                 "{case}, {} KiB: {} KiB at most, {error:?}",

@@ -4,11 +4,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use kueue_check::{App, ControllerName};
 use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 
-/// Asks Cluster Autoscaler for capacity before a job starts.
+/// Requests capacity from Cluster Autoscaler before a job starts.
 #[derive(Debug, Parser)]
 #[command(name = "provisioning-check", version, arg_required_else_help = true)]
 struct Arguments {
-    /// The spec.controllerName of the AdmissionChecks to answer. Kueue's own is
+    /// The spec.controllerName of the AdmissionChecks to evaluate. Kueue's own is
     /// kueue.x-k8s.io/provisioning-request: only for a Kueue without its own check.
     #[arg(long, global = true, value_name = "NAME", env = "KUEUE_CHECK_CONTROLLER_NAME", default_value = CONTROLLER_NAME)]
     controller_name: ControllerName,

@@ -100,12 +100,12 @@ mod tests {
         assert_eq!(
             attempt_in_name(&cut, &long, "pr"),
             None,
-            "a cut name tells nothing"
+            "a cut name has no attempt"
         );
     }
 
     #[test]
-    fn templates_of_a_check_are_told_from_those_of_checks_with_similar_names() {
+    fn templates_of_a_check_are_distinguished_from_those_of_similar_names() {
         let long = "w".repeat(235);
         let cut_at_the_pod_set = template_name(&request_name(&long, "pr", 1), "workers");
         let cut_before_the_number = template_name(&request_name(&"w".repeat(250), "pr", 1), "main");

@@ -37,7 +37,7 @@ const ETA: &str = "Waiting for resources. Currently there are not enough resourc
 struct Server {
     workloads: usize,
     /// The number of requests that are not watches.
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
 type AnyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
@@ -99,14 +99,14 @@ fn named_template(name: &str) -> Value {
 }
 
 impl Server {
-    fn answer(&self, request: &Request<Body>) -> Response<AnyBody> {
+    fn response(&self, request: &Request<Body>) -> Response<AnyBody> {
         let path = request.uri().path();
         let query = request.uri().query().unwrap_or_default();
         if query.contains("watch=true") {
             let silence = futures::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();
             return Response::new(StreamBody::new(silence).boxed_unsync());
         }
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
         assert_eq!(request.method(), "GET", "there is nothing to write: {path}");
         let last = path.rsplit('/').next().unwrap();
         let body = match last {
@@ -172,12 +172,12 @@ async fn heap_with(workloads: usize) -> (usize, usize) {
     ALLOCATOR.reset_peak_usage();
     let server = Server {
         workloads,
-        asked: Arc::default(),
+        requests: Arc::default(),
     };
-    let asked = Arc::clone(&server.asked);
+    let requests = Arc::clone(&server.requests);
     let service = tower::service_fn(move |request| {
-        let answer = server.answer(&request);
-        async move { Ok::<_, Infallible>(answer) }
+        let response = server.response(&request);
+        async move { Ok::<_, Infallible>(response) }
     });
     let client = Client::new(service, "default");
     let name = ControllerName::from_static(kueue_check_provisioning::CONTROLLER_NAME);
@@ -192,13 +192,13 @@ async fn heap_with(workloads: usize) -> (usize, usize) {
     let held = format!("kueue_check_tracked_workloads {workloads}");
     assert!(metrics.contains(&held), "{metrics}");
     if workloads > 0 {
-        let looked_at = format!("outcome=\"Pending\"}} {workloads}");
-        assert!(metrics.contains(&looked_at), "each once: {metrics}");
+        let evaluated = format!("outcome=\"Pending\"}} {workloads}");
+        assert!(metrics.contains(&evaluated), "each once: {metrics}");
     }
     drop(metrics);
-    let before = asked.load(Ordering::Relaxed);
+    let before = requests.load(Ordering::Relaxed);
     sleep(Duration::from_secs(3600)).await;
-    let later = asked.load(Ordering::Relaxed) - before;
+    let later = requests.load(Ordering::Relaxed) - before;
     // The resync: two for the served API every 10 min, and the lists every 30 min, those of
     // Workloads and requests in pages of 50.
     let lists = 6 + 2 * workloads.div_ceil(50);

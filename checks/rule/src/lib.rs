@@ -32,7 +32,7 @@
 //! | [`approval`] | `ApprovalCheck`: people decide |
 //! | [`cel`] | the language of expressions |
 //! | [`document`] | the JSON documents of webhooks, their schema and `OpenAPI` |
-//! | [`mock`] | a service that answers from a table |
+//! | [`mock`] | a service that returns verdicts from a table |
 //! | [`tools`] | the verdict of a rule about a Workload, without a cluster |
 
 pub mod approval;

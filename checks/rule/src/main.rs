@@ -14,7 +14,7 @@ use kueue_check_rule::{
     tools,
 };
 
-/// Starts jobs when a rule says so: expressions in CEL, an HTTP service, or people.
+/// Starts jobs by rules: expressions in CEL, an HTTP service, or people.
 #[derive(Debug, Parser)]
 #[command(name = "rule-check", version, arg_required_else_help = true)]
 struct Arguments {
@@ -41,7 +41,7 @@ struct Arguments {
     )]
     annotations: Vec<String>,
 
-    /// A resource whose objects CELChecks may look at: `configmaps`, or `GROUP/VERSION/RESOURCE`.
+    /// A resource whose objects CELChecks may read: `configmaps`, or `GROUP/VERSION/RESOURCE`.
     /// They are watched in the whole cluster, and what a rule writes into its message everybody
     /// reads. Repeat it, or separate several by commas. Default: none.
     #[arg(
@@ -71,7 +71,7 @@ struct Arguments {
 enum Command {
     #[command(flatten)]
     Check(kueue_check::cli::Command),
-    /// Prints what a CELCheck says about a Workload, without a cluster.
+    /// Prints the verdict of a CELCheck for a Workload, without a cluster.
     Render(Render),
     /// Tries a table of Workloads and expected verdicts, without a cluster. Exit code 1: a case
     /// failed.
@@ -83,7 +83,7 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
     },
-    /// Answers a WebhookCheck's requests from a table of cases, on this machine.
+    /// Serves a WebhookCheck's requests from a table of cases, on this machine.
     ServeMock {
         /// The table, in YAML. It is read again for each request.
         #[arg(short, long, value_name = "FILE")]
@@ -102,7 +102,7 @@ enum Command {
     },
 }
 
-/// What `render` is told.
+/// The arguments of `render`.
 #[derive(Debug, Args)]
 struct Render {
     /// The CELCheck, in YAML. Other documents in the file are skipped.
@@ -115,7 +115,7 @@ struct Render {
     /// `default`.
     #[arg(short, long, value_name = "FILE")]
     workload: Option<PathBuf>,
-    /// What else the rule looks at, in YAML: `objects`, lists by resource, `sources`, answers by
+    /// Other inputs of the rule, in YAML: `objects`, lists by resource, `sources`, values by
     /// name, and `starting`, Workloads.
     #[arg(short, long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -230,7 +230,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 signing_key,
             };
             let running = or_exit(mock::serve(&options).await);
-            println!("{} answers from {table}", running.url()?);
+            println!("{} serves {table}", running.url()?);
             return Ok(running.run().await?);
         }
         Command::Schema { format } => {

@@ -27,7 +27,7 @@ pub struct GivenData {
     /// Objects, by the name of their resource: `configmaps`.
     #[serde(default)]
     objects: BTreeMap<String, Vec<Json>>,
-    /// The answers of data sources, by name. An answer of Prometheus is a list of `{labels: {…},
+    /// The values of data sources, by name. A value of Prometheus is a list of `{labels: {…},
     /// value: 1.5}`.
     #[serde(default)]
     sources: BTreeMap<String, Json>,
@@ -142,8 +142,8 @@ impl Data for GivenData {
     }
 
     fn source(&self, name: &str) -> Result<Value, String> {
-        let answer = self.sources.get(name);
-        answer
+        let value = self.sources.get(name);
+        value
             .map(Value::of)
             .ok_or_else(|| format!("`sources` has no `{name}`"))
     }

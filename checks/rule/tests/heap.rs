@@ -1,4 +1,4 @@
-//! The memory that an answer costs the process, counted by the allocator. A binary of its own,
+//! The memory that a response costs the process, counted by the allocator. A binary of its own,
 //! because it counts all allocations.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
@@ -19,9 +19,9 @@ use tokio::runtime::Runtime;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// The limit of an answer, without the surrounding document.
+/// The limit of a response, without the surrounding document.
 const LARGE: usize = (8 << 20) - 4096;
-/// The maximum memory of an answer at any moment: its bytes, the growth of their buffer, and an
+/// The maximum memory of a response at any moment: its bytes, the growth of their buffer, and an
 /// item.
 const MOST: usize = 28 << 20;
 
@@ -34,7 +34,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a server whose answer is `head`, `item` in whole blocks up to `size` bytes, and `tail`.
+/// Starts a server whose response is `head`, `item` in whole blocks up to `size` bytes, and `tail`.
 fn server(
     runtime: &Runtime,
     head: &'static str,
@@ -65,7 +65,7 @@ fn server(
 }
 
 #[test]
-fn an_answer_of_any_size_and_shape_costs_at_most_28_mib() {
+fn a_response_of_any_size_and_shape_costs_at_most_28_mib() {
     let _alone = alone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -27,16 +27,16 @@ pub enum SourceError {
     #[error("{0}: {1} {2}")]
     Unavailable(&'static str, u16, String),
     /// It requests a pause.
-    #[error("{0} asks for a pause of {1:?}")]
+    #[error("{0} requests a pause of {1:?}")]
     Throttled(&'static str, Duration),
     /// The response is not one of its API.
-    #[error("{0} gave no answer of its API: {1}")]
+    #[error("{0} returned no response of its API: {1}")]
     BadResponse(&'static str, String),
     /// The query's result is not a vector with the expected label.
     #[error("the query's result is {0}; expected a vector with the label `{1}`")]
     WrongShape(String, String),
     /// The response may be incomplete.
-    #[error("{0} warned that the answer may be incomplete: {1}")]
+    #[error("{0} warned that the response may be incomplete: {1}")]
     Incomplete(&'static str, String),
     /// A raw metric has no sample that is new enough.
     #[error("nothing is measured: the newest sample of {0}")]

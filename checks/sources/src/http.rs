@@ -34,7 +34,7 @@ pub struct Http {
     servers: Arc<ServerPolicy>,
     deadline: Duration,
     largest: usize,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// A response.
@@ -47,7 +47,7 @@ pub struct HttpResponse {
     /// All of its body.
     pub body: Vec<u8>,
     /// The permit to be in memory, released when the response is dropped.
-    _room: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl HttpResponse {
@@ -57,7 +57,7 @@ impl HttpResponse {
             status,
             headers,
             body: body.into(),
-            _room: None,
+            _permit: None,
         }
     }
 }
@@ -99,7 +99,7 @@ impl Http {
             servers: Arc::new(servers.into()),
             deadline: DEADLINE,
             largest: LARGEST,
-            room: Arc::new(Semaphore::new(AT_ONCE)),
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -122,57 +122,64 @@ impl Http {
         &self.servers
     }
 
-    /// Sends `ask` and reads the whole response, whatever its status is. Redirects are not
+    /// Sends `request` and reads the whole response, whatever its status is. Redirects are not
     /// followed, because credentials would follow them.
     ///
     /// # Errors
     /// There is no whole response in time, or the request may not be sent.
-    pub async fn send(&self, ask: HttpRequest<'_>) -> Result<HttpResponse, SourceError> {
-        let who = ask.who;
-        match tokio::time::timeout(self.deadline, self.send_with_retries(ask)).await {
+    pub async fn send(&self, request: HttpRequest<'_>) -> Result<HttpResponse, SourceError> {
+        let who = request.who;
+        match tokio::time::timeout(self.deadline, self.send_with_retries(request)).await {
             Ok(reply) => reply,
             Err(_) => Err(SourceError::TimedOut(who, self.deadline)),
         }
     }
 
-    async fn send_with_retries(&self, ask: HttpRequest<'_>) -> Result<HttpResponse, SourceError> {
-        let who = ask.who;
+    async fn send_with_retries(
+        &self,
+        request: HttpRequest<'_>,
+    ) -> Result<HttpResponse, SourceError> {
+        let who = request.who;
         let unreachable = |problem: String| SourceError::Unreachable(who, brief(&problem));
-        let uri: http::Uri = ask
+        let uri: http::Uri = request
             .url
             .parse()
             .map_err(|_| unreachable("its URL is invalid".to_owned()))?;
         self.servers.allow_request(&uri).map_err(unreachable)?;
         // A secret is sent only to the server for which it was read.
-        if ask.headers.iter().any(|(_, value)| value.is_sensitive()) {
+        if request
+            .headers
+            .iter()
+            .any(|(_, value)| value.is_sensitive())
+        {
             self.servers
                 .allow_sending(&uri)
                 .map_err(SourceError::Credentials)?;
         }
-        let identity = match ask.certificate {
+        let identity = match request.certificate {
             None => None,
             Some(files) => Some(self.identity(files, &uri).await?),
         };
-        let mut request = Request::builder().method(ask.method).uri(uri);
-        for (name, value) in ask.headers {
-            request = request.header(name, value);
+        let mut builder = Request::builder().method(request.method).uri(uri);
+        for (name, value) in request.headers {
+            builder = builder.header(name, value);
         }
-        let request = request
-            .body(Full::from(ask.body))
+        let http_request = builder
+            .body(Full::from(request.body))
             .map_err(|error| unreachable(error.to_string()))?;
-        let client = self.client(ask.ca_file, identity).await?;
+        let client = self.client(request.ca_file, identity).await?;
         let response = client
-            .request(request)
+            .request(http_request)
             .await
             .map_err(|error| unreachable(chain(&error)))?;
         let (head, body) = response.into_parts();
         if head.headers.contains_key(http::header::CONTENT_ENCODING) {
             return Err(SourceError::BadResponse(
                 who,
-                "it is compressed, which was not asked for".to_owned(),
+                "it is compressed, which was not requested".to_owned(),
             ));
         }
-        let room = Arc::clone(&self.room).acquire_owned().await.ok();
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         Ok(HttpResponse {
             status: head.status,
             headers: head.headers,
@@ -180,7 +187,7 @@ impl Http {
                 let problem = format!("its body cannot be read: {problem}");
                 SourceError::BadResponse(who, brief(&problem))
             })?,
-            _room: room,
+            _permit: permit,
         })
     }
 

@@ -69,7 +69,7 @@ impl PrometheusClient {
         at: Timestamp,
         labels: [&str; LABELS],
     ) -> Result<Vec<Sample<LABELS>>, SourceError> {
-        let reply = self.ask(query, at).await?;
+        let reply = self.request(query, at).await?;
         self.read_vector(&reply, labels)
     }
 
@@ -97,7 +97,7 @@ impl PrometheusClient {
         at: Timestamp,
         most: usize,
     ) -> Result<Vec<LabeledSample>, SourceError> {
-        let reply = self.ask(query, at).await?;
+        let reply = self.request(query, at).await?;
         self.read_all_labels(&reply, most)
     }
 
@@ -115,7 +115,7 @@ impl PrometheusClient {
         samples::read_all(&reply.body, most).map_err(|error| unreadable(&error))
     }
 
-    async fn ask(&self, query: &str, at: Timestamp) -> Result<HttpResponse, SourceError> {
+    async fn request(&self, query: &str, at: Timestamp) -> Result<HttpResponse, SourceError> {
         let reply = self.post(query, at).await?;
         // A token may have been rotated between its reading and its use.
         if matches!(reply.status.as_u16(), 401 | 403) && self.server.auth.is_some() {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_have_the_labels_that_were_asked_for() {
+    fn samples_have_the_requested_labels() {
         let text = body(
             r#"[{"metric": {"job": "a", "team": "", "other": "x"}, "value": [1, "2.5"]},
                 {"metric": {"team": "nlp"}, "value": [1, "NaN"], "histogram": []}]"#,

@@ -70,7 +70,7 @@ impl ServerPolicy {
             return Ok(());
         }
         Err(format!(
-            "{origin} is not among the servers that may be asked ({} of the deployment)",
+            "{origin} is not among the servers that may be queried ({} of the deployment)",
             self.setting
         ))
     }
@@ -93,7 +93,7 @@ impl ServerPolicy {
         };
         if !origin.secure && !server.allow_insecure {
             return refuse(
-                "it is asked over plain http; use https, or set allowInsecure in the deployment",
+                "it is queried over plain http; use https, or set allowInsecure in the deployment",
             );
         }
         Ok(folder)
@@ -349,7 +349,7 @@ mod tests {
             servers: servers.unwrap(),
             ..none.clone()
         };
-        for (credentials, url, asked, sent) in [
+        for (credentials, url, may_query, sent) in [
             (&allowed, "https://a:9090/api/v1/query", true, Some("a")),
             (&allowed, "https://A:9090", true, Some("a")),
             (&allowed, "https://a", false, None),
@@ -367,10 +367,10 @@ mod tests {
             (&closed, "http://127.0.0.1", false, None),
         ] {
             let Ok(uri) = url.parse::<http::Uri>() else {
-                assert!(!asked && sent.is_none(), "{url}");
+                assert!(!may_query && sent.is_none(), "{url}");
                 continue;
             };
-            assert_eq!(credentials.allow_request(&uri).is_ok(), asked, "{url}");
+            assert_eq!(credentials.allow_request(&uri).is_ok(), may_query, "{url}");
             let folder = credentials.allow_sending(&uri).ok();
             assert_eq!(folder, sent.map(Path::new), "{url}");
         }

@@ -127,7 +127,7 @@ fn requests(input: &[u8]) -> Outcome {
         let before = server.resource_version();
         let sent = RUNTIME.with(|runtime| runtime.block_on(client.send(request)));
         let Ok(response) = sent else {
-            panic!("{method} {uri} is not answered: {sent:?}");
+            panic!("{method} {uri} has no response: {sent:?}");
         };
         let code = response.status().as_u16();
         if watches {
@@ -136,10 +136,10 @@ fn requests(input: &[u8]) -> Outcome {
             continue;
         }
         let Some(Ok(body)) = response.into_body().collect().now_or_never() else {
-            panic!("{method} {uri}: the answer does not end");
+            panic!("{method} {uri}: the response does not end");
         };
         let body: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-        is_an_answer(code, &body);
+        assert_expected_code(code, &body);
         // For a path that no kind has, the response is a text.
         if code >= 400 && !body.is_null() {
             assert_eq!(body["kind"], "Status", "{method} {uri}: {body}");
@@ -173,7 +173,7 @@ const SERVER_ERRORS: [&str; 2] = ["failed to create typed patch object", "strcon
 
 /// Panics unless the code is one that the server returns.
 #[track_caller]
-fn is_an_answer(code: u16, body: &Value) {
+fn assert_expected_code(code: u16, body: &Value) {
     let message = body["message"].as_str().unwrap_or_default();
     let known = SERVER_ERRORS.iter().any(|error| message.contains(error));
     assert!(
@@ -231,7 +231,7 @@ fn is_what_is_read(server: &ApiServer, method: &http::Method, path: &str, body: 
     };
     assert_eq!(
         &read, body,
-        "{method} {path}: what is read, and what was answered"
+        "{method} {path}: what is read, and what was returned"
     );
 }
 
@@ -361,26 +361,26 @@ fn patches(input: &[u8]) -> Outcome {
             call = call.subresource("status");
         }
         let before = server.get(&resource, "default", "a");
-        let answer = server.call(&call);
-        is_an_answer(answer.code, &answer.body);
+        let response = server.call(&call);
+        assert_expected_code(response.code, &response.body);
         let after = server.get(&resource, "default", "a");
-        if answer.code >= 400 {
+        if response.code >= 400 {
             assert_eq!(
                 after, before,
                 "a refused patch changes the object: {}",
-                answer.body
+                response.body
             );
         } else if let Some(after) = &after {
-            assert_eq!(after, &answer.body, "what is read, and what was answered");
+            assert_eq!(after, &response.body, "what is read, and what was returned");
             managers_are_well_formed(after);
-            if form == Patch::Apply && !says_nothing(&patch["body"]) {
+            if form == Patch::Apply && !has_an_empty_part(&patch["body"]) {
                 // Applying the same object again changes nothing.
                 let again = server.call(&call);
                 assert_eq!((again.code, &again.body), (200, after), "applied again");
             }
         }
-        let message = answer.body["message"].as_str().unwrap_or_default();
-        seen.push((answer.code, shape(message)));
+        let message = response.body["message"].as_str().unwrap_or_default();
+        seen.push((response.code, shape(message)));
     }
     let managers = server.get(&resource, "default", "a");
     let managers = managers.map_or(0, |object| list(&object["metadata"]["managedFields"]).len());
@@ -389,11 +389,11 @@ fn patches(input: &[u8]) -> Outcome {
 
 /// Returns true if a part of it is null or empty. The server keeps nothing of such a part that can
 /// be owned.
-fn says_nothing(value: &Value) -> bool {
+fn has_an_empty_part(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Object(members) => members.is_empty() || members.values().any(says_nothing),
-        Value::Array(elements) => elements.is_empty() || elements.iter().any(says_nothing),
+        Value::Object(members) => members.is_empty() || members.values().any(has_an_empty_part),
+        Value::Array(elements) => elements.is_empty() || elements.iter().any(has_an_empty_part),
         _ => false,
     }
 }
@@ -470,14 +470,14 @@ fn protobuf(input: &[u8]) -> Outcome {
         let Ok(request) = request else { return 0 };
         let sent = RUNTIME.with(|runtime| runtime.block_on(client.send(request)));
         let Ok(response) = sent else {
-            panic!("{path} is not answered: {sent:?}");
+            panic!("{path} has no response: {sent:?}");
         };
         let code = response.status().as_u16();
         let Some(Ok(body)) = response.into_body().collect().now_or_never() else {
-            panic!("{path}: the answer does not end");
+            panic!("{path}: the response does not end");
         };
         let body: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-        is_an_answer(code, &body);
+        assert_expected_code(code, &body);
         if code == 201 {
             is_what_is_read(&server, &http::Method::POST, path, &body);
         }

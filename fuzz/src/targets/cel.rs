@@ -135,7 +135,7 @@ impl Data for Foreign {
 
     fn source(&self, name: &str) -> Result<Value, String> {
         match name {
-            "absent" => Err("it does not answer".to_owned()),
+            "absent" => Err("it does not respond".to_owned()),
             "gpu" => {
                 let sample = [("labels", Type::map(Type::String)), ("value", Type::Double)];
                 let samples = Type::list(Type::object("sample", sample));

@@ -3,12 +3,12 @@
 //! A target is a function that panics if a property does not hold. Its outcome is a hash of the
 //! values read, not of the input itself, so it differs for inputs that were read differently.
 
-mod answers;
 mod api_server;
 mod cel;
 mod lease;
 mod numbers;
 mod parameters;
+mod responses;
 mod schema;
 mod text;
 mod workload;
@@ -39,9 +39,9 @@ pub const TARGETS: &[Target] = &[
     workload::OBJECTS,
     parameters::PARAMETERS,
     lease::LEASE,
-    answers::PROMETHEUS,
-    answers::DATADOG,
-    answers::REVIEW,
+    responses::PROMETHEUS,
+    responses::DATADOG,
+    responses::REVIEW,
     cel::CEL,
     cel::RULE,
     schema::SCHEMA,

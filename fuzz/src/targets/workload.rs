@@ -96,7 +96,7 @@ fn workload(input: &[u8]) -> Outcome {
         fields_are_kept(tree, &workload);
         one_malformed_field_costs_itself(tree, &workload);
     }
-    let seen = look_at(&workload);
+    let seen = read_all(&workload);
     outcome((malformed.min(20), seen))
 }
 
@@ -197,7 +197,7 @@ fn one_malformed_field_costs_itself(tree: &Value, workload: &Workload) {
 }
 
 /// Reads everything that a check can read.
-fn look_at(workload: &Workload) -> impl std::hash::Hash + use<> {
+fn read_all(workload: &Workload) -> impl std::hash::Hash + use<> {
     let mut names = 0;
     for pod_set in workload.pod_sets() {
         for resource in pod_set.resources() {

@@ -33,7 +33,7 @@ pub(crate) use rule::rules;
 /// if CEL_ENABLED {
 ///     assert_eq!(violated_rules(&new, Some(&old), &schema)[0].to_string(), "limit: Invalid value: 1: may only grow");
 /// }
-/// assert_eq!(violated_rules(&new, None, &schema), []); // a rule about a change says nothing of a new object
+/// assert_eq!(violated_rules(&new, None, &schema), []); // a rule about a change does not apply to a new object
 /// ```
 pub fn violated_rules(new: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();

@@ -137,7 +137,7 @@ impl Rule {
         }
         match truth(program, &context) {
             Ok(true) => None,
-            Ok(false) => Some(self.error(self.said(&context), new, &place())),
+            Ok(false) => Some(self.error(self.failure_message(&context), new, &place())),
             Err(error) => {
                 let why = format!("{} evaluating rule: {}", lower(&error), self.plain());
                 let shown = format!("\"{}\"", schema.kind.name());
@@ -154,7 +154,7 @@ impl Rule {
         }
     }
 
-    fn said(&self, context: &Context<'_, '_>) -> String {
+    fn failure_message(&self, context: &Context<'_, '_>) -> String {
         let expression = self.message_expression.as_ref();
         let program = expression.and_then(Source::program);
         let text = program.and_then(|program| {

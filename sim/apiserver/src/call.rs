@@ -224,10 +224,10 @@ impl ApiRequest {
 /// use kueue_check_apiserver::{ApiServer, ApiRequest, Resource, Verb};
 ///
 /// let create = ApiRequest::new(Verb::Create, &Resource::new("", "v1", "configmaps")).namespace("default");
-/// let answer = server.call(&create.body(json!({"metadata": {"name": "limits"}, "dta": {"gpus": "8"}})));
+/// let response = server.call(&create.body(json!({"metadata": {"name": "limits"}, "dta": {"gpus": "8"}})));
 /// // As kubectl shows it: the field is dropped, and the object is made.
-/// assert_eq!((answer.code, answer.warnings), (201, vec!["unknown field \"dta\"".to_owned()]));
-/// assert!(answer.body["dta"].is_null());
+/// assert_eq!((response.code, response.warnings), (201, vec!["unknown field \"dta\"".to_owned()]));
+/// assert!(response.body["dta"].is_null());
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiResponse {

@@ -85,18 +85,18 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_wait_are_woken_in_order() {
-        let teller = ChangeNotifier::default();
+        let notifier = ChangeNotifier::default();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for number in 0..20 {
-            let (mut changes, order) = (teller.subscribe(), Arc::clone(&order));
+            let (mut changes, order) = (notifier.subscribe(), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
                 changes.changed().await;
                 order.lock().unwrap().push(number);
             }));
         }
         tokio::task::yield_now().await;
-        teller.notify();
+        notifier.notify();
         for task in tasks {
             task.await.unwrap();
         }
@@ -104,10 +104,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_told_before_is_seen_at_once() {
-        let teller = ChangeNotifier::default();
-        let mut changes = teller.subscribe();
-        teller.notify();
+    async fn an_earlier_notification_is_received_at_once() {
+        let notifier = ChangeNotifier::default();
+        let mut changes = notifier.subscribe();
+        notifier.notify();
         changes.changed().await;
         let more = changes.changed();
         assert!(futures::FutureExt::now_or_never(more).is_none());

@@ -30,7 +30,10 @@ use super::watch::{Watch, WatchOptions};
 pub type TimeSource = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Returns the machine's clock.
-#[expect(clippy::disallowed_methods, reason = "it is what the caller asks for")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the caller requests the machine's clock"
+)]
 pub fn system_time() -> TimeSource {
     Arc::new(Timestamp::now)
 }
@@ -175,7 +178,7 @@ impl ApiServer {
 
     /// Processes a call: the whole server, without HTTP, faults or waiting.
     pub fn call(&self, call: &ApiRequest) -> ApiResponse {
-        self.core.answer(call)
+        self.core.process(call)
     }
 
     /// Returns an object, or `None`. It is shared, not copied, for frequent reads.
@@ -294,7 +297,7 @@ impl ApiServer {
         let call = ApiRequest::new(Verb::Get, resource)
             .namespace(namespace)
             .name(name);
-        let answer = self.call(&call);
-        (answer.code == 200).then_some(answer.body)
+        let response = self.call(&call);
+        (response.code == 200).then_some(response.body)
     }
 }

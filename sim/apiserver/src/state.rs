@@ -109,25 +109,25 @@ impl Core {
 
     /// Processes a call. A patch without a version that loses a race is retried, as the real server
     /// does.
-    pub(crate) fn answer(&self, call: &ApiRequest) -> ApiResponse {
-        self.answer_from(call, None)
+    pub(crate) fn process(&self, call: &ApiRequest) -> ApiResponse {
+        self.process_at(call, None)
     }
 
     /// Processes a call in the same way; a list returns the objects at the version `view`.
-    pub(crate) fn answer_from(&self, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
+    pub(crate) fn process_at(&self, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
         for _ in 0..4 {
-            let answer = verbs::answer(self, call, view);
-            let retries = answer.code == 409
+            let response = verbs::process(self, call, view);
+            let retries = response.code == 409
                 && matches!(call.verb, Verb::Patch(_))
                 && call.body.pointer("/metadata/resourceVersion").is_none()
-                && answer.body["message"]
+                && response.body["message"]
                     .as_str()
                     .is_some_and(|m| m.contains("the object has been modified"));
             if !retries {
-                return answer;
+                return response;
             }
         }
-        verbs::answer(self, call, view)
+        verbs::process(self, call, view)
     }
 
     /// Processes the consequences of a write.

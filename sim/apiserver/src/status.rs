@@ -16,7 +16,7 @@ pub(crate) const NO_SUCH_PAGE: &str = "404 page not found";
 /// ```
 /// use kueue_check_apiserver::{Resource, Status};
 ///
-/// // What a fault may answer, in the words of the real server: somebody else was faster.
+/// // The real server's response to a write of an old version; a fault may return it.
 /// let status = Status::stale(&Resource::new("batch", "v1", "jobs"), "train");
 /// assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
 /// assert!(status.message.starts_with("Operation cannot be fulfilled on jobs.batch \"train\": the object has been modified"));

@@ -30,7 +30,7 @@ use super::verbs::{no_such_resource, parse_version, show, zero};
 /// let mut watch = server.watch(options)?;
 /// let relabel = json!({"metadata": {"labels": {"team": "blue"}}});
 /// server.call(&ApiRequest::new(Verb::Patch(Patch::Merge), &maps).namespace("default").name("limits").body(relabel));
-/// // Who sees only some objects is told that one is gone when it is no longer one of them.
+/// // A watch with a selector receives DELETED for an object that no longer matches.
 /// let kinds: Vec<_> = std::iter::from_fn(|| watch.ready()).map(|event| event.kind).collect();
 /// assert_eq!(kinds, ["ADDED", "DELETED"]);
 /// # Ok::<(), kueue_check_apiserver::Status>(())

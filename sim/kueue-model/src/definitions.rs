@@ -53,8 +53,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 /// let server = ApiServer::with_definitions(Clock::system(), definitions::kueue());
 /// let queues = Resource::new("kueue.x-k8s.io", "v1beta2", "localqueues");
 /// let queue = json!({"apiVersion": queues.api_version(), "kind": "LocalQueue", "metadata": {"name": "a"}, "spec": {"clusterQueue": "Not a name"}});
-/// let answer = server.call(&ApiRequest::new(Verb::Create, &queues).namespace("default").body(queue));
-/// assert_eq!(answer.code, 422); // Kueue's definition says what a name may be
+/// let response = server.call(&ApiRequest::new(Verb::Create, &queues).namespace("default").body(queue));
+/// assert_eq!(response.code, 422); // Kueue's definition has rules for names
 /// ```
 pub fn kueue() -> &'static CompiledDefinitions {
     static KINDS: LazyLock<CompiledDefinitions> = LazyLock::new(|| CompiledDefinitions::new(all()));

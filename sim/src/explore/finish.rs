@@ -11,7 +11,7 @@ use super::invariants::{RunRecord, violations};
 use super::run::{JobOutcome, Outcome, Run};
 use crate::faults::Fault;
 use crate::kueue::resource;
-use crate::simulation::{Answered, Cluster, Failure, current, is_true, workloads};
+use crate::simulation::{CheckKey, Cluster, Failure, current, is_true, workloads};
 
 /// The time without a write after which the cluster is at rest.
 const REST: Duration = Duration::from_secs(30);
@@ -45,8 +45,9 @@ impl Cluster {
             server: self.server.clone(),
         };
         if self.injector.looped() {
-            run.violations
-                .push("quiet: the check asks and asks, and no time passes".to_owned());
+            run.violations.push(
+                "quiet: the replicas send requests without end, and no time passes".to_owned(),
+            );
         }
         if run.failed() {
             return run;
@@ -71,12 +72,12 @@ impl Cluster {
     /// Returns the invariants that the run violated.
     fn violations(&self) -> Vec<String> {
         let history = self.server.history();
-        let traits = self.answers.traits();
+        let traits = self.verdicts.traits();
         let mut limits: Vec<(&str, u32)> = Vec::new();
         let mut outliving: Vec<&str> = Vec::new();
         // By name, for all versions of an AdmissionCheck. One with parameters may have other
         // limits. The history may be trimmed, so existing objects count too.
-        let mut answered: BTreeMap<&str, BTreeSet<Answered>> = BTreeMap::new();
+        let mut keys: BTreeMap<&str, BTreeSet<CheckKey>> = BTreeMap::new();
         let there = self.server.objects(&resource("admissionchecks"), "");
         let changes = history.iter();
         let changed = changes.filter(|change| change.resource.plural == "admissionchecks");
@@ -85,27 +86,27 @@ impl Cluster {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let parameters = spec.get("parameters").filter(|given| !given.is_null());
             let kind = parameters.map(|given| (text(&given["kind"]), text(&given["apiGroup"])));
-            let of_name = answered.entry(name.as_str().unwrap_or_default());
+            let of_name = keys.entry(name.as_str().unwrap_or_default());
             let of_name = of_name.or_default();
             of_name.insert((text(&spec["controllerName"]), kind));
         }
-        for (name, answered) in &answered {
-            let told = answered.iter().filter_map(|by| traits.get(by));
-            if answered.iter().all(|(_, kind)| kind.is_none()) {
-                limits.extend(told.clone().map(|told| (*name, told.evictions)));
+        for (name, keys) in &keys {
+            let known = keys.iter().filter_map(|key| traits.get(key));
+            if keys.iter().all(|(_, kind)| kind.is_none()) {
+                limits.extend(known.clone().map(|known| (*name, known.evictions)));
             }
-            if told.clone().any(|told| told.outlives) {
+            if known.clone().any(|known| known.outlives) {
                 outliving.push(name);
             }
         }
-        let is_ours = |by: &Answered| traits.keys().any(|(controller, _)| *controller == by.0);
-        let ours = answered.iter().filter(|(_, by)| by.iter().any(is_ours));
+        let is_ours = |key: &CheckKey| traits.keys().any(|(controller, _)| *controller == key.0);
+        let ours = keys.iter().filter(|(_, keys)| keys.iter().any(is_ours));
         let names: Vec<&str> = ours.map(|(name, _)| *name).collect();
         violations(&RunRecord {
             checks: &names,
             history: &history,
-            answers: &self.answers.all(),
-            calls: &self.answers.calls(),
+            verdicts: &self.verdicts.all(),
+            calls: &self.verdicts.calls(),
             pauses: &self.injector.pauses(),
             eviction_limits: &limits,
             outliving: &outliving,

@@ -31,12 +31,12 @@ use crate::simulation::{AuthorCall, LEASE, RecordedVerdict};
 /// Simulation::new(|| open).run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
-///     let (history, answers) = (cluster.server().history(), cluster.verdicts().all());
-///     let evidence = RunRecord { checks: &["check"], history: &history, answers: &answers, replicas: 1, ..RunRecord::default() };
+///     let (history, verdicts) = (cluster.server().history(), cluster.verdicts().all());
+///     let evidence = RunRecord { checks: &["check"], history: &history, verdicts: &verdicts, replicas: 1, ..RunRecord::default() };
 ///     assert!(violations(&evidence).is_empty());
-///     // The same writes, had the check not been asked.
-///     let unasked = RunRecord { answers: &[], ..evidence };
-///     assert!(violations(&unasked)[0].ends_with("the check has not answered so for this reservation"));
+///     // The same writes, without an evaluation.
+///     let unevaluated = RunRecord { verdicts: &[], ..evidence };
+///     assert!(violations(&unevaluated)[0].ends_with("the check returned no such verdict for this reservation"));
 /// });
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ pub struct RunRecord<'a> {
     /// All writes, oldest first.
     pub history: &'a [Arc<Change>],
     /// All verdicts of the checks.
-    pub answers: &'a [RecordedVerdict],
+    pub verdicts: &'a [RecordedVerdict],
     /// All calls of the checks' code.
     pub calls: &'a [AuthorCall],
     /// The times in which replicas were paused.
@@ -89,7 +89,7 @@ impl RunRecord<'_> {
 /// - verdict: Retry and Rejected come from a verdict or from the check's policy, never from an
 ///   error
 /// - admitted: nothing is Pending once the Workload is admitted
-/// - answered: at the end, each entry of a Workload that holds quota has a message
+/// - message: at the end, each entry of a Workload that holds quota has a message
 /// - earlier: no Workload is admitted by a Ready of a reservation that ended more than 1 min before
 /// - gone: no Workload is evaluated that has been deleted for more than 1 min
 /// - overlap: two calls of the check's code for one Workload and check, or two activations of one
@@ -135,7 +135,7 @@ pub fn violations(evidence: &RunRecord<'_>) -> Vec<String> {
             _ => {}
         }
     }
-    answered(evidence, &mut found);
+    without_message(evidence, &mut found);
     admitted::by_an_earlier_ready(evidence, &mut found);
     calls::about_deleted(evidence, &mut found);
     calls::overlapping(evidence, &mut found);
@@ -237,7 +237,7 @@ fn entry_written(
         CheckState::new(text(&was["state"])),
         CheckState::new(text(&is["state"])),
     );
-    let mut say = |rule: &str, what: &str| {
+    let mut report = |rule: &str, what: &str| {
         found.push(format!(
             "{rule}: {job} `{name}` {old} → {new} at {at}: {what}"
         ));
@@ -248,29 +248,29 @@ fn entry_written(
     // A Ready of an ended reservation is withdrawn, also where an eviction has not reset it.
     let withdrawn = old == CheckState::Ready && new == CheckState::Pending && !holds && !finished;
     if (!holds || over) && !withdrawn {
-        say(
+        report(
             "guard",
             "it holds no quota, or is evicted, finished or inactive",
         );
     }
     if old == new && was["lastTransitionTime"] != is["lastTransitionTime"] {
-        say(
+        report(
             "transition",
             "lastTransitionTime changed, but the state did not",
         );
     }
     let since: Timestamp = text(&is["lastTransitionTime"]).parse().unwrap_or_default();
     if old != new && !evidence.clocks_differ && at.duration_since(since) > evidence.late() {
-        say(
+        report(
             "transition",
             "lastTransitionTime is not when the state changed",
         );
     }
     if matches!(old, CheckState::Retry | CheckState::Rejected) {
-        say("transition", "Kueue has not reset it");
+        report("transition", "Kueue has not reset it");
     }
     if new == CheckState::Pending && is_true(before, "Admitted") {
-        say("admitted", "it is admitted");
+        report("admitted", "it is admitted");
     }
     let decided = matches!(
         new,
@@ -278,14 +278,22 @@ fn entry_written(
     );
     if decided
         && !by_policy(text(&is["message"]))
-        && !has_verdict(before, name, Answered { state: &new, at }, evidence.answers)
+        && !has_verdict(
+            before,
+            name,
+            RequiredVerdict { state: &new, at },
+            evidence.verdicts,
+        )
     {
         let rule = if new == CheckState::Ready {
             "reservation"
         } else {
             "verdict"
         };
-        say(rule, "the check has not answered so for this reservation");
+        report(
+            rule,
+            "the check returned no such verdict for this reservation",
+        );
     }
 }
 
@@ -296,7 +304,7 @@ fn by_policy(message: &str) -> bool {
 }
 
 /// A state that requires a verdict, and its time.
-struct Answered<'a> {
+struct RequiredVerdict<'a> {
     state: &'a CheckState,
     at: Timestamp,
 }
@@ -305,22 +313,22 @@ struct Answered<'a> {
 fn has_verdict(
     workload: &Value,
     check: &str,
-    Answered { state, at }: Answered<'_>,
-    answers: &[RecordedVerdict],
+    RequiredVerdict { state, at }: RequiredVerdict<'_>,
+    verdicts: &[RecordedVerdict],
 ) -> bool {
     let uid = Uid::new(text(&workload["metadata"]["uid"]));
     let since =
         condition(workload, "QuotaReserved").map(|reserved| text(&reserved["lastTransitionTime"]));
     let since: Option<Timestamp> = since.and_then(|since| since.parse().ok());
-    answers.iter().any(|answer| {
-        let (reservation, verdict) = (&answer.reservation, &answer.verdict);
+    verdicts.iter().any(|recorded| {
+        let (reservation, verdict) = (&recorded.reservation, &recorded.verdict);
         let same = match state {
             CheckState::Ready => verdict.is_ready(),
             CheckState::Retry => verdict.is_retry(),
             CheckState::Rejected => verdict.is_rejected(),
             _ => true,
         };
-        same && answer.at <= at
+        same && recorded.at <= at
             && reservation.admission_check() == check
             && *reservation.uid() == uid
             && Some(reservation.since()) == since
@@ -328,7 +336,7 @@ fn has_verdict(
 }
 
 /// Checks that at the end each entry of a Workload with quota has a message.
-fn answered(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
+fn without_message(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
     let mut last: BTreeMap<&str, &Change> = BTreeMap::new();
     for change in evidence
         .history
@@ -348,7 +356,7 @@ fn answered(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
                 entry(workload, name).is_some_and(|entry| text(&entry["message"]).is_empty());
             if waits && silent && !unchanged_on_purpose(evidence, workload, name) {
                 let job = place(workload);
-                found.push(format!("answered: {job} `{name}` was told nothing"));
+                found.push(format!("message: {job} has no message of `{name}`"));
             }
         }
     }
@@ -357,12 +365,12 @@ fn answered(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
 /// Returns true if the check's last verdict had no message, or was `unchanged`.
 fn unchanged_on_purpose(evidence: &RunRecord<'_>, workload: &Value, check: &str) -> bool {
     let uid = Uid::new(text(&workload["metadata"]["uid"]));
-    let mut answers = evidence.answers.iter().rev();
-    let last = answers.find(|answer| {
-        answer.reservation.uid() == &uid && answer.reservation.admission_check() == check
+    let mut verdicts = evidence.verdicts.iter().rev();
+    let last = verdicts.find(|recorded| {
+        recorded.reservation.uid() == &uid && recorded.reservation.admission_check() == check
     });
-    last.is_some_and(|answer| {
-        let verdict = &answer.verdict;
+    last.is_some_and(|recorded| {
+        let verdict = &recorded.verdict;
         verdict.is_unchanged() || verdict.message().is_empty()
     })
 }

@@ -21,7 +21,7 @@ use crate::apiserver::{EventFault, RequestFault, Status};
 /// let first = trial.run(admitted).points[0].clone();
 /// let run = trial.run_with(&admitted, &FaultPlan::of(first, Fault::Throttled));
 /// assert!(!run.failed());
-/// assert_eq!(run.plan.to_string(), "check-0/request/0/429"); // faults that are answers are named by their code
+/// assert_eq!(run.plan.to_string(), "check-0/request/0/429"); // a fault that is a response is named by its code
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -132,7 +132,7 @@ impl Fault {
     /// Returns the faults that can happen at `point`, with this number of `replicas`.
     pub(crate) fn at(point: &InjectionPoint, replicas: usize) -> Vec<Self> {
         let writes = !point.event && !["get", "list", "watch"].contains(&point.verb());
-        let told = point.event && point.verb() != "BOOKMARK";
+        let state_event = point.event && point.verb() != "BOOKMARK";
         let possible = |fault: &Self| match fault {
             Self::Dropped => false,
             Self::Close
@@ -143,10 +143,10 @@ impl Fault {
             | Self::CrashOnEvent => point.event,
             Self::SecondLeader => point.event || writes,
             // A bookmark changes no state of the process.
-            Self::ClockForward | Self::ClockBack => told,
-            Self::Paused => told || writes,
+            Self::ClockForward | Self::ClockBack => state_event,
+            Self::Paused => state_event || writes,
             // A single replica has no Lease.
-            Self::LeaseRegained => replicas > 1 && (told || writes),
+            Self::LeaseRegained => replicas > 1 && (state_event || writes),
             _ if point.event => false,
             Self::LateReply => point.verb() != "watch",
             Self::StaleList => point.verb() == "list",
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_go_wrong_depends_on_what_is_asked() {
+    fn possible_faults_depend_on_the_request() {
         let table = [
             ("list workloads", "stale-list", true),
             ("get workloads", "stale-list", false),

@@ -84,7 +84,7 @@ impl Injector {
         let like = seen
             .requests
             .iter()
-            .filter(|(asked, _)| asked.starts_with(what));
+            .filter(|(request, _)| request.starts_with(what));
         like.map(|(_, count)| count).sum()
     }
 

@@ -15,8 +15,8 @@ use jiff::Timestamp;
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
 ///     let still = PausedReplica { agent: "check-0".to_owned(), from: cluster.now(), until: cluster.now() };
-///     let (history, answers) = (cluster.server().history(), cluster.verdicts().all());
-///     let evidence = RunRecord { checks: &["check"], history: &history, answers: &answers, pauses: &[still], replicas: 1, ..RunRecord::default() };
+///     let (history, verdicts) = (cluster.server().history(), cluster.verdicts().all());
+///     let evidence = RunRecord { checks: &["check"], history: &history, verdicts: &verdicts, pauses: &[still], replicas: 1, ..RunRecord::default() };
 ///     assert!(violations(&evidence).is_empty());
 /// });
 /// ```

@@ -21,7 +21,7 @@ use super::Fault;
 /// let run = trial.run(admitted);
 /// let write = run.points.iter().find(|point| point.what == "apply workloads/status").expect("the verdict is written");
 /// assert_eq!((write.agent.as_str(), write.event), ("check-0", false));
-/// // The write is done and its answer lost: the check finds what it wrote.
+/// // The write is done and its response is lost: the check finds what it wrote.
 /// assert!(!trial.run_with(&admitted, &FaultPlan::of(write.clone(), Fault::LoseReply)).failed());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,12 +17,12 @@ type Decide = dyn Fn(&Request) -> Result<Verdict, CheckError> + Send + Sync;
 /// use kueue_check::Verdict;
 /// use kueue_check_sim::{Job, Simulation, scenarios::Scripted};
 ///
-/// let slow = || Scripted::new(|request| Ok(Verdict::ready(format!("asked at {:.0}", request.now())))).latency(|_| Duration::from_secs(20));
+/// let slow = || Scripted::new(|request| Ok(Verdict::ready(format!("evaluated at {:.0}", request.now())))).latency(|_| Duration::from_secs(20));
 /// Simulation::new(slow).starting_at("2026-11-21T09:00:00Z").run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
-///     // It answers with what it saw before it thought.
-///     assert_eq!(cluster.message("train"), "asked at 2026-11-21T09:00:00Z");
+///     // The verdict is of the beginning of the evaluation.
+///     assert_eq!(cluster.message("train"), "evaluated at 2026-11-21T09:00:00Z");
 ///     assert!(cluster.now() >= "2026-11-21T09:00:20Z".parse().unwrap());
 /// });
 /// ```

@@ -40,7 +40,7 @@ use crate::timeline::Timeline;
 ///     cluster.advance_to("2026-11-21T12:00:00Z").await;
 ///     cluster.merge_workload("team-a/train", &json!({"spec": {"active": true}}));
 ///     cluster.expect_admitted("team-a/train").await;
-///     assert_eq!(cluster.verdicts().all().len(), 2); // the first answer was for another reservation
+///     assert_eq!(cluster.verdicts().all().len(), 2); // the first verdict was for another reservation
 /// }
 /// Simulation::new(|| open).run(switched_off_and_on);
 /// ```
@@ -50,7 +50,7 @@ pub struct Cluster {
     pub(crate) clock: Clock,
     pub(crate) simulation: Simulation,
     pub(crate) plan: FaultPlan,
-    pub(crate) answers: VerdictLog,
+    pub(crate) verdicts: VerdictLog,
     outside: ExternalServices,
     pub(crate) injector: Arc<Injector>,
     /// The faults of each replica.
@@ -83,13 +83,13 @@ impl Cluster {
             clock.clone(),
             simulation.alter,
         ));
-        let answers = VerdictLog::new(clock.clone());
-        answers.pauses_of(&injector);
+        let verdicts = VerdictLog::new(clock.clone());
+        verdicts.pauses_of(&injector);
         Self {
             prepared: 0,
             deposed: AtomicBool::new(false),
             others: Mutex::default(),
-            answers,
+            verdicts,
             server,
             clock,
             simulation: simulation.clone(),
@@ -163,7 +163,7 @@ impl Cluster {
             number,
             server: self.server.clone(),
             clock: self.clock.clone(),
-            answers: self.answers.clone(),
+            verdicts: self.verdicts.clone(),
             outside: self.outside.clone(),
             fate: Arc::clone(&self.fates[number]),
         }
@@ -325,8 +325,8 @@ impl Cluster {
     /// If there is no such job, or the API server rejects the change.
     pub fn complete(&self, job: &str) {
         let (namespace, name) = split(job);
-        let answer = crate::jobs::finish(&self.server, namespace, name);
-        ended(job, "complete", &answer);
+        let response = crate::jobs::finish(&self.server, namespace, name);
+        ended(job, "complete", &response);
     }
 
     /// Makes the job's pods fail, for good.
@@ -335,8 +335,8 @@ impl Cluster {
     /// If there is no such job, or the API server rejects the change.
     pub fn fail(&self, job: &str) {
         let (namespace, name) = split(job);
-        let answer = crate::jobs::fail(&self.server, namespace, name);
-        ended(job, "fail", &answer);
+        let response = crate::jobs::fail(&self.server, namespace, name);
+        ended(job, "fail", &response);
     }
 
     /// Creates an object, or applies the given fields to an existing one. It works as `kubectl
@@ -500,7 +500,7 @@ impl Cluster {
 
     /// Returns all verdicts of the checks so far.
     pub fn verdicts(&self) -> &VerdictLog {
-        &self.answers
+        &self.verdicts
     }
 
     /// Returns the service outside the cluster that a check created with
@@ -531,9 +531,9 @@ impl Cluster {
 }
 
 /// Fails unless the API server accepted the end of `job`.
-fn ended(job: &str, how: &str, answer: &ApiResponse) {
-    if answer.code != 200 {
-        fail(format!("`{job}` can't {how}: {}", answer.body["message"]));
+fn ended(job: &str, how: &str, response: &ApiResponse) {
+    if response.code != 200 {
+        fail(format!("`{job}` can't {how}: {}", response.body["message"]));
     }
 }
 

@@ -79,7 +79,7 @@ impl Cluster {
     /// # Panics
     /// If it does not within [`EXPECT_TIMEOUT`].
     pub async fn expect_message(&self, job: &str, text: &str) {
-        let what = format!("the check says {text:?} of `{job}`");
+        let what = format!("the check's message for `{job}` contains {text:?}");
         self.expect(&what, |cluster| cluster.message(job).contains(text))
             .await;
     }
@@ -137,7 +137,7 @@ impl Cluster {
     /// # Panics
     /// If it is not within [`EXPECT_TIMEOUT`].
     pub async fn expect_inactive(&self, check: &str, text: &str) {
-        let says = |found: &Value| {
+        let matches = |found: &Value| {
             let conditions = found["status"]["conditions"].as_array();
             conditions.into_iter().flatten().any(|condition| {
                 condition["type"] == "Active"
@@ -147,11 +147,11 @@ impl Cluster {
                         .is_some_and(|message| message.contains(text))
             })
         };
-        let what = format!("AdmissionCheck `{check}` is inactive and says {text:?}");
+        let what = format!("AdmissionCheck `{check}` is inactive with {text:?} in its message");
         self.expect(&what, |cluster| {
             cluster
                 .admission_check(check)
-                .is_some_and(|found| says(&found))
+                .is_some_and(|found| matches(&found))
         })
         .await;
     }

@@ -64,7 +64,7 @@ pub use failure::Failure;
 pub use job::Job;
 pub(crate) use objects::{CHECK, QUEUE};
 pub(crate) use replica::LEASE;
-pub(crate) use verdict_log::Answered;
+pub(crate) use verdict_log::CheckKey;
 pub use verdict_log::{AuthorCall, CallKind, RecordedVerdict, VerdictLog};
 
 /// The resources from which a check may be made.
@@ -230,7 +230,7 @@ impl Simulation {
     ) -> Self {
         self.checks.push(CheckUnderTest {
             name: name.to_owned(),
-            make: Arc::new(move |tools, answers| answers.wrap(make(tools))),
+            make: Arc::new(move |tools, log| log.wrap(make(tools))),
             parameters: None,
         });
         self

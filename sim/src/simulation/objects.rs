@@ -128,9 +128,9 @@ fn call(verb: Verb, object: &Value) -> ApiRequest {
 }
 
 fn done(server: &ApiServer, call: &ApiRequest, sent: &Value) {
-    let answer = server.call(call);
-    if answer.code >= 300 {
-        let (code, message) = (answer.code, &answer.body["message"]);
+    let response = server.call(call);
+    if response.code >= 300 {
+        let (code, message) = (response.code, &response.body["message"]);
         fail(format!(
             "the API server refuses with {code} {message}: {sent}"
         ));

@@ -41,7 +41,7 @@ pub(super) struct Replica {
     pub(super) number: usize,
     pub(super) server: ApiServer,
     pub(super) clock: Clock,
-    pub(super) answers: VerdictLog,
+    pub(super) verdicts: VerdictLog,
     pub(super) outside: ExternalServices,
     pub(super) fate: Arc<ReplicaFault>,
 }
@@ -97,8 +97,8 @@ impl Replica {
         }
     }
 
-    /// Gives the Lease to a replica that does not hold it. It acts as if that replica's clock were
-    /// wrong and the Lease had expired.
+    /// Gives the Lease to a replica that does not hold it. The effect is as if that replica's clock
+    /// were wrong and the Lease had expired.
     fn hand_over(&self) {
         let holder = lease_holder(&self.server).unwrap_or_default();
         let mut others = (0..self.simulation.replicas).map(agent);
@@ -119,12 +119,12 @@ impl Replica {
             clock: clock.clone(),
             outside: self.outside.clone(),
         };
-        let answers = self.answers.of(Process {
+        let log = self.verdicts.of(Process {
             agent: agent(self.number),
             life,
         });
         let tried = self.simulation.checks.iter();
-        tried.map(|check| (check.make)(&tools, &answers)).collect()
+        tried.map(|check| (check.make)(&tools, &log)).collect()
     }
 
     /// Returns the wall clock of the process.

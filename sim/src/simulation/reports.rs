@@ -56,10 +56,10 @@ impl Cluster {
         let metrics = Samples::read(&handle.metrics().await);
         // Only the leader has values for checks; a standby keeps ended reservations for 1 min.
         let leads = shown["leading"] == true;
-        let owed = shown["pendingCleanups"].as_array().map_or(0, Vec::len);
-        let owed = if leads { owed } else { 0 };
+        let pending = shown["pendingCleanups"].as_array().map_or(0, Vec::len);
+        let pending = if leads { pending } else { 0 };
         let released: i64 = metrics.of(RELEASES).map(|(_, value)| value).sum();
-        same(RELEASES, released.to_string(), owed.to_string());
+        same(RELEASES, released.to_string(), pending.to_string());
         let active = self.active();
         for (check, value) in metrics.of(ACTIVE) {
             let what = format!("{ACTIVE} of `{check}`");

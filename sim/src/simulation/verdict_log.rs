@@ -54,7 +54,7 @@ pub struct RecordedVerdict {
 ///     assert_eq!(cluster.verdicts().all().len(), 1);
 ///     cluster.crash(0);
 ///     cluster.advance(Duration::from_secs(60)).await;
-///     // The process that was started again is asked anew; what the first one said is still here.
+///     // The restarted process evaluates again; the verdict of the first one is still recorded.
 ///     assert_eq!(cluster.verdicts().all().len(), 2);
 /// });
 /// ```
@@ -63,7 +63,7 @@ pub struct VerdictLog {
     clock: Clock,
     all: Arc<Mutex<Vec<RecordedVerdict>>>,
     calls: Arc<Mutex<Vec<AuthorCall>>>,
-    traits: Arc<Mutex<BTreeMap<Answered, Traits>>>,
+    traits: Arc<Mutex<BTreeMap<CheckKey, Traits>>>,
     pauses: Arc<OnceLock<Arc<Injector>>>,
     process: Arc<Process>,
 }
@@ -84,7 +84,7 @@ impl fmt::Display for Process {
 
 /// The key of the AdmissionChecks of a check. It is `spec.controllerName`, and the kind and group
 /// of `spec.parameters`.
-pub(crate) type Answered = (String, Option<(String, String)>);
+pub(crate) type CheckKey = (String, Option<(String, String)>);
 
 /// The properties of a check that invariants depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +196,7 @@ impl VerdictLog {
     }
 
     /// Returns the properties of the checks.
-    pub(crate) fn traits(&self) -> BTreeMap<Answered, Traits> {
+    pub(crate) fn traits(&self) -> BTreeMap<CheckKey, Traits> {
         lock(&self.traits).clone()
     }
 
@@ -220,7 +220,7 @@ impl VerdictLog {
     ) -> DynCheck {
         let check = DynCheck::new(RecordingCheck {
             check: Check::new(check),
-            answers: self.clone(),
+            log: self.clone(),
         });
         let after = check.policy().after_admission.unwrap_or_default();
         let traits = Traits {
@@ -243,7 +243,7 @@ impl VerdictLog {
             ended: None,
         });
         Running {
-            answers: self.clone(),
+            log: self.clone(),
             at: calls.len() - 1,
         }
     }
@@ -269,14 +269,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A call that has not ended yet; it ends when this is dropped.
 struct Running {
-    answers: VerdictLog,
+    log: VerdictLog,
     at: usize,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let now = self.answers.clock.now();
-        if let Some(call) = lock(&self.answers.calls).get_mut(self.at) {
+        let now = self.log.clock.now();
+        if let Some(call) = lock(&self.log.calls).get_mut(self.at) {
             call.ended = Some(now);
         }
     }
@@ -285,7 +285,7 @@ impl Drop for Running {
 /// A check whose verdicts are recorded.
 struct RecordingCheck<P> {
     check: Check<P>,
-    answers: VerdictLog,
+    log: VerdictLog,
 }
 
 impl<P: Parameters> AdmissionCheckController for RecordingCheck<P> {
@@ -298,14 +298,12 @@ impl<P: Parameters> AdmissionCheckController for RecordingCheck<P> {
     async fn evaluate(&self, request: CheckRequest<P>) -> Result<Verdict, CheckError> {
         let reservation = request.reservation().clone();
         let name = reservation.admission_check();
-        let _running = self
-            .answers
-            .begin(CallKind::Evaluate, name, Some(&reservation));
+        let _running = self.log.begin(CallKind::Evaluate, name, Some(&reservation));
         let verdict = self.check.evaluate(request).await;
-        self.answers.awake().await;
+        self.log.awake().await;
         if let Ok(verdict) = &verdict {
-            lock(&self.answers.all).push(RecordedVerdict {
-                at: self.answers.clock.now(),
+            lock(&self.log.all).push(RecordedVerdict {
+                at: self.log.clock.now(),
                 reservation: reservation.clone(),
                 verdict: verdict.clone(),
             });
@@ -318,9 +316,9 @@ impl<P: Parameters> AdmissionCheckController for RecordingCheck<P> {
     }
 
     async fn activate(&self, check: &AdmissionCheck, parameters: &Arc<P>) -> Result<(), Inactive> {
-        let _running = self.answers.begin(CallKind::Activate, check.name(), None);
+        let _running = self.log.begin(CallKind::Activate, check.name(), None);
         let activated = self.check.activate(check, parameters).await;
-        self.answers.awake().await;
+        self.log.awake().await;
         activated
     }
 
@@ -330,11 +328,9 @@ impl<P: Parameters> AdmissionCheckController for RecordingCheck<P> {
         why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
         let name = reservation.admission_check();
-        let _running = self
-            .answers
-            .begin(CallKind::Release, name, Some(reservation));
+        let _running = self.log.begin(CallKind::Release, name, Some(reservation));
         let released = self.check.release(reservation, why).await;
-        self.answers.awake().await;
+        self.log.awake().await;
         released
     }
 
@@ -386,15 +382,15 @@ mod tests {
     }
 
     #[test]
-    fn checks_of_one_name_are_told_apart_by_the_kind_that_they_take() {
+    fn checks_of_one_name_are_distinguished_by_the_kind_of_their_parameters() {
         let log = VerdictLog::new(Clock::system());
         let outliving = Check::new(Shared::<Limit>(std::marker::PhantomData));
         log.wrap(outliving.outlives_reservation());
         log.wrap(Shared::<NoParameters>(std::marker::PhantomData));
-        let outlive: Vec<(Answered, bool)> = log
+        let outlive: Vec<(CheckKey, bool)> = log
             .traits()
             .into_iter()
-            .map(|(answered, traits)| (answered, traits.outlives))
+            .map(|(key, traits)| (key, traits.outlives))
             .collect();
         let name = || "example.com/shared".to_owned();
         let limit = ("Limit".to_owned(), "example.com".to_owned());

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_told_in_its_two_largest_units() {
+    fn a_length_is_shown_in_its_two_largest_units() {
         let table = [
             (0, "0s"),
             (350, "350ms"),
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn a_message_can_neither_break_a_line_nor_colour_a_terminal() {
         assert_eq!(
-            one_line("no\nroom \u{1b}[31mleft\t."),
-            "no room \u{fffd}[31mleft ."
+            one_line("no\nquota \u{1b}[31mleft\t."),
+            "no quota \u{fffd}[31mleft ."
         );
     }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_says_so() {
+    fn a_cut_text_ends_with_an_ellipsis() {
         assert_eq!(cut("quota", 5), "quota");
         assert_eq!(cut("quotas", 5), "quot…");
     }

@@ -10,7 +10,7 @@ use kueue_check::api::CheckState;
 /// use kueue_check_sim::scenarios::Scenario;
 /// use kueue_check_sim::{FaultPlan, timeline::Phase::{self, Evicted, QuotaReserved, Running}};
 ///
-/// // A check says Retry twice.
+/// // A check returns Retry twice.
 /// let run = Scenario::named("retry").expect("it is there").run(0, &FaultPlan::none());
 /// let phases: Vec<Phase> = run.timeline().tracks[0].phases.iter().map(|span| span.what).collect();
 /// assert_eq!(phases, [QuotaReserved, Evicted, QuotaReserved, Evicted, Running]);

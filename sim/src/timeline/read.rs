@@ -13,18 +13,18 @@ use super::Phase;
 /// `Requeued=False`. `Requeued=True` requeues the Workload, while `Evicted` stays true until the
 /// next reservation.
 pub(super) fn phase(workload: &Value) -> (Phase, String) {
-    let says = |name| is_true(workload, name);
-    let (phase, condition) = if says("Finished") {
+    let is_set = |name| is_true(workload, name);
+    let (phase, condition) = if is_set("Finished") {
         (Phase::Finished, "Finished")
-    } else if says("Evicted") && says("QuotaReserved") {
+    } else if is_set("Evicted") && is_set("QuotaReserved") {
         (Phase::Evicted, "Evicted")
-    } else if says("QuotaReserved") && says("Admitted") {
+    } else if is_set("QuotaReserved") && is_set("Admitted") {
         (Phase::Running, "Admitted")
-    } else if says("QuotaReserved") {
+    } else if is_set("QuotaReserved") {
         (Phase::QuotaReserved, "QuotaReserved")
     } else if workload["spec"]["active"] == Value::Bool(false) {
         (Phase::Deactivated, "Evicted")
-    } else if says("Evicted") && !says("Requeued") {
+    } else if is_set("Evicted") && !is_set("Requeued") {
         (Phase::Evicted, "Evicted")
     } else {
         (Phase::Waiting, "QuotaReserved")
@@ -37,7 +37,7 @@ pub(super) fn checks(workload: &Value) -> Vec<(String, CheckState, String)> {
     if is_true(workload, "Finished") {
         return Vec::new();
     }
-    let asked = is_true(workload, "QuotaReserved");
+    let holds_quota = is_true(workload, "QuotaReserved");
     items(&workload["status"]["admissionChecks"])
         .map(|entry| {
             (
@@ -46,7 +46,7 @@ pub(super) fn checks(workload: &Value) -> Vec<(String, CheckState, String)> {
                 text(&entry["message"]),
             )
         })
-        .filter(|(_, state, _)| asked || *state != CheckState::Pending)
+        .filter(|(_, state, _)| holds_quota || *state != CheckState::Pending)
         .collect()
 }
 
@@ -82,7 +82,7 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 ///     "admissionChecks": [{"name": "licence", "state": "Pending", "message": "waits for 2 licences"}],
 /// }});
 /// assert_eq!(summary(&workload), "quota reserved; licence Pending: waits for 2 licences");
-/// // Without quota nobody is asked, and the entry means nothing.
+/// // Without quota no check is evaluated, and the entry means nothing.
 /// workload["status"]["conditions"][0]["status"] = json!("False");
 /// assert_eq!(summary(&workload), "waiting");
 /// ```

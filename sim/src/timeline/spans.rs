@@ -15,10 +15,10 @@ use super::Phase;
 /// use kueue_check_sim::{FaultPlan, scenarios::Scenario};
 ///
 /// let run = Scenario::named("wait").expect("it is there").run(0, &FaultPlan::none());
-/// let asked = &run.timeline().tracks[0].checks["check"];
-/// assert_eq!((&asked[0].what, asked[0].message.as_str()), (&CheckState::Pending, "opens at 2026-11-21T09:10:00Z"));
-/// // Until ten past nine, since the check had found out that it is to answer.
-/// assert_eq!(asked[0].duration().as_secs().div_ceil(60), 10);
+/// let spans = &run.timeline().tracks[0].checks["check"];
+/// assert_eq!((&spans[0].what, spans[0].message.as_str()), (&CheckState::Pending, "opens at 2026-11-21T09:10:00Z"));
+/// // Until ten past nine, from the first evaluation by the check.
+/// assert_eq!(spans[0].duration().as_secs().div_ceil(60), 10);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span<T> {
@@ -48,7 +48,7 @@ impl<T> Span<T> {
 /// let run = Scenario::named("retry").expect("it is there").run(0, &FaultPlan::none());
 /// let stubborn = &run.timeline().tracks[0];
 /// assert_eq!(stubborn.times_in(Phase::Evicted), 2);
-/// // Kueue holds the quota for the two minutes after which the check wants to be asked again.
+/// // Kueue holds the quota for two minutes, the delay of the verdict.
 /// assert_eq!(stubborn.time_in(Phase::QuotaReserved).as_secs(), 2 * 120);
 /// ```
 #[derive(Clone, Debug, PartialEq)]

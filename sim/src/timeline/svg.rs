@@ -123,7 +123,7 @@ impl Picture<'_> {
             let full = format!("{} {}", span.what.label(), duration(span.duration()));
             let fits = [full.as_str(), span.what.label()]
                 .into_iter()
-                .find(|words| room(words) <= width);
+                .find(|words| text_width(words) <= width);
             if let Some(words) = fits {
                 write!(
                     f,
@@ -154,7 +154,7 @@ fn height(track: &Track) -> u32 {
     PHASE + CHECK * checks + GAP
 }
 
-fn room(words: &str) -> f64 {
+fn text_width(words: &str) -> f64 {
     f64::from(u32::try_from(words.chars().count()).unwrap_or(u32::MAX)) * CHARACTER + 10.0
 }
 
@@ -194,7 +194,7 @@ fn legend(f: &mut fmt::Formatter<'_>, timeline: &Timeline, bottom: u32) -> fmt::
             x + 17.0,
             Escaped(&words)
         )?;
-        x += room(&words) + 16.0;
+        x += text_width(&words) + 16.0;
     }
     Ok(())
 }

@@ -170,7 +170,7 @@ impl Driver {
             Step::Reserve => status(bodies::reserved(object, plan, &time)).await,
             Step::Admit => status(bodies::admitted(object, &time)).await,
             // The pods are stopped before the write, so they never continue to run because the API
-            // server does not answer.
+            // server does not respond.
             Step::Evict(reason) => {
                 stops();
                 status(bodies::evicted(object, reason, &time)).await

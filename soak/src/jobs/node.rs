@@ -124,8 +124,10 @@ impl Node {
                 self.phase(pod, "Succeeded").await
             }
             Step::Stop => {
-                if let Some((until, told)) = running.get_mut(uid).filter(|(_, told)| !told) {
-                    *told = true;
+                if let Some((until, stopping)) =
+                    running.get_mut(uid).filter(|(_, stopping)| !stopping)
+                {
+                    *stopping = true;
                     *until = until.min(now + plan.stops);
                     let until = *until;
                     self.stop(&key, until);

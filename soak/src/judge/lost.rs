@@ -43,7 +43,7 @@ pub(crate) fn obligations<'a>(
             && check.state == "Pending"
         {
             if check.message.is_empty() {
-                add(BUDGET, "nothing was said about it");
+                add(BUDGET, "it has no message");
             } else if rich.contains(&*view.namespace) {
                 add(BUDGET, "it waits, and there is money");
             }
@@ -51,7 +51,7 @@ pub(crate) fn obligations<'a>(
         if view.state(PROVISIONING) == "Pending" {
             let mut own = requests.iter().filter(|one| one.workload == view.uid);
             match own.next_back() {
-                None => add(PROVISIONING, "no capacity is asked for"),
+                None => add(PROVISIONING, "no capacity is requested"),
                 Some(newest) if newest.failed => add(PROVISIONING, "its request has failed"),
                 Some(newest) if newest.provisioned => add(PROVISIONING, "there is capacity"),
                 Some(_) => {}
@@ -156,7 +156,7 @@ mod tests {
                 waiting(BUDGET, "Pending", ""),
                 vec![],
                 &poor,
-                Some("nothing was said about it"),
+                Some("it has no message"),
             ),
             (waiting(BUDGET, "Pending", "needs 3"), vec![], &poor, None),
             (
@@ -171,7 +171,7 @@ mod tests {
                 waiting(PROVISIONING, "Pending", ""),
                 vec![],
                 &poor,
-                Some("no capacity is asked for"),
+                Some("no capacity is requested"),
             ),
             (
                 waiting(PROVISIONING, "Pending", ""),

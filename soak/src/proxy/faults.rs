@@ -18,11 +18,11 @@ pub(crate) enum Fault {
     Reset,
     /// This status is returned, and the request never arrives.
     Refuse(StatusCode),
-    /// The request never arrives, and is not answered.
+    /// The request never arrives, and has no response.
     Hang,
-    /// The request is carried out, and the connection is reset instead of an answer.
+    /// The request is carried out, and the connection is reset instead of a response.
     LostReply,
-    /// The first part of the answer's body arrives, then the connection is reset.
+    /// The first part of the response's body arrives, then the connection is reset.
     Truncate,
     /// Nothing of a watch arrives after this time.
     Silence(Duration),
@@ -86,7 +86,7 @@ fn name(fault: Fault) -> &'static str {
         Fault::Refuse(StatusCode::TOO_MANY_REQUESTS) => "429",
         Fault::Refuse(StatusCode::INTERNAL_SERVER_ERROR) => "500",
         Fault::Refuse(_) => "503",
-        Fault::Hang => "not answered",
+        Fault::Hang => "no response",
         Fault::LostReply => "reply lost",
         Fault::Truncate => "truncated",
         Fault::Silence(_) => "watch silent",
@@ -148,7 +148,7 @@ mod tests {
                     "429",
                     "500",
                     "503",
-                    "not answered",
+                    "no response",
                     "reply lost",
                     "truncated",
                 ],
@@ -161,7 +161,7 @@ mod tests {
                     "429",
                     "500",
                     "503",
-                    "not answered",
+                    "no response",
                     "truncated",
                     "watch silent",
                 ],

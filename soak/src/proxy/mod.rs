@@ -30,10 +30,10 @@ pub(crate) use self::faults::{Counts, Fault, Faults};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of an answer.
+/// The body of a response.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Error>;
 
-/// A function that answers the requests that arrive.
+/// A function that responds to the requests that arrive.
 pub(crate) type Handler =
     Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Result<Response<Body>, Error>> + Send + Sync>;
 
@@ -97,7 +97,7 @@ async fn requests<S>(stream: S, faults: Faults, handler: Handler)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(|request| answer(request, faults.clone(), Arc::clone(&handler)));
+    let service = service_fn(|request| respond(request, faults.clone(), Arc::clone(&handler)));
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     drop(connection.await);
 }
@@ -127,7 +127,7 @@ fn infallible(never: Infallible) -> Error {
     match never {}
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     faults: Faults,
     handler: Handler,
@@ -154,7 +154,7 @@ async fn carry_out(
         Some(Fault::Hang) => {
             // Until the client times out, or the storm ends.
             faults.calm().await;
-            return Err("a fault: no answer".into());
+            return Err("a fault: no response".into());
         }
         Some(Fault::LostReply | Fault::Truncate | Fault::Silence(_)) | None => {}
     }
@@ -236,8 +236,8 @@ mod tests {
                 Ok(Response::new(StreamBody::new(events).boxed_unsync()))
             })
         });
-        let answer = carry_out(Request::default(), fault, faults, handler).await;
-        (answer, arrived.load(Ordering::Relaxed))
+        let result = carry_out(Request::default(), fault, faults, handler).await;
+        (result, arrived.load(Ordering::Relaxed))
     }
 
     /// Returns the part of a body that arrives, and whether its end does.
@@ -254,12 +254,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_gets_through_is_answered_as_it_is_or_later() {
+    async fn the_response_to_what_gets_through_is_unchanged_or_delayed() {
         for (fault, pause) in [(None, 0), (Some(Fault::Delay(Duration::from_secs(3))), 3)] {
             let began = Instant::now();
-            let (answer, arrived) = befallen(fault).await;
+            let (result, arrived) = befallen(fault).await;
             assert_eq!((began.elapsed().as_secs(), arrived), (pause, 1));
-            let (text, whole) = read(answer.unwrap()).await;
+            let (text, whole) = read(result.unwrap()).await;
             assert_eq!(
                 (&*text, whole),
                 ("event 0event 1event 2event 3event 4", true)
@@ -268,33 +268,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_get_through_is_refused_or_not_answered() {
+    async fn what_does_not_get_through_is_refused_or_has_no_response() {
         let refused = befallen(Some(Fault::Refuse(StatusCode::TOO_MANY_REQUESTS))).await;
         let response = refused.0.unwrap();
         assert_eq!((response.status().as_u16(), refused.1), (429, 0));
         assert_eq!(response.headers()["retry-after"], "1");
-        let (answer, arrived) = befallen(Some(Fault::Reset)).await;
-        assert!(answer.is_err() && arrived == 0);
+        let (result, arrived) = befallen(Some(Fault::Reset)).await;
+        assert!(result.is_err() && arrived == 0);
         // Until the storm ends.
         let began = Instant::now();
-        let (answer, arrived) = befallen(Some(Fault::Hang)).await;
-        assert!(answer.is_err() && arrived == 0);
+        let (result, arrived) = befallen(Some(Fault::Hang)).await;
+        assert!(result.is_err() && arrived == 0);
         assert_eq!(began.elapsed().as_secs(), 60);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_carried_out_may_have_no_answer_or_half_of_one() {
-        let (answer, arrived) = befallen(Some(Fault::LostReply)).await;
-        assert!(answer.is_err() && arrived == 1);
-        let (answer, arrived) = befallen(Some(Fault::Truncate)).await;
+    async fn what_is_carried_out_may_have_no_response_or_half_of_one() {
+        let (result, arrived) = befallen(Some(Fault::LostReply)).await;
+        assert!(result.is_err() && arrived == 1);
+        let (result, arrived) = befallen(Some(Fault::Truncate)).await;
         assert_eq!(
-            (read(answer.unwrap()).await, arrived),
+            (read(result.unwrap()).await, arrived),
             (("eve".to_owned(), false), 1)
         );
         let silence = Fault::Silence(Duration::from_millis(3500));
-        let (answer, _) = befallen(Some(silence)).await;
+        let (result, _) = befallen(Some(silence)).await;
         let began = Instant::now();
-        let read = timeout(Duration::from_secs(90), read(answer.unwrap())).await;
+        let read = timeout(Duration::from_secs(90), read(result.unwrap())).await;
         assert_eq!(read.unwrap(), ("event 0event 1event 2".to_owned(), false));
         assert_eq!(began.elapsed().as_secs(), 60);
     }

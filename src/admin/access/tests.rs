@@ -22,7 +22,7 @@ struct Server {
 }
 
 impl Server {
-    fn asked(&self) -> (usize, usize) {
+    fn requests(&self) -> (usize, usize) {
         (
             self.tokens.load(Ordering::Relaxed),
             self.rights.load(Ordering::Relaxed),
@@ -31,7 +31,7 @@ impl Server {
 
     /// Responds to a review. `prometheus` and `guest` have tokens of their name; the first may get
     /// `/metrics`.
-    fn answer(&self, mut review: Value) -> (u16, Value) {
+    fn respond(&self, mut review: Value) -> (u16, Value) {
         if self.fails.load(Ordering::Relaxed) {
             let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "down", "reason": "InternalError", "code": 500});
             return (500, status);
@@ -53,10 +53,10 @@ impl Server {
             assert_eq!(spec["groups"], json!(["system:authenticated"]));
             assert_eq!(spec["extra"], json!({"pod": ["p"]}));
             let wanted = json!({"path": "/metrics", "verb": "get"});
-            let asked = &spec["nonResourceAttributes"];
+            let requested = &spec["nonResourceAttributes"];
             // As Kubernetes' role `system:public-info-viewer`.
-            let public = asked["path"] == "/readyz";
-            let allowed = public || (spec["user"] == "prometheus" && *asked == wanted);
+            let public = requested["path"] == "/readyz";
+            let allowed = public || (spec["user"] == "prometheus" && *requested == wanted);
             review["status"] = json!({"allowed": allowed});
         }
         (201, review)
@@ -69,11 +69,11 @@ fn guarded(server: &Arc<Server>) -> Router {
         let server = Arc::clone(&server);
         async move {
             let body = request.into_body().collect_bytes().await?;
-            let (code, answer) = server.answer(serde_json::from_slice(&body)?);
-            let answer = http::Response::builder()
+            let (code, response) = server.respond(serde_json::from_slice(&body)?);
+            let response = http::Response::builder()
                 .status(code)
-                .body(Body::from(answer.to_string()));
-            Ok::<_, tower::BoxError>(answer?)
+                .body(Body::from(response.to_string()));
+            Ok::<_, tower::BoxError>(response?)
         }
     });
     let access = Arc::new(Access::new(Client::new(service, "default")));
@@ -93,13 +93,13 @@ async fn status(routes: &Router, path: &str, authorization: &str) -> (u16, Strin
     if !authorization.is_empty() {
         request = request.header("Authorization", authorization);
     }
-    let answer = routes
+    let response = routes
         .clone()
         .oneshot(request.body(Body::empty()).unwrap())
         .await
         .unwrap();
-    let code = answer.status().as_u16();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
     (code, String::from_utf8(body.to_vec()).unwrap())
 }
 
@@ -126,7 +126,7 @@ async fn a_path_is_for_users_whom_the_api_server_allows_it() {
 }
 
 #[tokio::test]
-async fn answers_hold_for_a_bounded_time() {
+async fn decisions_hold_for_a_bounded_time() {
     pause();
     let server = Arc::<Server>::default();
     let routes = guarded(&server);
@@ -138,14 +138,14 @@ async fn answers_hold_for_a_bounded_time() {
         assert_eq!(status(&routes, "/metrics", "Bearer guest").await.0, 403);
         assert_eq!(status(&routes, "/metrics", "Bearer stranger").await.0, 401);
     }
-    assert_eq!(server.asked(), (3, 2));
+    assert_eq!(server.requests(), (3, 2));
     advance(REFUSED).await;
     status(&routes, "/metrics", "Bearer guest").await;
     status(&routes, "/metrics", "Bearer prometheus").await;
-    assert_eq!(server.asked(), (4, 3), "the guest only");
+    assert_eq!(server.requests(), (4, 3), "the guest only");
     advance(ALLOWED).await;
     status(&routes, "/metrics", "Bearer prometheus").await;
-    assert_eq!(server.asked(), (5, 4));
+    assert_eq!(server.requests(), (5, 4));
 }
 
 #[tokio::test]
@@ -194,6 +194,6 @@ async fn made_up_tokens_take_bounded_memory_and_push_out_no_user() {
     for number in 0..3 * REMEMBERED {
         access.remember(&question(&number.to_string()), Outcome::Unauthenticated);
     }
-    assert!(access.answers.lock().unwrap().len() <= REMEMBERED);
+    assert!(access.decisions.lock().unwrap().len() <= REMEMBERED);
     assert_eq!(access.remembered(&question("prometheus")), Some(allowed()));
 }

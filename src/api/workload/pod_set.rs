@@ -163,8 +163,9 @@ impl PodSet {
             .unwrap_or_default()
     }
 
-    /// Returns how long a pod may go on after it is asked to terminate: `terminationGracePeriodSeconds`
-    /// of the template, or Kubernetes' default of 30 s. Users choose it, without a bound.
+    /// Returns how long a pod may go on once its termination is requested:
+    /// `terminationGracePeriodSeconds` of the template, or Kubernetes' default of 30 s. Users
+    /// choose it, without a bound.
     ///
     /// A pod that is terminating counts neither in a Job's `status.active` nor in Kueue's quota,
     /// and uses its resources all the same (Kueue 0.19.2 releases quota once no pod is active).

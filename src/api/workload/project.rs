@@ -617,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_may_go_on_for_as_long_as_its_template_says() {
+    fn a_pod_may_go_on_for_the_grace_period_of_its_template() {
         for (spec, seconds) in [
             (json!({}), 30),
             (json!({"terminationGracePeriodSeconds": 0}), 0),
@@ -755,7 +755,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_authors_can_see_asks_for_a_new_decision() {
+    fn only_what_authors_can_see_causes_a_new_decision() {
         let project =
             |value| Projection::all_annotations().project(serde_json::from_value(value).unwrap());
         let base = project(workload());

@@ -39,7 +39,7 @@ fn slice(
     reason = "no growth, and a growth of which nothing is known"
 )]
 /// Returns the running pods of the job that `workload` grows; `Some(None)` if they are unknown.
-fn said(families: &Families, workload: &Workload) -> Option<Option<u32>> {
+fn running_pods_of_growth(families: &Families, workload: &Workload) -> Option<Option<u32>> {
     let family = families.of(workload);
     (*family.role() == FamilyRole::Growth).then(|| family.all_running_pods())
 }
@@ -191,9 +191,13 @@ fn what_runs_is_the_last_slice_that_was_admitted() {
         for object in &known {
             families.take(&Event::Apply(workload(object)));
         }
-        assert_eq!(said(&families, &workload(&of)), expected, "{case}");
         assert_eq!(
-            said(&families, &workload(&of)),
+            running_pods_of_growth(&families, &workload(&of)),
+            expected,
+            "{case}"
+        );
+        assert_eq!(
+            running_pods_of_growth(&families, &workload(&of)),
             expected,
             "{case}, and nothing is remembered"
         );
@@ -239,7 +243,7 @@ fn what_is_no_slice_is_not_kept_and_what_is_gone_is_forgotten() {
 }
 
 #[test]
-fn what_a_growth_asks_for_is_counted_by_pod_set() {
+fn what_a_growth_requests_is_counted_by_pod_set() {
     let pod_sets = |object: &mut Value, counts: [u32; 2]| {
         let set = |name, count| json!({"name": name, "count": count});
         let both = json!([set("driver", counts[0]), set("workers", counts[1])]);
@@ -322,7 +326,7 @@ fn the_key_is_that_of_the_job_for_each_of_its_workloads() {
 }
 
 /// Returns true if `workload` is the growth of a job, holds quota and waits for its checks.
-fn asks_for_more(workload: &Workload) -> bool {
+fn is_waiting_growth(workload: &Workload) -> bool {
     let waits = workload.holds_quota() && !workload.is_admitted() && workload.is_active();
     let is_growth = matches!(workload.slice(), Slice::Replaces(_));
     waits && is_growth && !workload.conditions().finished().is_true()
@@ -331,7 +335,7 @@ fn asks_for_more(workload: &Workload) -> bool {
 /// Where a step of a recording has settled, the reported pods are the running ones. In between, the
 /// two differ for as long as pods take to appear and to vanish.
 #[test]
-fn what_runs_in_the_recordings_is_what_is_said_to_run() {
+fn what_runs_in_the_recordings_is_what_is_reported_to_run() {
     let recordings = recordings("elastic-");
     let mut compared = 0;
     let (mut wrong, mut waited) = (0.0, 0.0);
@@ -342,9 +346,13 @@ fn what_runs_in_the_recordings_is_what_is_said_to_run() {
         for (step, changes) in &recording.steps {
             for (at, change) in changes {
                 let seconds = (at - std::mem::replace(&mut now, *at)).max(0.0);
-                let growths = states.values().filter(|workload| asks_for_more(workload));
+                let growths = states
+                    .values()
+                    .filter(|workload| is_waiting_growth(workload));
                 for workload in growths {
-                    let claimed = f64::from(said(&families, workload).map_or(0, Option::unwrap));
+                    let claimed = f64::from(
+                        running_pods_of_growth(&families, workload).map_or(0, Option::unwrap),
+                    );
                     wrong += (claimed - f64::from(u32::try_from(running.len()).unwrap())).abs()
                         * seconds;
                     waited += seconds;
@@ -364,10 +372,10 @@ fn what_runs_in_the_recordings_is_what_is_said_to_run() {
                 }
             }
             for (alias, workload) in &states {
-                if !asks_for_more(workload) {
+                if !is_waiting_growth(workload) {
                     continue;
                 }
-                let claimed = said(&families, workload).map_or(0, Option::unwrap);
+                let claimed = running_pods_of_growth(&families, workload).map_or(0, Option::unwrap);
                 let place = format!("{}: {alias} after {step}", recording.name);
                 assert_eq!(claimed as usize, running.len(), "{place}");
                 compared += 1;

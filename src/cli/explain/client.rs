@@ -29,11 +29,11 @@ async fn send(client: Client, request: Request<Body>) -> Result<Response<Body>, 
         let why = format!("{method} {path} is not sent: this only reads");
         return Err(io::Error::other(why).into());
     }
-    let Ok(answer) = timeout(HEAD_TIMEOUT, client.send(request)).await else {
+    let Ok(result) = timeout(HEAD_TIMEOUT, client.send(request)).await else {
         let why = format!("the API server did not answer in {HEAD_TIMEOUT:?}");
         return Err(io::Error::other(why).into());
     };
-    Ok(answer?)
+    Ok(result?)
 }
 
 #[cfg(test)]
@@ -58,9 +58,9 @@ mod tests {
                 .uri("/api/v1/pods")
                 .body(Body::empty())
                 .unwrap();
-            let answer = client.send(request).await;
-            assert_eq!(answer.is_ok(), method == "GET", "{method}");
-            if let Err(error) = answer {
+            let result = client.send(request).await;
+            assert_eq!(result.is_ok(), method == "GET", "{method}");
+            if let Err(error) = result {
                 let text = error.to_string();
                 assert!(
                     text.contains(method) || format!("{error:?}").contains(method),

@@ -90,7 +90,8 @@ pub(super) struct CheckExplanation {
     pub(super) parameters: Option<String>,
     pub(super) active: Option<Active>,
     /// What this program would do now.
-    pub(super) asked: Option<CheckForecast>,
+    #[serde(rename = "asked")]
+    pub(super) forecast: Option<CheckForecast>,
 }
 
 /// The AdmissionCheck's condition `Active`.
@@ -111,11 +112,11 @@ pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Makes the explanation. `asked` returns the forecast of an AdmissionCheck, if this program serves
-/// it.
+/// Makes the explanation. `forecast_of` returns the forecast of an AdmissionCheck, if this program
+/// serves it.
 pub(super) fn explain_workload(
     facts: &Facts<'_>,
-    mut asked: impl FnMut(&str) -> Option<CheckForecast>,
+    mut forecast_of: impl FnMut(&str) -> Option<CheckForecast>,
 ) -> Explanation {
     let Facts {
         whole,
@@ -127,7 +128,7 @@ pub(super) fn explain_workload(
         .iter()
         .map(|entry| {
             let name = text(entry, "name");
-            check(facts, entry, asked(&name))
+            check(facts, entry, forecast_of(&name))
         })
         .collect();
     let waits_for: Vec<String> = checks
@@ -215,7 +216,7 @@ fn phase<'a>(workload: &Workload, whole: &'a Value, all_ready: bool) -> (Phase, 
     (phase, condition)
 }
 
-fn check(facts: &Facts<'_>, entry: &Value, asked: Option<CheckForecast>) -> CheckExplanation {
+fn check(facts: &Facts<'_>, entry: &Value, forecast: Option<CheckForecast>) -> CheckExplanation {
     let name = text(entry, "name");
     let object = facts
         .admission_checks
@@ -234,7 +235,7 @@ fn check(facts: &Facts<'_>, entry: &Value, asked: Option<CheckForecast>) -> Chec
             .filter(|seconds| *seconds > 0 && state == crate::api::CheckState::Retry)
             .and_then(|seconds| later(since?, seconds)),
         controller_name: object.map(|object| object.controller_name().to_owned()),
-        ours: asked.is_some(),
+        ours: forecast.is_some(),
         parameters: object
             .and_then(AdmissionCheck::parameters)
             .map(|reference| format!("{}/{}", reference.kind, reference.name)),
@@ -246,7 +247,7 @@ fn check(facts: &Facts<'_>, entry: &Value, asked: Option<CheckForecast>) -> Chec
                 message: active.message.clone(),
                 since: active.since,
             }),
-        asked,
+        forecast,
         name,
     }
 }

@@ -25,7 +25,8 @@ pub(super) enum CheckForecast {
         waits_at_most: Option<Bound>,
     },
     /// It returned a verdict.
-    Answered {
+    #[serde(rename = "Answered")]
+    Evaluated {
         verdict: String,
         message: String,
         follows: ForecastEffects,
@@ -82,7 +83,7 @@ pub(super) struct Bound {
 }
 
 /// Returns `forecast` in words. `reserved` is the time of the quota reservation.
-pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckForecast {
+pub(super) fn check_forecast(forecast: Forecast, reserved: Option<Timestamp>) -> CheckForecast {
     let Forecast { foreseen, policy } = forecast;
     let waits_at_most = bound(policy.as_ref(), reserved);
     match foreseen {
@@ -93,7 +94,7 @@ pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckFor
             reason,
             message: message.as_str().to_owned(),
         },
-        ForecastOutcome::NotAsked(why) => CheckForecast::Declined {
+        ForecastOutcome::Skipped(why) => CheckForecast::Declined {
             why: why.as_str().to_owned(),
             waits_at_most,
         },
@@ -105,8 +106,8 @@ pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckFor
             let mut follows = follows(&conclusion, policy.as_ref());
             follows.notes.extend(lost_updates);
             match outcome {
-                Outcome::Verdict(verdict) => CheckForecast::Answered {
-                    verdict: verdict.answer.as_str().to_owned(),
+                Outcome::Verdict(verdict) => CheckForecast::Evaluated {
+                    verdict: verdict.kind.as_str().to_owned(),
                     message: verdict.message().to_owned(),
                     follows,
                     waits_at_most,
@@ -127,7 +128,9 @@ pub(super) fn asked(forecast: Forecast, reserved: Option<Timestamp>) -> CheckFor
 fn silence(phase: CheckPhase) -> &'static str {
     match phase {
         CheckPhase::AwaitingVerdict | CheckPhase::Admitted => "its reservation is unknown",
-        CheckPhase::AwaitingReset => "the check has spoken, and Kueue has yet to act on it",
+        CheckPhase::AwaitingReset => {
+            "the check has returned Retry or Rejected, and Kueue has yet to act on it"
+        }
         CheckPhase::PodsRemain => {
             "pods of the job are being stopped, or have passed to another Workload of it"
         }
@@ -198,8 +201,8 @@ fn note(note: &Notice, policy: Option<&ResolvedPolicy>) -> Option<String> {
             let (consecutive, most) =
                 policy.map_or((1, 0), |policy| (policy.consecutive, policy.max_evictions_per_hour));
             Some(format!(
-                "the job runs: `afterAdmission` holds the check back until it has objected {consecutive} times in a row, and to {most} jobs an hour; a check that \
-                 never said that it keeps an eye on the job stops nothing"
+                "the job runs: `afterAdmission` holds the check back until it has objected {consecutive} times in a row, and to {most} jobs an hour; a check \
+                 whose Ready sets no recheck evicts no job"
             ))
         }
         Notice::PreemptionNotSupported(_) => {

@@ -19,7 +19,7 @@ use crate::api::{AdmissionCheck, Projection, WorkloadObject};
 use crate::check::DynCheck;
 use crate::runtime::preview::{PreviewInput, forecast};
 use explanation::{Facts, explain_workload};
-use forecast::{CheckForecast, asked};
+use forecast::{CheckForecast, check_forecast};
 
 pub(super) use client::read_only;
 pub use explanation::Explanation;
@@ -56,7 +56,7 @@ pub(super) async fn explain(
             let object = admission_checks
                 .iter()
                 .find(|object| object.name() == entry.name())?;
-            let number = DynCheck::answering(checks, object)?;
+            let number = DynCheck::serving(checks, object)?;
             Some((object, &checks[number]))
         })
         .collect();
@@ -70,10 +70,10 @@ pub(super) async fn explain(
         .quota_reserved()
         .last_transition_time()
         .filter(|_| workload.holds_quota());
-    let mut answers: BTreeMap<String, CheckForecast> = BTreeMap::new();
+    let mut forecasts: BTreeMap<String, CheckForecast> = BTreeMap::new();
     for (object, check) in ours {
         let kind = check.parameters().kind;
-        let answer = match read::parameters(client, kind.as_ref(), object).await {
+        let result = match read::parameters(client, kind.as_ref(), object).await {
             Err(error) => unread(error.to_string()),
             Ok(parameters) => {
                 let question = PreviewInput {
@@ -90,10 +90,10 @@ pub(super) async fn explain(
                     limit: LIMIT,
                     client,
                 };
-                asked(forecast(question).await, reserved)
+                check_forecast(forecast(question).await, reserved)
             }
         };
-        answers.insert(object.name().to_owned(), answer);
+        forecasts.insert(object.name().to_owned(), result);
     }
     let facts = Facts {
         whole: &whole,
@@ -102,7 +102,7 @@ pub(super) async fn explain(
         admission_checks: &admission_checks,
         now,
     };
-    Ok(explain_workload(&facts, |check| answers.remove(check)))
+    Ok(explain_workload(&facts, |check| forecasts.remove(check)))
 }
 
 fn unread(why: String) -> CheckForecast {

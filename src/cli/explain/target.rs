@@ -132,10 +132,10 @@ impl Target {
 
     fn owns(&self, owner: &OwnerReference) -> bool {
         let kind = owner.kind.to_lowercase();
-        let named = self.kind.as_deref().is_none_or(|asked| {
-            asked == kind
-                || asked.strip_suffix('s') == Some(&kind)
-                || asked.strip_suffix("es") == Some(&kind)
+        let named = self.kind.as_deref().is_none_or(|wanted| {
+            wanted == kind
+                || wanted.strip_suffix('s') == Some(&kind)
+                || wanted.strip_suffix("es") == Some(&kind)
         });
         !self.exact && named && owner.name == self.name
     }

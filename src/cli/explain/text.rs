@@ -116,10 +116,10 @@ impl Explanation {
             let text = format!("Kueue takes the quota away at {}", self.moment(at));
             line(f, "retry", &text)?;
         }
-        line(f, "answered by", &answered_by(check))?;
+        line(f, "answered by", &controller_text(check))?;
         line(f, "active", &self.active(check))?;
-        if let Some(asked) = &check.asked {
-            self.asked(f, asked)?;
+        if let Some(forecast) = &check.forecast {
+            self.forecast(f, forecast)?;
         }
         Ok(())
     }
@@ -139,8 +139,8 @@ impl Explanation {
         }
     }
 
-    fn asked(&self, f: &mut fmt::Formatter<'_>, asked: &CheckForecast) -> fmt::Result {
-        let bound = match asked {
+    fn forecast(&self, f: &mut fmt::Formatter<'_>, forecast: &CheckForecast) -> fmt::Result {
+        let bound = match forecast {
             CheckForecast::NothingToDecide { why } => {
                 line(f, "now", &format!("would not be evaluated: {why}"))?;
                 None
@@ -156,7 +156,7 @@ impl Explanation {
                 line(f, "now", &format!("was not evaluated: {why}"))?;
                 *waits_at_most
             }
-            CheckForecast::Answered {
+            CheckForecast::Evaluated {
                 verdict,
                 message,
                 follows,
@@ -184,7 +184,7 @@ impl Explanation {
     }
 }
 
-fn answered_by(check: &CheckExplanation) -> String {
+fn controller_text(check: &CheckExplanation) -> String {
     let parameters = check
         .parameters
         .as_ref()

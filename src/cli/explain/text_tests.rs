@@ -57,8 +57,8 @@ fn admission_checks() -> Vec<AdmissionCheck> {
     ]
 }
 
-/// Returns the explanation at 10:00 of a Workload, with the forecast `asked` of each check.
-fn explained(whole: &Value, mut asked: impl FnMut(&str) -> Option<CheckForecast>) -> String {
+/// Returns the explanation of a Workload at 10:00. `forecast_of` returns the forecast of a check.
+fn explained(whole: &Value, mut forecast_of: impl FnMut(&str) -> Option<CheckForecast>) -> String {
     let workload = Workload::from_json(whole.clone()).unwrap();
     let facts = Facts {
         whole,
@@ -67,7 +67,7 @@ fn explained(whole: &Value, mut asked: impl FnMut(&str) -> Option<CheckForecast>
         admission_checks: &admission_checks(),
         now: "2026-11-21T10:00:00Z".parse().unwrap(),
     };
-    explain_workload(&facts, &mut asked).to_string()
+    explain_workload(&facts, &mut forecast_of).to_string()
 }
 
 fn follows(writes: Option<Written>, looks_again: ForecastRecheck) -> ForecastEffects {
@@ -88,7 +88,7 @@ fn written(state: &str, message: &str) -> Written {
 }
 
 #[test]
-fn a_workload_that_waits_for_checks_is_told_in_full() {
+fn a_workload_that_waits_for_checks_is_explained_in_full() {
     let entries = json!([
         {"name": "window", "state": "Pending", "message": "opens at 22:00", "lastTransitionTime": "2026-11-21T09:00:05Z", "retryCount": 2},
         {"name": "broken", "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"},
@@ -98,7 +98,7 @@ fn a_workload_that_waits_for_checks_is_told_in_full() {
     let text = explained(
         &workload(&reserved(&entries, &[]), &json!({"queueName": "main"})),
         |name| match name {
-            "window" => Some(CheckForecast::Answered {
+            "window" => Some(CheckForecast::Evaluated {
                 verdict: "Ready".into(),
                 message: "inside the window".into(),
                 follows: follows(
@@ -149,7 +149,7 @@ gone: Pending
 }
 
 #[test]
-fn every_phase_is_told() {
+fn every_phase_is_explained() {
     let ready = json!([{"name": "theirs", "state": "Ready"}]);
     let queue = json!({"queueName": "main"});
     let no_quota = json!({"conditions": [condition("QuotaReserved", "False", "2026-11-21T09:59:00Z", "couldn't assign flavors: insufficient quota")]});
@@ -222,23 +222,23 @@ fn every_phase_is_told() {
 }
 
 #[test]
-fn a_retry_says_when_kueue_acts_and_what_it_was_asked_says_why_not() {
+fn a_retry_shows_when_kueue_evicts_and_why_the_check_is_not_evaluated() {
     let entries = json!([{"name": "window", "state": "Retry", "message": "busy", "lastTransitionTime": "2026-11-21T09:58:00Z", "requeueAfterSeconds": 300}]);
     let text = explained(&workload(&reserved(&entries, &[]), &json!({})), |_| {
         Some(CheckForecast::NothingToDecide {
-            why: "the check has spoken".into(),
+            why: "the check has returned Retry".into(),
         })
     });
     for expected in [
         "retry       Kueue takes the quota away at 2026-11-21T10:03:00Z (in 3m)",
-        "now         would not be evaluated: the check has spoken",
+        "now         would not be evaluated: the check has returned Retry",
     ] {
         assert!(text.contains(expected), "{text}");
     }
 }
 
 #[test]
-fn what_would_follow_is_told_for_every_outcome() {
+fn the_effects_are_shown_for_every_outcome() {
     let entries = json!([{"name": "window", "state": "Pending"}]);
     let whole = workload(&reserved(&entries, &[]), &json!({}));
     let retry = Written {
@@ -246,7 +246,7 @@ fn what_would_follow_is_told_for_every_outcome() {
         pod_set_updates: vec!["main".into(), "driver".into()],
         ..written("Retry", "busy")
     };
-    let answered = |follows| CheckForecast::Answered {
+    let returned = |follows| CheckForecast::Evaluated {
         verdict: "Retry".into(),
         message: "busy".into(),
         follows,
@@ -265,17 +265,17 @@ fn what_would_follow_is_told_for_every_outcome() {
         },
         waits_at_most: None,
     };
-    let not_asked = CheckForecast::Declined {
+    let declined = CheckForecast::Declined {
         why: "it counts in memory".into(),
         waits_at_most: None,
     };
-    for (asked, expected) in [
+    for (forecast, expected) in [
         (
-            answered(follows(Some(retry), ForecastRecheck::OnChange)),
+            returned(follows(Some(retry), ForecastRecheck::OnChange)),
             "  now         would return Retry: busy\n  written     Retry after 10m: busy, with updates of main, driver\n  recheck     when something changes\n",
         ),
         (
-            answered(follows(None, ForecastRecheck::OnChange)),
+            returned(follows(None, ForecastRecheck::OnChange)),
             "  written     nothing would be written\n",
         ),
         (
@@ -283,17 +283,17 @@ fn what_would_follow_is_told_for_every_outcome() {
             "  now         would fail: connection refused\n  written     nothing would be written\n              by the parameters' onError: Admit\n  recheck     after a pause that grows with each failure, 1m at most, or when something changes\n",
         ),
         (
-            not_asked,
+            declined,
             "  now         was not evaluated: it counts in memory\n",
         ),
     ] {
-        let text = explained(&whole, |_| Some(asked.clone()));
+        let text = explained(&whole, |_| Some(forecast.clone()));
         assert!(text.contains(expected), "{text}");
     }
 }
 
 #[test]
-fn what_a_workload_is_to_the_others_of_its_job_is_told() {
+fn the_role_of_a_workload_in_its_job_is_shown() {
     let slice = |name: &str, pods: u32, replaces: Option<&str>, conditions: &[&str]| {
         let mut annotations = json!({"kueue.x-k8s.io/elastic-job": "true"});
         if let Some(replaces) = replaces {
@@ -353,7 +353,7 @@ fn a_machine_gets_the_same() {
         now: "2026-11-21T10:00:00Z".parse().unwrap(),
     };
     let explanation = explain_workload(&facts, |_| {
-        Some(CheckForecast::Answered {
+        Some(CheckForecast::Evaluated {
             verdict: "Ready".into(),
             message: "inside the window".into(),
             follows: follows(

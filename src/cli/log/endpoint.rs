@@ -75,15 +75,15 @@ mod tests {
     use super::*;
     use crate::Clock;
 
-    async fn ask(routes: &Router, method: Method, query: &str, body: &str) -> (u16, String) {
+    async fn send(routes: &Router, method: Method, query: &str, body: &str) -> (u16, String) {
         let request = Request::builder()
             .method(method)
             .uri(format!("{PATH}{query}"))
             .body(Body::from(body.to_owned()))
             .unwrap();
-        let answer = routes.clone().oneshot(request).await.unwrap();
-        let code = answer.status().as_u16();
-        let body = to_bytes(answer.into_body(), 10_000).await.unwrap();
+        let response = routes.clone().oneshot(request).await.unwrap();
+        let code = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 10_000).await.unwrap();
         (code, String::from_utf8(body.to_vec()).unwrap())
     }
 
@@ -98,20 +98,20 @@ mod tests {
         });
         let routes = routes(filter);
         let ok = |text: &str| (200, text.to_owned());
-        assert_eq!(ask(&routes, Method::GET, "", "").await, ok("info\n"));
-        assert_eq!(ask(&routes, Method::PUT, "", "warn").await, ok("warn\n"));
+        assert_eq!(send(&routes, Method::GET, "", "").await, ok("info\n"));
+        assert_eq!(send(&routes, Method::PUT, "", "warn").await, ok("warn\n"));
         let shown = "kueue_check=debug\nuntil 2026-11-21T09:10:00Z, then warn\n";
-        let answer = ask(&routes, Method::PUT, "?for=10m", " kueue_check=debug\n").await;
-        assert_eq!(answer, ok(shown));
-        assert_eq!(ask(&routes, Method::GET, "", "").await, ok(shown));
+        let response = send(&routes, Method::PUT, "?for=10m", " kueue_check=debug\n").await;
+        assert_eq!(response, ok(shown));
+        assert_eq!(send(&routes, Method::GET, "", "").await, ok(shown));
         // A filter that is set meanwhile stays when the time of the first one ends.
         tokio::time::sleep(Duration::from_mins(5)).await;
-        let answer = ask(&routes, Method::PUT, "?for=20m", "debug").await;
-        assert_eq!(answer.1, "debug\nuntil 2026-11-21T09:25:00Z, then warn\n");
+        let response = send(&routes, Method::PUT, "?for=20m", "debug").await;
+        assert_eq!(response.1, "debug\nuntil 2026-11-21T09:25:00Z, then warn\n");
         tokio::time::sleep(Duration::from_mins(19)).await;
-        assert_eq!(ask(&routes, Method::GET, "", "").await, answer);
+        assert_eq!(send(&routes, Method::GET, "", "").await, response);
         tokio::time::sleep(Duration::from_mins(2)).await;
-        assert_eq!(ask(&routes, Method::GET, "", "").await, ok("warn\n"));
+        assert_eq!(send(&routes, Method::GET, "", "").await, ok("warn\n"));
         let all = ["warn", "kueue_check=debug", "debug", "warn"];
         assert_eq!(*set.lock().unwrap(), all);
     }
@@ -120,7 +120,7 @@ mod tests {
     async fn a_change_is_logged_with_its_user() {
         let filter = || LogFilter::new("info", Clock::system(), |_| Ok(()));
         // Another test may be the first to log this, and register the event without a subscriber.
-        ask(&routes(filter()), Method::PUT, "", "warn").await;
+        send(&routes(filter()), Method::PUT, "", "warn").await;
         let (lines, written) = std::sync::mpsc::channel();
         let writer = move || Lines(lines.clone());
         let log = tracing_subscriber::fmt()
@@ -130,9 +130,9 @@ mod tests {
         let log = tracing::subscriber::set_default(log);
         tracing::callsite::rebuild_interest_cache();
         let routes = routes(filter());
-        ask(&routes, Method::PUT, "", "warn").await;
+        send(&routes, Method::PUT, "", "warn").await;
         let known = routes.layer(Extension(User("alice".into())));
-        ask(&known, Method::PUT, "", "debug").await;
+        send(&known, Method::PUT, "", "debug").await;
         drop(log);
         let users = written.try_iter().map(|line| {
             let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
@@ -184,14 +184,14 @@ mod tests {
             ),
             ("", &"x".repeat(LARGEST + 1), 413, ""),
         ] {
-            let (answered, text) = ask(&routes, Method::PUT, query, body).await;
-            assert_eq!(answered, code, "{text}");
+            let (status, text) = send(&routes, Method::PUT, query, body).await;
+            assert_eq!(status, code, "{text}");
             assert!(
                 text.starts_with(problem) && text.ends_with(|c| c == '\n' || code == 413),
                 "{text}"
             );
         }
-        assert_eq!(ask(&routes, Method::POST, "", "debug").await.0, 405);
-        assert_eq!(ask(&routes, Method::GET, "", "").await.1, "info\n");
+        assert_eq!(send(&routes, Method::POST, "", "debug").await.0, 405);
+        assert_eq!(send(&routes, Method::GET, "", "").await.1, "info\n");
     }
 }

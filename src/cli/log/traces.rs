@@ -38,7 +38,7 @@ const END: Duration = Duration::from_secs(2);
 const EXPORT: Duration = Duration::from_secs(10);
 
 /// The largest response of the collector, in bytes.
-const LARGEST_ANSWER: usize = 64 * 1024;
+const LARGEST_RESPONSE: usize = 64 * 1024;
 
 /// The exporter of spans.
 pub(super) struct Traces {
@@ -185,13 +185,13 @@ impl HttpClient for Collector {
         let send = async move {
             let request = request.map(|body| Body::from(body.to_vec()));
             let (head, body) = client.send(request).await?.into_parts();
-            let body = Limited::new(body, LARGEST_ANSWER).collect().await?;
+            let body = Limited::new(body, LARGEST_RESPONSE).collect().await?;
             Ok::<_, HttpError>(Response::from_parts(head, body.to_bytes()))
         };
         let sent = self.runtime.spawn(async move {
             match timeout(limit, send).await {
                 Ok(sent) => sent,
-                Err(_) => Err(format!("no answer within {limit:?}").into()),
+                Err(_) => Err(format!("no response within {limit:?}").into()),
             }
         });
         let sent = sent.await?;

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_told_with_its_line_and_hides_no_neighbour() {
+    fn what_is_no_yaml_is_reported_with_its_line_and_hides_no_neighbour() {
         let found = documents("a: 1\n---\nb: [1\nc: 2\n---\nd: 4\n");
         assert_eq!(found.len(), 3);
         let why = found[1].object.clone().unwrap_err();

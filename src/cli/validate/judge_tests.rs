@@ -96,7 +96,7 @@ fn errors(object: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_field() {
+fn what_is_wrong_is_reported_with_its_field() {
     let patched = |path: &str, value: Value| {
         let mut object = window(json!({"opens": "22:00"}));
         *object.pointer_mut(path).unwrap() = value;
@@ -210,7 +210,7 @@ fn what_is_wrong_is_told_with_its_field() {
 }
 
 #[test]
-fn rules_are_run_or_it_is_said_that_they_are_not() {
+fn rules_are_run_or_reported_as_not_run() {
     let object = window(json!({"opens": "22:00", "most": 100}));
     let expected = if CEL_ENABLED {
         DocumentResult::Wrong {
@@ -279,7 +279,7 @@ fn a_report_names_file_and_document_and_fails_if_anything_is_wrong_or_nothing_wa
     ] {
         let found = report(&Kinds::of(checks), &[("f.yaml".to_owned(), text.clone())]);
         assert!(found.text.contains(contains), "{text}: {}", found.text);
-        let said = found.result.map_err(|error| error.to_string());
-        assert_eq!(said, result.map_err(str::to_owned), "{text}");
+        let returned = found.result.map_err(|error| error.to_string());
+        assert_eq!(returned, result.map_err(str::to_owned), "{text}");
     }
 }

@@ -259,7 +259,7 @@ impl World {
         for (number, replica) in self.replicas.iter().enumerate() {
             let streams = Stream::ALL
                 .into_iter()
-                .filter(|stream| replica.has_event(*stream) && self.may_hear(number));
+                .filter(|stream| replica.has_event(*stream) && self.may_receive(number));
             actions.extend(streams.map(|stream| Action::Deliver(number, stream)));
             for (id, stage) in &replica.tasks {
                 match stage {
@@ -323,12 +323,12 @@ impl World {
     /// An event on a standby changes only its cache, until the replica acquires the Lease or time
     /// passes. Events keep their order, and none is removed. So each interleaving has the same
     /// outcome as one in which they are delivered right before that.
-    fn may_hear(&self, replica: usize) -> bool {
+    fn may_receive(&self, replica: usize) -> bool {
         self.holder == Some(replica)
             || self.may_acquire(replica)
             || self.replicas.iter().enumerate().all(|(number, other)| {
-                let heard = Stream::ALL.iter().all(|stream| !other.has_event(*stream));
-                other.tasks.is_empty() && (heard || self.holder != Some(number))
+                let received = Stream::ALL.iter().all(|stream| !other.has_event(*stream));
+                other.tasks.is_empty() && (received || self.holder != Some(number))
             })
     }
 

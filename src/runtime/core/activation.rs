@@ -52,7 +52,7 @@ impl Core {
             return;
         };
         let controller = check.controller;
-        if self.answering(&check.object) != Some(controller) {
+        if self.serving(&check.object) != Some(controller) {
             // The reply to a write has parameters of another kind. The watch event follows.
             return;
         }
@@ -244,7 +244,7 @@ impl Core {
 
     /// Updates the message of active AdmissionChecks of `controller`, which may have changed: of
     /// the one named `only`, or of all.
-    pub(super) fn ask_for_message(&mut self, controller: usize, only: Option<&str>) {
+    pub(super) fn update_messages(&mut self, controller: usize, only: Option<&str>) {
         let of_controller = self.checks.iter().filter(|(name, check)| {
             check.controller == controller && only.is_none_or(|only| only == &***name)
         });

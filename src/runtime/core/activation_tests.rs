@@ -450,16 +450,16 @@ async fn what_changed_while_the_lease_had_lapsed_is_decided_about_when_it_is_hel
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_active_check_says_of_itself_is_written_when_it_changes() {
-    let said = Arc::new(std::sync::Mutex::new(None::<&str>));
-    let (says, others) = (Arc::clone(&said), Arc::clone(&said));
+async fn the_message_of_an_active_check_is_written_when_it_changes() {
+    let current = Arc::new(std::sync::Mutex::new(None::<&str>));
+    let (first, others) = (Arc::clone(&current), Arc::clone(&current));
     let check = Check::new(Limited).active_message(move |check| {
         assert_eq!(check.name(), "c");
-        says.lock().unwrap().map(str::to_owned)
+        first.lock().unwrap().map(str::to_owned)
     });
     let mut driver = Driver::of(check.active_message(move |_| {
-        let said = *others.lock().unwrap();
-        assert_ne!(said, Some("panic"));
+        let current = *others.lock().unwrap();
+        assert_ne!(current, Some("panic"));
         None
     }));
     let active = "The admission check is active";
@@ -468,8 +468,8 @@ async fn what_an_active_check_says_of_itself_is_written_when_it_changes() {
     assert_eq!(driver.written().as_deref(), Some(active));
     let all = || Trigger::AllWorkloads;
     let table: [(&str, Option<&str>, Trigger, Option<&str>); 8] = [
-        ("nothing is said", None, all(), None),
-        ("nobody asks", Some("1 seat"), Trigger::Ignore, None),
+        ("there is no message", None, all(), None),
+        ("it is not called", Some("1 seat"), Trigger::Ignore, None),
         (
             "another AdmissionCheck",
             Some("1 seat"),
@@ -495,10 +495,10 @@ async fn what_an_active_check_says_of_itself_is_written_when_it_changes() {
             all(),
             Some(": panic"),
         ),
-        ("nothing is said any more", None, all(), Some("")),
+        ("there is no message any more", None, all(), Some("")),
     ];
     for (name, message, trigger, expected) in table {
-        *said.lock().unwrap() = message;
+        *current.lock().unwrap() = message;
         let controller = 0;
         driver.feed(Input::Trigger {
             controller,
@@ -507,7 +507,7 @@ async fn what_an_active_check_says_of_itself_is_written_when_it_changes() {
         let expected = expected.map(|expected| format!("{active}{expected}"));
         assert_eq!(driver.written(), expected, "{name}");
     }
-    *said.lock().unwrap() = Some("3 seats");
+    *current.lock().unwrap() = Some("3 seats");
     let problem = Message::new("no such zone");
     driver.core.reject_parameters(&Name::from("c"), problem);
     driver.feed(Input::Time);

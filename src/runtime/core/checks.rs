@@ -59,7 +59,7 @@ impl Core {
         if same && older && !listed {
             return;
         }
-        let Some(controller) = self.answering(&check) else {
+        let Some(controller) = self.serving(&check) else {
             return self.remove_check(&name);
         };
         // A recreated AdmissionCheck keeps its used places in the limit.
@@ -109,9 +109,9 @@ impl Core {
     }
 
     /// Returns the controller of this process that manages `check`.
-    pub(super) fn answering(&self, check: &AdmissionCheck) -> Option<usize> {
+    pub(super) fn serving(&self, check: &AdmissionCheck) -> Option<usize> {
         let all = self.controllers.iter().map(|controller| &controller.check);
-        DynCheck::answering(all, check)
+        DynCheck::serving(all, check)
     }
 
     fn remove_check(&mut self, name: &Name) {

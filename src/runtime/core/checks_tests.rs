@@ -564,7 +564,10 @@ async fn what_is_handed_over_counts_for_the_check_whose_code_is_called() {
     driver.activated(NEW);
     driver.evaluated(id, Verdict::pending("a moment"));
     assert!(driver.evaluation(NEW).is_none(), "it is busy");
-    assert!(driver.evaluation(OLD).is_none(), "it does not answer");
+    assert!(
+        driver.evaluation(OLD).is_none(),
+        "it no longer serves the check"
+    );
     assert_eq!(driver.core.work.busy, [0, 1]);
     driver.decided(busy);
     for _ in ["w", "second"] {

@@ -70,8 +70,8 @@ impl Core {
             return;
         }
         match trigger {
-            Trigger::AdmissionCheck(check) => self.ask_for_message(controller, Some(check)),
-            Trigger::AllWorkloads => self.ask_for_message(controller, None),
+            Trigger::AdmissionCheck(check) => self.update_messages(controller, Some(check)),
+            Trigger::AllWorkloads => self.update_messages(controller, None),
             _ => {}
         }
         let of_controller = |key: &Key| {

@@ -413,7 +413,7 @@ async fn a_list_without_the_admission_check_releases_nothing_if_a_watch_shows_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_growth_that_asks_for_nothing_more_is_ready_without_the_check() {
+async fn a_growth_that_requests_nothing_more_is_ready_without_the_check() {
     let mut driver = Driver::new();
     driver.put(&with(
         slice("el-1", None, 4, "Ready"),
@@ -432,7 +432,7 @@ async fn a_growth_that_asks_for_nothing_more_is_ready_without_the_check() {
     driver.now.instant += Duration::from_secs(2);
     driver.feed(Input::Time);
     let growth = ("el-2".to_owned(), FamilyRole::Growth);
-    assert_eq!(driver.evaluated, [growth], "it asks for one more now");
+    assert_eq!(driver.evaluated, [growth], "it requests one more now");
 }
 
 #[tokio::test(start_paused = true)]
@@ -605,7 +605,7 @@ async fn an_evicted_workload_is_released_when_its_quota_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_variant_is_told_which_sibling_has_started_the_job() {
+async fn a_variant_receives_the_sibling_that_has_started_the_job() {
     let mut driver = Driver::new();
     let recorded = recordings("ca-retain-first");
     let Some(recording) = recorded.first() else {

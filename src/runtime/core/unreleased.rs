@@ -81,10 +81,10 @@ impl Core {
         let check: Name = reservation.admission_check().into();
         let key = Key::new(reservation.uid(), &check);
         let known = self.checks.get(&check);
-        let answers = known.is_some_and(|known| known.controller == controller);
+        let serves = known.is_some_and(|known| known.controller == controller);
         let is_other = known.is_some_and(|known| known.controller != controller);
         let current = self.workloads.key(&key).and_then(|state| state.reservation);
-        if answers && current == Some(reservation.since()) {
+        if serves && current == Some(reservation.since()) {
             return;
         }
         self.workloads

@@ -199,7 +199,7 @@ impl Draft<'_> {
             self.memory
                 .update_failure_state(|trouble| trouble.retry_due = None);
         }
-        let target = match verdict.answer {
+        let target = match verdict.kind {
             VerdictKind::Ready | VerdictKind::NotApplicable => ready(verdict),
             VerdictKind::Pending => Target::new(CheckState::Pending, verdict.message.clone()),
             VerdictKind::PreemptionRequired => self.preemption_required(verdict),
@@ -218,7 +218,7 @@ impl Draft<'_> {
     /// limits apply to a verdict that would evict the job.
     fn running(&mut self, verdict: &Verdict) -> Step {
         self.memory.decided();
-        match verdict.answer {
+        match verdict.kind {
             VerdictKind::Ready | VerdictKind::NotApplicable => {
                 self.memory.no_objection();
                 self.memory.monitored = Some(verdict.recheck_in.is_some());
@@ -296,7 +296,7 @@ impl Draft<'_> {
         let reason = refusal.refused_by.unwrap_or(refusal.message);
         self.notes.push(Notice::Suppression {
             why,
-            answer: match refusal.state {
+            kind: match refusal.state {
                 CheckState::Retry => VerdictKind::Retry {
                     delay: refusal.requeue_after.unwrap_or_default(),
                 },
@@ -336,7 +336,7 @@ impl Draft<'_> {
         if let Some(why) = self.suppression() {
             self.notes.push(Notice::Suppression {
                 why,
-                answer: verdict.answer,
+                kind: verdict.kind,
                 message: verdict.message.clone(),
             });
             // Also if the check is not recorded as monitoring the job: a new leader has received no
@@ -347,7 +347,7 @@ impl Draft<'_> {
                 .map_or(FAILING_VERDICT_RECHECK, Millis::get);
             return (None, NextEvaluation::After(again));
         }
-        match verdict.answer {
+        match verdict.kind {
             VerdictKind::Retry { delay } => self.retry(delay, verdict.message.clone()),
             _ => (
                 Some(Target::new(CheckState::Rejected, verdict.message.clone())),
@@ -433,13 +433,13 @@ impl Draft<'_> {
         }
         let again = NextEvaluation::After(until(now, due));
         let due = after(self.facts.now, until(now, due));
-        let said = (!self.facts.admitted).then(|| {
+        let target = (!self.facts.admitted).then(|| {
             Target::new(
                 CheckState::Pending,
                 format!("{message} (releases the quota at {due:.0})"),
             )
         });
-        (said, again)
+        (target, again)
     }
 
     /// Handles a failed call: the state stays, unless `onError` applies.
@@ -455,7 +455,7 @@ impl Draft<'_> {
             ErrorKind::Throttled { after } => NextEvaluation::After(Delay::retry(after).get()),
             ErrorKind::Parameters | ErrorKind::Permanent => NextEvaluation::OnChange,
         };
-        let said = match kind {
+        let text = match kind {
             ErrorKind::Transient => format!("the check failed and is tried again: {message}"),
             ErrorKind::Throttled { .. } => {
                 format!("the check was rate limited and will be retried: {message}")
@@ -467,12 +467,12 @@ impl Draft<'_> {
             || self.facts.entry.state == CheckState::Ready
             || kind == ErrorKind::Permanent
         {
-            return (self.update_message(said), again);
+            return (self.update_message(text), again);
         }
         let lasts = after(failing_since, self.facts.policy.on_error_after);
         match self.facts.policy.on_error {
-            OnError::Hold => (self.update_message(said), again),
-            _ if now < lasts => (self.update_message(said), at_most(again, until(now, lasts))),
+            OnError::Hold => (self.update_message(text), again),
+            _ if now < lasts => (self.update_message(text), at_most(again, until(now, lasts))),
             OnError::Admit => {
                 self.notes.push(Notice::PolicyApplied("onError: Admit"));
                 (

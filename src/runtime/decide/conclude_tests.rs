@@ -224,7 +224,7 @@ fn nothing_is_written_when_nothing_differs() {
 }
 
 #[test]
-fn what_is_unchanged_stands_whatever_it_says() {
+fn an_unchanged_verdict_changes_nothing_whatever_its_recheck() {
     for state in ["Pending", "Ready", "PreemptionRequired"] {
         let again = Duration::from_secs(60);
         let conclusion =
@@ -329,7 +329,7 @@ fn only_a_ready_verdict_carries_updates() {
 }
 
 #[test]
-fn updates_left_from_an_earlier_answer_are_cleared() {
+fn updates_left_from_an_earlier_verdict_are_cleared() {
     let left = json!({"name": "c", "state": "Pending", "message": "later", "podSetUpdates": [{"name": "main", "labels": {"a": "b"}}]});
     assert!(
         case(&left)
@@ -360,7 +360,7 @@ fn updates_stay_while_the_state_stays_ready() {
 }
 
 #[test]
-fn a_ready_answer_may_be_taken_back_before_admission_but_not_after() {
+fn a_ready_verdict_may_be_withdrawn_before_admission_but_not_after() {
     assert_eq!(
         written(&waiting("Ready", "ok").verdict(Verdict::pending("closed"))),
         Some(("Pending", "closed", None))
@@ -409,7 +409,7 @@ fn an_error_never_changes_a_state() {
 }
 
 #[test]
-fn an_error_says_what_it_is_and_when_the_check_is_asked_again() {
+fn an_error_determines_the_message_and_the_next_evaluation() {
     for (kind, message, again) in [
         (
             ErrorKind::Transient,
@@ -802,7 +802,7 @@ fn the_fences_after_admission() {
 }
 
 #[test]
-fn what_was_not_asked_is_said_where_it_waits() {
+fn a_blocked_evaluation_is_reported_in_a_pending_entry() {
     let inactive = blocked("the admission check is not active");
     assert_eq!(
         written(&waiting("Pending", "").conclude(&inactive)),
@@ -848,14 +848,14 @@ fn a_change_of_state_is_noted() {
 #[test]
 fn an_unchanged_verdict_leaves_what_stands() {
     for state in ["Pending", "Ready"] {
-        let case = waiting(state, "said before");
+        let case = waiting(state, "earlier message");
         let conclusion = case.verdict(Verdict::unchanged().recheck_in(Duration::from_secs(7)));
         assert_eq!(written(&conclusion), None, "{state}");
         assert_eq!(
             conclusion.next_evaluation,
             NextEvaluation::After(Duration::from_secs(7))
         );
-        let running = waiting(state, "said before").running();
+        let running = waiting(state, "earlier message").running();
         assert_eq!(written(&running.verdict(Verdict::unchanged())), None);
     }
     // `pendingTimeout` applies nevertheless.
@@ -916,7 +916,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
     };
     let verdict = Outcome::Verdict;
     let none = Policy::default();
-    for (case, policy, outcome, said) in [
+    for (case, policy, outcome, message) in [
         (
             "retry",
             none.clone(),
@@ -987,7 +987,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
                     .memory(failing_since("2026-11-21T08:00:00Z"));
                 case_of.served = ServedApi::fallback(version);
                 let conclusion = case_of.conclude(&outcome);
-                let expected = format!("would be refused: {said}; the job runs on{runs}");
+                let expected = format!("would be refused: {message}; the job runs on{runs}");
                 assert_eq!(
                     written(&conclusion),
                     Some(("Pending", expected.as_str(), None)),
@@ -1038,7 +1038,7 @@ fn a_growth_that_is_not_refused_is_decided_about_as_any_other() {
     assert_eq!(
         written(&admitted).map(|(state, ..)| state),
         Some("Ready"),
-        "who waits too long may start, if the policy says so"
+        "a Workload that waits too long may start, if the policy allows it"
     );
 }
 
@@ -1047,12 +1047,12 @@ fn a_refused_growth_takes_back_an_earlier_ready() {
     let conclusion = waiting("Ready", "ok")
         .growth(Some(2))
         .verdict(Verdict::rejected("no"));
-    let said = "would be refused: no; the job runs on with 2 pods";
-    assert_eq!(written(&conclusion), Some(("Pending", said, None)));
+    let message = "would be refused: no; the job runs on with 2 pods";
+    assert_eq!(written(&conclusion), Some(("Pending", message, None)));
 }
 
 #[test]
-fn a_refused_growth_is_evaluated_again_as_its_verdict_says_and_else_ever_more_rarely() {
+fn a_refused_growth_is_evaluated_again_as_its_verdict_sets_and_else_ever_more_rarely() {
     let minutes = |minutes| NextEvaluation::After(MINUTE * minutes);
     let at = |verdict: Verdict, memory, now| {
         waiting("Pending", "")
@@ -1103,10 +1103,10 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
             .policy(evict(3))
             .memory(memory)
             .verdict(Verdict::rejected("too large"));
-        let said = "would be refused: too large; the job runs on with 2 pods";
+        let message = "would be refused: too large; the job runs on with 2 pods";
         assert_eq!(
             written(&conclusion),
-            Some(("Pending", said, None)),
+            Some(("Pending", message, None)),
             "{objection}"
         );
         assert!(matches!(
@@ -1152,7 +1152,7 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
     assert_eq!(
         written(&second).map(|(state, ..)| state),
         Some("Rejected"),
-        "and nothing says that it is new each time"
+        "and nothing reports it as new each time"
     );
 }
 
@@ -1193,12 +1193,15 @@ fn the_authors_wish_to_evict_is_not_the_operators() {
 }
 
 #[test]
-fn a_long_reason_leaves_room_for_what_runs() {
+fn a_long_reason_is_cut_before_what_runs() {
     let long = "x".repeat(MESSAGE_LIMIT);
     let conclusion = waiting("Pending", "")
         .growth(Some(2))
         .verdict(Verdict::rejected(long));
-    let (_, said, _) = written(&conclusion).unwrap();
-    assert!(said.chars().count() <= MESSAGE_LIMIT);
-    assert!(said.ends_with("x…; the job runs on with 2 pods"), "{said}");
+    let (_, message, _) = written(&conclusion).unwrap();
+    assert!(message.chars().count() <= MESSAGE_LIMIT);
+    assert!(
+        message.ends_with("x…; the job runs on with 2 pods"),
+        "{message}"
+    );
 }

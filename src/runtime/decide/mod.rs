@@ -177,7 +177,7 @@ pub(crate) enum Notice {
     /// A failing verdict about a running job or its growth was suppressed.
     Suppression {
         why: Suppression,
-        answer: VerdictKind,
+        kind: VerdictKind,
         message: Message,
     },
     /// The check requires preemption, which this Kueue does not support.

@@ -178,9 +178,14 @@ mod tests {
                 conditions(&[("Admitted", "True")], "True"),
                 CheckPhase::Admitted,
             ),
-            ("Retry said", "Retry", json!({}), CheckPhase::AwaitingReset),
             (
-                "Rejected said of a running job",
+                "Retry returned",
+                "Retry",
+                json!({}),
+                CheckPhase::AwaitingReset,
+            ),
+            (
+                "Rejected returned for a running job",
                 "Rejected",
                 conditions(&[("Admitted", "True")], "True"),
                 CheckPhase::AwaitingReset,
@@ -296,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_would_serve_the_next_reservation_is_withdrawn() {
+    fn a_verdict_that_would_hold_for_the_next_reservation_is_withdrawn() {
         let lost = conditions(&[], "False");
         for (state, outlives, withdraw) in [
             ("Ready", false, true),

@@ -235,11 +235,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn repetitions_become_one_event_that_is_rarely_updated() {
         let mut book = EventAggregator::new("example.com/c", "pod-1");
-        let said: Vec<String> = (0..8)
+        let results: Vec<String> = (0..8)
             .map(|_| enter(&mut book, &regarding("w", "ok")))
             .collect();
         assert_eq!(
-            said,
+            results,
             [
                 "new ok",
                 "repeated 2",

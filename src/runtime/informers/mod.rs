@@ -241,8 +241,8 @@ impl WatchMonitor {
             error = failure.message,
             "a watch failed and is tried again"
         );
-        let asked = pause_in(error).unwrap_or_default();
-        let pause = asked.max(self.backoff.delay(self.failures, self.key));
+        let requested = pause_in(error).unwrap_or_default();
+        let pause = requested.max(self.backoff.delay(self.failures, self.key));
         (failure, pause.min(BACKOFF.1))
     }
 

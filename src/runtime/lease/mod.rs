@@ -348,7 +348,7 @@ impl Holder {
 
 #[derive(Debug, thiserror::Error)]
 enum LeaseError {
-    #[error("no answer in {0:?}")]
+    #[error("no response in {0:?}")]
     TimedOut(Duration),
     #[error(transparent)]
     Kube(#[from] kube::Error),

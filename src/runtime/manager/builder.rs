@@ -35,7 +35,7 @@ use crate::runtime::metrics::{BuildLabels, Metrics};
 ///     .clock(Clock::following_tokio("2026-11-21T09:00:00Z".parse()?)) // for a test; it dates what is written
 ///     .build()?;
 /// runtime.run(tokio::time::sleep(Duration::from_secs(10))).await?;
-/// // Its AdmissionCheck now says:
+/// // The condition of its AdmissionCheck:
 /// # let object = server.get(&checks, "", "window").ok_or("no AdmissionCheck")?;
 /// let active = &object["status"]["conditions"][0];
 /// assert_eq!(active["message"], "The admission check is active");

@@ -85,12 +85,12 @@ struct CheckReport {
 impl Session {
     pub(super) fn reply(&mut self, query: Query) {
         match query {
-            Query::Gauges(answer) => {
+            Query::Gauges(reply) => {
                 self.set_gauges();
-                let _ = answer.send(());
+                let _ = reply.send(());
             }
-            Query::Diagnostics(answer) => {
-                let _ = answer.send(self.diagnostics());
+            Query::Diagnostics(reply) => {
+                let _ = reply.send(self.diagnostics());
             }
         }
     }

@@ -185,12 +185,12 @@ impl RuntimeHandle {
     /// Returns true if the event loop replies. It also does while it waits for Kueue or the API
     /// server: a restart of the process would not help.
     pub async fn is_alive(&self) -> bool {
-        self.ask(Query::Gauges).await.is_some()
+        self.send_query(Query::Gauges).await.is_some()
     }
 
     /// Returns all metrics in the OpenMetrics text format.
     pub async fn metrics(&self) -> String {
-        self.ask(Query::Gauges).await;
+        self.send_query(Query::Gauges).await;
         for watch in self.health.watches() {
             let labels = super::metrics::WatchLabels { watch: watch.name };
             self.metrics
@@ -215,16 +215,16 @@ impl RuntimeHandle {
     /// Returns the state of the runtime; `None` while it waits for Kueue's API, or if the loop is
     /// stuck or ended.
     pub async fn diagnostics(&self) -> Option<Diagnostics> {
-        self.ask(Query::Diagnostics).await
+        self.send_query(Query::Diagnostics).await
     }
 
-    async fn ask<T>(&self, query: impl FnOnce(oneshot::Sender<T>) -> Query) -> Option<T> {
-        let (answer, question) = oneshot::channel();
-        let asked = async {
-            self.queries.send(query(answer)).await.ok()?;
-            question.await.ok()
+    async fn send_query<T>(&self, query: impl FnOnce(oneshot::Sender<T>) -> Query) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        let response = async {
+            self.queries.send(query(sender)).await.ok()?;
+            receiver.await.ok()
         };
-        tokio::time::timeout(DIAGNOSTICS_TIMEOUT, asked)
+        tokio::time::timeout(DIAGNOSTICS_TIMEOUT, response)
             .await
             .ok()
             .flatten()
@@ -366,8 +366,8 @@ impl Query {
     /// Replies before discovery has completed: the loop is alive, and there is no state to return.
     fn without_session(self) {
         match self {
-            Self::Gauges(answer) => drop(answer.send(())),
-            Self::Diagnostics(answer) => drop(answer),
+            Self::Gauges(reply) => drop(reply.send(())),
+            Self::Diagnostics(reply) => drop(reply),
         }
     }
 }

@@ -178,11 +178,7 @@ impl Session {
                 let change = StateChange::new(&check, from, to, message.as_str());
                 self.record_event(reservation, author.state_event(&change));
             }
-            Notice::Suppression {
-                why,
-                answer,
-                message,
-            } => {
+            Notice::Suppression { why, kind, message } => {
                 self.metrics
                     .suppressed_evictions
                     .get_or_create(&OutcomeLabels {
@@ -192,7 +188,7 @@ impl Session {
                     .inc();
                 let text = format!(
                     "Admission check \"{check}\" returned {}; running job not evicted{}: {message}",
-                    answer.as_str(),
+                    kind.as_str(),
                     suppression_text(*why)
                 );
                 tracing::warn!(workload = %WorkloadName(reservation), text, "held back");

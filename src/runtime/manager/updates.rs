@@ -208,7 +208,7 @@ mod tests {
             )
         );
         let (sent, note) = fitted(growth("Ready"), licence()).await;
-        assert_eq!((sent, note), (Ok(0), None), "it is said once");
+        assert_eq!((sent, note), (Ok(0), None), "it is reported once");
     }
 
     #[tokio::test]

@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart_by_what_to_do_about_them() {
+    fn responses_are_classified_by_what_to_do_about_them() {
         let api = |code, message: &str| {
             let status = kube::core::Status {
                 code,

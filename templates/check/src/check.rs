@@ -4,9 +4,9 @@
         let verdict = rule::decide(pods, {% if parameters %}rule.most_pods_by_day, rule.night(){% else %}MAX_PODS_BY_DAY, NIGHT{% endif %}, request.now());
 {%- elsif source == "http" %}
         let namespace = request.workload().namespace();
-        let verdict = rule::decide(pods, source.room({% if parameters %}&rule.url, {% endif %}namespace).await?);
+        let verdict = rule::decide(pods, source.free_pods({% if parameters %}&rule.url, {% endif %}namespace).await?);
 {%- else %}
-        let verdict = rule::decide(pods, source.room({% if parameters %}&rule.url, &rule.query{% endif %}).await?);
+        let verdict = rule::decide(pods, source.free_pods({% if parameters %}&rule.url, &rule.query{% endif %}).await?);
 {%- endif %}
 {%- if state or cleanup %}
         if !verdict.is_ready() {
@@ -22,14 +22,14 @@
         bookings.book(request.reservation(), request.workload().pod_sets().iter().map(PodSet::count).sum()).await?;
 {%- endif %}
 {%- endcapture -%}
-//! The check: it gathers what the rule needs, and says what follows.
+//! The check: it collects the inputs of the rule, and returns its verdict.
 {%- if source == "none" %}
 //!
 //! By day, large jobs wait for the night.
 {%- else %}
 //!
-//! A job starts when there is room for its pods. What has just been let start is not in the figures
-//! yet: where that matters, count it.
+//! A job starts when enough pods are free. The figures do not yet include jobs that have just been
+//! admitted: where that matters, count them.
 {%- endif %}
 {% if source != "none" or state and parameters == false %}
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub const NIGHT: NightWindow = NightWindow { begins: 22, ends: 6 };
 pub const START_INTERVAL: Duration = Duration::from_secs(10);
 {%- endif %}
 {%- if source != "none" %}
-/// After so many failures in a row, nobody asks for a while.
+/// The number of consecutive failures after which no requests are sent for a time.
 const FAILURES: u32 = 5;
 /// For how long.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -152,8 +152,8 @@ pub struct Inputs {
     pace: RateLimiter,
 }
 {% endif %}
-/// {% if source == "none" %}By day, large jobs wait for the night.{% else %}A job starts when there
-/// is room for its pods.{% endif %}
+/// {% if source == "none" %}By day, large jobs wait for the night.{% else %}A job starts when
+/// enough pods are free.{% endif %}
 #[admission_check(controller = "{{ controller_name }}"{% if source != "none" %}, timeout = "10s"{% endif %})]
 pub async fn may_start(
     request: Request,
@@ -179,7 +179,7 @@ pub async fn may_start(
 {%- if source == "http" %}
         let namespace = request.workload().namespace();
 {%- endif %}
-        Ok(rule::decide(pods, source.room({% if source == "http" %}{% if parameters %}&rule.url, {% endif %}namespace{% elsif parameters %}&rule.url, &rule.query{% endif %}).await?))
+        Ok(rule::decide(pods, source.free_pods({% if source == "http" %}{% if parameters %}&rule.url, {% endif %}namespace{% elsif parameters %}&rule.url, &rule.query{% endif %}).await?))
 {%- else %}
         {{- body }}
         Ok(verdict)

@@ -1,5 +1,5 @@
-//! HTTP, as a check needs it: one bounded answer in a bounded time, and an error that says what to
-//! do about it.
+//! HTTP, as a check needs it: one bounded response in a bounded time, and an error that names the
+//! next step.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use kueue_check::prelude::CheckError;
 /// Fetches what an address has: over HTTP in the program, from memory in tests.
 pub type Fetch = Arc<dyn Fn(Uri) -> BoxFuture<'static, Result<Bytes, CheckError>> + Send + Sync>;
 
-/// How long an answer may take in all.
+/// The timeout of a request, including its response.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The largest answer that is read, in bytes.
+/// The maximum size of a response, in bytes.
 const LARGEST: usize = 1024 * 1024;
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 
-/// Fetches over HTTP and HTTPS, each answer within `deadline`. Redirects are not followed.
+/// Fetches over HTTP and HTTPS, each response within `deadline`. Redirects are not followed.
 ///
 /// # Errors
 /// If the system's certificates can't be read.
@@ -45,7 +45,7 @@ pub fn client(deadline: Duration) -> kueue_check::Result<Fetch> {
         let (client, host) = (client.clone(), uri.host().unwrap_or_default().to_owned());
         Box::pin(async move {
             match kueue_check::tokio::time::timeout(deadline, get(&client, uri)).await {
-                Ok(answer) => answer,
+                Ok(response) => response,
                 Err(_) => Err(CheckError::transient(format!("{host} did not answer within {deadline:?}"))),
             }
         })
@@ -59,26 +59,26 @@ async fn get(client: &HttpClient, uri: Uri) -> Result<Bytes, CheckError> {
     if head.status == StatusCode::OK {
         return Ok(body);
     }
-    let said: String = String::from_utf8_lossy(&body).chars().take(200).collect();
-    let message = format!("{host} answered {}: {said}", head.status);
+    let text: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+    let message = format!("{host} answered {}: {text}", head.status);
     match pause(head.status, &head.headers) {
         Some(pause) => Err(CheckError::throttled(pause, message)),
         None => Err(CheckError::transient(message)),
     }
 }
 
-/// The pause that an answer asks for.
+/// The pause that a response requires.
 fn pause(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
-    let asks = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let throttled = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    asks.then(|| Duration::from_secs(seconds))
+    throttled.then(|| Duration::from_secs(seconds))
 }
 {%- if parameters %}
 
 /// The address of a server in `text`.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// Describes the error in it.
 pub fn address(text: &str) -> Result<Uri, String> {
     let uri: Uri = text.parse().map_err(|error| format!("`{text}` is no URL: {error}"))?;
     match (uri.scheme_str(), uri.host()) {

@@ -1,4 +1,4 @@
-//! An admission check for Kueue. `README.md` says what it does and how to run it.
+//! An admission check for Kueue. `README.md` describes what it does and how to run it.
 {% if cleanup %}
 pub mod bookings;{% endif %}
 pub mod check;{% if source != "none" %}

@@ -1,4 +1,4 @@
-//! `{{ project-name }} --help` says what it can do.
+//! `{{ project-name }} --help` lists its commands.
 
 use kueue_check::App;
 use {{ crate_name }}::check;

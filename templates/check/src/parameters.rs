@@ -30,12 +30,12 @@ pub struct {{ kind }}Spec {
     #[schemars(range(max = 23))]
     pub night_ends: u8,
 {%- elsif source == "http" %}
-    /// The service that knows how much room there is, such as `http://capacity:8080/room`.
+    /// The service that returns the number of free pods, such as `http://capacity:8080/room`.
     pub url: String,
 {%- else %}
     /// The Prometheus server, such as `http://prometheus:9090`.
     pub url: String,
-    /// A query with one number as its result: how many pods there is room for.
+    /// A query with one number as its result: how many pods are free.
     #[schemars(length(min = 1))]
     pub query: String,
 {%- endif %}
@@ -48,8 +48,7 @@ pub struct {{ kind }}Spec {
 }
 
 impl {{ kind }}Spec {
-    /// Looks at what a schema can't say. What is wrong stands in the AdmissionCheck's condition
-    /// `Active`.
+    /// Validates what a schema can't express. The AdmissionCheck's condition `Active` has the error.
     fn validate(&self) -> Result<(), String> {
 {%- if source == "none" %}
         if self.night_begins == self.night_ends {
@@ -79,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// What the runtime says of a resource with the example's spec and `change`.
+    /// The result of the runtime's validation of a resource with the example's spec and `change`.
     fn judge(change: Value) -> Result<(), String> {
         let mut spec = json!({
 {%- if source == "none" %}"mostPodsByDay": 10, "nightBegins": 22, "nightEnds": 6{% elsif source == "http" %}"url": "http://capacity:8080/room"{% else %}"url": "https://prometheus:9090", "query": "free_pods"{% endif -%}
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn each_mistake_is_reported() {
         for (change, expected) in [
             (json!({}), None),
             (json!({"pendingTimeout": {"after": "1h", "then": "Retry"}}), None),
@@ -112,7 +111,7 @@ mod tests {
         ] {
             match (judge(change.clone()), expected) {
                 (Ok(()), None) => {}
-                (Err(said), Some(expected)) => assert!(said.contains(expected), "{change}: {said}"),
+                (Err(problem), Some(expected)) => assert!(problem.contains(expected), "{change}: {problem}"),
                 (judged, _) => panic!("{change}: {judged:?}"),
             }
         }

@@ -19,8 +19,7 @@ impl RateLimiter {
     /// Lets the job of `request` start, unless another one started less than `interval` ago; then
     /// how long it has to wait.
     ///
-    /// The same question has the same answer: who was told Ready is not told to wait, whatever this
-    /// process remembers.
+    /// The verdict is stable: a job that was Ready stays Ready, independent of the state in memory.
     ///
     /// # Errors
     /// The time to wait.

@@ -61,21 +61,21 @@ mod tests {
     }
 }
 {%- else -%}
-//! The rule, without the world around it: a job starts when there is room for its pods.
+//! The rule, as a pure function: a job starts when enough pods are free.
 
 use std::time::Duration;
 
 use kueue_check::Verdict;
 
-/// When a job that waits is looked at again.
+/// The recheck interval of a job that waits.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Whether a job of so many pods may start where there is room for `room`.
-pub fn decide(pods: u32, room: u32) -> Verdict {
-    if pods <= room {
+/// Whether a job of `pods` pods may start while `free` pods are free.
+pub fn decide(pods: u32, free: u32) -> Verdict {
+    if pods <= free {
         return Verdict::ready("there is room");
     }
-    Verdict::pending(format!("{pods} pods, and room for {room}")).recheck_in(RECHECK_INTERVAL)
+    Verdict::pending(format!("{pods} pods, and room for {free}")).recheck_in(RECHECK_INTERVAL)
 }
 
 #[cfg(test)]
@@ -83,17 +83,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_starts_when_its_pods_have_room() {
-        for (pods, room, message) in [
+    fn a_job_starts_when_enough_pods_are_free() {
+        for (pods, free, message) in [
             (4, 4, "there is room"),
             (0, 0, "there is room"),
             (5, 4, "5 pods, and room for 4"),
             (1, 0, "1 pods, and room for 0"),
         ] {
-            let verdict = decide(pods, room);
+            let verdict = decide(pods, free);
             assert_eq!(verdict.message(), message);
-            assert_eq!(verdict.is_ready(), pods <= room);
-            assert_eq!(verdict.recheck(), (pods > room).then_some(RECHECK_INTERVAL));
+            assert_eq!(verdict.is_ready(), pods <= free);
+            assert_eq!(verdict.recheck(), (pods > free).then_some(RECHECK_INTERVAL));
         }
     }
 }

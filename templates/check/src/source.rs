@@ -1,8 +1,8 @@
 {%- if source == "http" -%}
-//! Where it is known how much room there is: a service that answers `GET URL?namespace=NAME` with
+//! The source of the number of free pods: a service that responds to `GET URL?namespace=NAME` with
 //! `{"room": 12}`.
 {%- else -%}
-//! Where it is known how much room there is: a Prometheus server, and a query whose result is one
+//! The source of the number of free pods: a Prometheus server, and a query whose result is one
 //! number.
 {%- endif %}
 
@@ -16,88 +16,88 @@ use kueue_check::service::SingleFlight;
 
 use crate::http::Fetch;
 
-/// For how long an answer serves all who ask the same.
+/// How long a response serves all equal requests.
 const KEEP: Duration = Duration::from_secs(30);
 {%- unless parameters %}
 
-/// Where it is asked, unless `{{ crate_name | shouty_snake_case }}_URL` says another place.
+/// The default URL; `{{ crate_name | shouty_snake_case }}_URL` overrides it.
 {%- if source == "http" %}
 pub const URL: &str = "http://capacity.kueue-system.svc:8080/room";
 {%- else %}
 pub const URL: &str = "http://prometheus.monitoring.svc:9090";
-/// What it is asked: how many pods there is room for.
+/// The query for the number of free pods.
 pub const QUERY: &str = "sum(kube_node_status_allocatable{resource=\"pods\"}) - count(kube_pod_info)";
 {%- endif %}
 
-/// Where this process asks.
+/// Returns the URL that this process uses.
 pub fn url() -> String {
     std::env::var("{{ crate_name | shouty_snake_case }}_URL").unwrap_or_else(|_| URL.to_owned())
 }
 {%- endunless %}
 
-/// Asks, once for all who want to know the same. Clones share the answers.
+/// A client that sends one request for all equal ones. Clones share the responses.
 #[derive(Clone)]
 pub struct Source {
     fetch: Fetch,
-    answers: SingleFlight<String, u32>,
+    cache: SingleFlight<String, u32>,
 {%- unless parameters %}
     url: String,
 {%- endunless %}
 }
 
 impl Source {
-    /// Asks with `fetch`{% unless parameters %}, at `url`{% endunless %}.
+    /// Creates a client that sends its requests with `fetch`{% unless parameters %}, at `url`{% endunless %}.
     pub fn new(fetch: Fetch{% unless parameters %}, url: impl Into<String>{% endunless %}) -> Self {
         Self {
             fetch,
-            answers: SingleFlight::new(KEEP),
+            cache: SingleFlight::new(KEEP),
 {%- unless parameters %}
             url: url.into(),
 {%- endunless %}
         }
     }
-{%- capture ask %}
+{%- capture fetch_once %}
         let uri: Uri = address.parse().map_err(CheckError::parameters)?;
-        self.answers.get(address, || async { read(&(self.fetch)(uri).await?) }).await
+        self.cache.get(address, || async { read(&(self.fetch)(uri).await?) }).await
     }
 {%- endcapture %}
 {% if source == "http" %}
-    /// The pods for which there is room for the jobs of a namespace.
+    /// Returns the number of free pods for the jobs of a namespace.
     ///
     /// # Errors
-    /// An outage, an answer that is invalid, a URL that is none.
-    pub async fn room(&self, {% if parameters %}url: &str, {% endif %}namespace: &str) -> Result<u32, CheckError> {
+    /// An outage, an invalid response, an invalid URL.
+    pub async fn free_pods(&self, {% if parameters %}url: &str, {% endif %}namespace: &str) -> Result<u32, CheckError> {
 {%- unless parameters %}
         let url = &self.url;
 {%- endunless %}
         let address = format!("{url}?namespace={namespace}");
-        {{- ask }}
+        {{- fetch_once }}
 {% else %}
-    /// The pods for which there is room.
+    /// Returns the number of free pods.
     ///
     /// # Errors
-    /// An outage, an answer that is invalid, a URL that is none.
-    pub async fn room(&self{% if parameters %}, url: &str, query: &str{% endif %}) -> Result<u32, CheckError> {
+    /// An outage, an invalid response, an invalid URL.
+    pub async fn free_pods(&self{% if parameters %}, url: &str, query: &str{% endif %}) -> Result<u32, CheckError> {
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", {% if parameters %}query{% else %}QUERY{% endif %}).finish();
         let address = format!("{}/api/v1/query?{query}", {% if parameters %}url{% else %}self.url{% endif %}.trim_end_matches('/'));
-        {{- ask }}
+        {{- fetch_once }}
 {%- endif %}
 }
 {% if source == "http" %}
 #[derive(Deserialize)]
 #[serde(crate = "kueue_check::serde")]
-struct Answer {
+struct ResponseBody {
     room: u32,
 }
 
 fn read(body: &[u8]) -> Result<u32, CheckError> {
-    let answer: Answer = serde_json::from_slice(body).map_err(|error| format!("not the answer that was expected: {error}"))?;
-    Ok(answer.room)
+    let response: ResponseBody = serde_json::from_slice(body).map_err(|error| format!("not the expected response: {error}"))?;
+    Ok(response.room)
 }
 {% else %}
 #[derive(Deserialize)]
 #[serde(crate = "kueue_check::serde")]
-struct Answer {
+struct ResponseBody {
     data: Data,
 }
 
@@ -116,8 +116,8 @@ struct Element {
 
 /// One number that is none of pods is an error, and so is none: silence is not zero.
 fn read(body: &[u8]) -> Result<u32, CheckError> {
-    let answer: Answer = serde_json::from_slice(body).map_err(|error| format!("not the answer that was expected: {error}"))?;
-    let text = match answer.data {
+    let response: ResponseBody = serde_json::from_slice(body).map_err(|error| format!("not the expected response: {error}"))?;
+    let text = match response.data {
         Data::Scalar((_, text)) => text,
         Data::Vector(elements) => match <[Element; 1]>::try_from(elements) {
             Ok([element]) => element.value.1,
@@ -126,7 +126,7 @@ fn read(body: &[u8]) -> Result<u32, CheckError> {
     };
     match text.parse::<f64>() {
         // As many whole pods; more than 4 billion are 4 billion.
-        Ok(room) if room >= 0.0 => Ok(room as u32),
+        Ok(free) if free >= 0.0 => Ok(free as u32),
         _ => Err(format!("the query's result is {text}, which is no number of pods").into()),
     }
 }
@@ -136,14 +136,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_number_of_pods_or_an_error() {
+    fn a_response_is_a_number_of_pods_or_an_error() {
         for (body, expected) in [
 {%- if source == "http" %}
             (r#"{"room": 12}"#, Ok(12)),
             (r#"{"room": 0, "unit": "pods"}"#, Ok(0)),
             (r#"{"room": -1}"#, Err("invalid value")),
             (r#"{}"#, Err("missing field `room`")),
-            ("<html>", Err("not the answer that was expected")),
+            ("<html>", Err("not the expected response")),
 {%- else %}
             (r#"{"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1795000000.1, "12.9"]}]}}"#, Ok(12)),
             (r#"{"data": {"resultType": "scalar", "result": [1795000000.1, "0"]}}"#, Ok(0)),
@@ -151,13 +151,13 @@ mod tests {
             (r#"{"data": {"resultType": "scalar", "result": [0, "NaN"]}}"#, Err("is NaN, which")),
             (r#"{"data": {"resultType": "scalar", "result": [0, "-1"]}}"#, Err("is -1, which")),
             (r#"{"data": {"resultType": "matrix", "result": []}}"#, Err("matrix")),
-            ("<html>", Err("not the answer that was expected")),
+            ("<html>", Err("not the expected response")),
 {%- endif %}
         ] {
             match (read(body.as_bytes()), expected) {
-                (Ok(room), Ok(expected)) => assert_eq!(room, expected, "{body}"),
+                (Ok(free), Ok(expected)) => assert_eq!(free, expected, "{body}"),
                 (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{body}: {error}"),
-                (room, _) => panic!("{body}: {room:?}"),
+                (result, _) => panic!("{body}: {result:?}"),
             }
         }
     }

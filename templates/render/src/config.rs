@@ -74,27 +74,29 @@ impl Config {
     ///
     /// # Errors
     /// If an answer is invalid, missing without a default, or to an unknown question.
-    pub fn answered(&self, answers: &[(&str, &str)]) -> Result<Values, Error> {
-        let given = |name: &str| answers.iter().find(|(asked, _)| *asked == name);
-        if let Some((name, value)) = answers
-            .iter()
-            .find(|(name, _)| !self.placeholders.iter().any(|asked| asked.name == *name))
-        {
+    pub fn values(&self, answers: &[(&str, &str)]) -> Result<Values, Error> {
+        let given = |name: &str| answers.iter().find(|(known, _)| *known == name);
+        if let Some((name, value)) = answers.iter().find(|(name, _)| {
+            !self
+                .placeholders
+                .iter()
+                .any(|placeholder| placeholder.name == *name)
+        }) {
             return Err(Error::Answer {
                 placeholder: (*name).to_owned(),
                 value: (*value).to_owned(),
                 why: "it is not asked".to_owned(),
             });
         }
-        let values = self.placeholders.iter().map(|asked| {
-            let value: Value = match given(&asked.name) {
-                Some((_, answer)) => asked.answer(answer)?,
-                None => asked
+        let values = self.placeholders.iter().map(|placeholder| {
+            let value: Value = match given(&placeholder.name) {
+                Some((_, answer)) => placeholder.parse(answer)?,
+                None => placeholder
                     .default
                     .clone()
-                    .ok_or_else(|| Error::Unanswered(asked.name.clone()))?,
+                    .ok_or_else(|| Error::Unanswered(placeholder.name.clone()))?,
             };
-            Ok((asked.name.clone(), value))
+            Ok((placeholder.name.clone(), value))
         });
         values.collect()
     }

@@ -84,8 +84,8 @@ fn compare(cargo_generate: &Path) -> Result<(), Failure> {
         }
         let output = command.current_dir(&theirs).output()?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{command:?} failed: {said}").into());
+            let problem = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{command:?} failed: {problem}").into());
         }
         // Before 0.26 it did not format files.
         let generated = Project::read(&name, &theirs.join(&name))?;

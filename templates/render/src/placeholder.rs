@@ -80,7 +80,7 @@ impl Placeholder {
                 Some(Value::Flag(*flag))
             }
             Some(Toml::String(text)) if !matches!(placeholder.kind, Kind::Flag) => {
-                Some(placeholder.answer(text)?)
+                Some(placeholder.parse(text)?)
             }
             Some(_) => {
                 return Err(refuse(
@@ -95,7 +95,7 @@ impl Placeholder {
     ///
     /// # Errors
     /// If it is no valid answer.
-    pub fn answer(&self, given: &str) -> Result<Value, Error> {
+    pub fn parse(&self, given: &str) -> Result<Value, Error> {
         let refuse = |why: String| Error::Answer {
             placeholder: self.name.clone(),
             value: given.to_owned(),

@@ -30,7 +30,7 @@ pub struct Project {
 /// If the template or an answer is invalid.
 pub fn render(folder: &Path, name: &str, answers: &[(&str, &str)]) -> Result<Project, Error> {
     let config = Config::read(folder)?;
-    let mut values = config.answered(answers)?;
+    let mut values = config.values(answers)?;
     let (project, krate) = names(name)?;
     values.insert("project-name".to_owned(), Value::Text(project.clone()));
     values.insert("crate_name".to_owned(), Value::Text(krate));

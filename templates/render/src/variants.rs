@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_answer_is_combined_with_every_other() {
+    fn all_combinations_are_distinct() {
         let mut names: Vec<String> = all().iter().map(Variant::name).collect();
         names.sort();
         names.dedup();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tests_that_run_see_every_pair_of_answers() {
+    fn the_tested_variants_cover_every_pair_of_answers() {
         let answers = |one: &Variant| {
             [
                 one.source.to_owned(),

@@ -40,7 +40,7 @@ async fn a_panic_is_one_line_of_the_log() {
     );
     assert!(
         panic.get("backtrace").is_none(),
-        "it was not asked for: {panic}"
+        "it was not requested: {panic}"
     );
 
     let program = Program::start(&stage, "text", &[("RUST_BACKTRACE", "1")]);
@@ -65,16 +65,16 @@ async fn a_panic_is_one_line_of_the_log() {
 }
 
 /// Returns the response to a request of the admin endpoint.
-async fn ask(program: &Program, method: &str, query: &str, body: &str) -> String {
+async fn send(program: &Program, method: &str, query: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(program.admin).await.unwrap();
     let request = format!(
         "{method} /debug/flags/log-filter{query} HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response
 }
 
 #[tokio::test]
@@ -83,22 +83,25 @@ async fn what_is_logged_is_changed_while_the_program_runs() {
     let program = Program::start(&stage, "json", &[]);
     stage.reserve("ready-0");
     stage.wait_ready("ready-0").await;
-    let answer = ask(&program, "GET", "", "").await;
-    assert!(answer.ends_with("\r\n\r\ninfo\n"), "{answer}");
-    let answer = ask(&program, "PUT", "?for=1h", "info,kueue_check=debug").await;
+    let response = send(&program, "GET", "", "").await;
+    assert!(response.ends_with("\r\n\r\ninfo\n"), "{response}");
+    let response = send(&program, "PUT", "?for=1h", "info,kueue_check=debug").await;
     assert!(
-        answer.contains("\r\n\r\ninfo,kueue_check=debug\nuntil ")
-            && answer.ends_with(", then info\n"),
-        "{answer}"
+        response.contains("\r\n\r\ninfo,kueue_check=debug\nuntil ")
+            && response.ends_with(", then info\n"),
+        "{response}"
     );
     stage.reserve("ready-1");
     stage.wait_ready("ready-1").await;
-    let answer = ask(&program, "PUT", "", "info").await;
-    assert!(answer.starts_with("HTTP/1.0 200 OK"), "{answer}");
+    let response = send(&program, "PUT", "", "info").await;
+    assert!(response.starts_with("HTTP/1.0 200 OK"), "{response}");
     stage.reserve("ready-2");
     stage.wait_ready("ready-2").await;
-    let answer = ask(&program, "PUT", "", "kueue_check=loud").await;
-    assert!(answer.starts_with("HTTP/1.0 400 Bad Request"), "{answer}");
+    let response = send(&program, "PUT", "", "kueue_check=loud").await;
+    assert!(
+        response.starts_with("HTTP/1.0 400 Bad Request"),
+        "{response}"
+    );
     let (_, lines) = program.stop().await;
     let evaluated = objects(&lines);
     let evaluated = evaluated

@@ -40,7 +40,7 @@ impl AdmissionCheckController for Seats {
         let name = request.workload().name();
         tracing::info!("looked at {name}");
         match name.split('-').next().unwrap_or_default() {
-            "fails" => Err(CheckError::transient("no answer from the licence server")),
+            "fails" => Err(CheckError::transient("no response from the licence server")),
             "waits" => Ok(Verdict::pending("seats are taken")),
             "panics" => panic!("no seat\nfor password=hunter2"),
             "slow" => {
@@ -139,8 +139,8 @@ impl Stage {
         if let Some(subresource) = subresource {
             call = call.subresource(subresource);
         }
-        let answer = self.server.call(&call);
-        assert!(answer.code < 300, "{plural} {name:?}: {}", answer.body);
+        let response = self.server.call(&call);
+        assert!(response.code < 300, "{plural} {name:?}: {}", response.body);
     }
 
     /// Makes a Workload that holds quota.
@@ -215,8 +215,10 @@ impl Stage {
     pub(super) async fn wait_message(&self, name: &str, message: &str) {
         wait(&format!("a message about {name}"), || {
             let workload = self.workload(name);
-            let said = workload["status"]["admissionChecks"][0]["message"].clone();
-            (said == message).then_some(()).ok_or(said.to_string())
+            let current = workload["status"]["admissionChecks"][0]["message"].clone();
+            (current == message)
+                .then_some(())
+                .ok_or(current.to_string())
         })
         .await;
     }
@@ -341,7 +343,7 @@ impl Program {
         .await
     }
 
-    /// Asks it to stop, and waits until it has. Returns how long that took, and its whole log.
+    /// Requests it to stop, and waits until it has. Returns how long that took, and its whole log.
     pub(super) async fn stop(mut self) -> (Duration, Vec<String>) {
         let began = Instant::now();
         let pid = self.child.id().to_string();

@@ -22,9 +22,9 @@ async fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.ok()?;
+    let (head, body) = response.split_once("\r\n\r\n")?;
     if !head
         .to_ascii_lowercase()
         .contains("transfer-encoding: chunked")
@@ -90,11 +90,11 @@ impl Prometheus {
     async fn query(&self, expression: &str) -> Result<Vec<(Value, f64)>, String> {
         let encoded: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
         let path = format!("/api/v1/query?query={encoded}");
-        let answer = get(self.address, &path).await.ok_or("no answer")?;
-        let answer: Value = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
-        let result = answer["data"]["result"]
+        let response = get(self.address, &path).await.ok_or("no response")?;
+        let response: Value = serde_json::from_str(&response).map_err(|error| error.to_string())?;
+        let result = response["data"]["result"]
             .as_array()
-            .ok_or(answer.to_string())?;
+            .ok_or(response.to_string())?;
         let series = result.iter().map(|one| {
             let value = one["value"][1].as_str().unwrap_or_default();
             (one["metric"].clone(), value.parse().unwrap_or(f64::NAN))

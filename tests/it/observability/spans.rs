@@ -221,7 +221,7 @@ async fn evaluations_writes_releases_and_activations_are_spans() {
     let failed = find("evaluate", "fails-0");
     assert_eq!(failed.of("kueue.outcome"), "transient");
     let why = failed.failed.as_deref();
-    assert_eq!(why, Some("no answer from the licence server"));
+    assert_eq!(why, Some("no response from the licence server"));
     // A verdict whose inputs have changed meanwhile.
     let dropped = find("evaluate", "slow-0");
     assert_eq!(dropped.of("kueue.outcome"), "Ready");
@@ -339,10 +339,13 @@ async fn a_collector_that_is_down_or_slow_costs_no_verdict_and_no_end() {
         });
         assert!(
             lost,
-            "{endpoint}: nothing says that spans are lost: {log:#?}"
+            "{endpoint}: nothing reports that spans are lost: {log:#?}"
         );
     }
-    assert!(!held.lock().unwrap().is_empty(), "the silent one was asked");
+    assert!(
+        !held.lock().unwrap().is_empty(),
+        "the silent one received requests"
+    );
 }
 
 #[tokio::test]

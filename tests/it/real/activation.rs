@@ -57,7 +57,11 @@ async fn follows_its_parameters_on(version: KueueVersion) {
     world.workload("a").await;
     world.reserve("a", &[&name]).await;
     world.wait_state("a", &name, "Ready").await;
-    assert_eq!(check.asked()[0].word, "fine again", "without a restart");
+    assert_eq!(
+        check.evaluations()[0].word,
+        "fine again",
+        "without a restart"
+    );
     running.stop().await;
 }
 
@@ -90,12 +94,15 @@ async fn parameters_have_changed_when_more_than_their_status_has() {
         settings.patch_status(name, &params, &status).await.unwrap();
     }
     fixture.world.setting(name, "other").await;
-    fixture.wait_asked("a", 2).await;
-    let asked = fixture.check.asked();
-    assert_eq!(asked[1].word, "other", "not asked about its status");
+    fixture.wait_evaluations("a", 2).await;
+    let evaluations = fixture.check.evaluations();
+    assert_eq!(
+        evaluations[1].word, "other",
+        "not evaluated because of its status"
+    );
     let label = Patch::Merge(json!({"metadata": {"labels": {"for": "tests"}}}));
     settings.patch(name, &params, &label).await.unwrap();
-    fixture.wait_asked("a", 3).await;
+    fixture.wait_evaluations("a", 3).await;
     fixture.running.stop().await;
 }
 
@@ -152,7 +159,7 @@ async fn a_reference_that_is_wrong_is_explained_and_can_be_mended_while_it_runs(
 }
 
 #[tokio::test]
-async fn what_the_author_says_of_activation_is_the_condition_and_is_asked_again() {
+async fn the_result_of_activate_is_the_condition_and_is_retried() {
     let Some(world) = world(V0_19_2).await else {
         return;
     };
@@ -203,7 +210,7 @@ async fn workloads_wait_with_the_reason_while_the_check_is_not_active() {
         )
         .await;
     assert_eq!(
-        (&entry["state"], check.asked().len()),
+        (&entry["state"], check.evaluations().len()),
         (&json!("Pending"), 0)
     );
     world.setting(&name, "fine").await;
@@ -223,7 +230,7 @@ async fn workloads_in_flight_are_judged_by_the_last_good_parameters() {
         .await;
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    assert_eq!(fixture.check.asked()[0].word, "fine");
+    assert_eq!(fixture.check.evaluations()[0].word, "fine");
     fixture.running.stop().await;
 }
 
@@ -234,7 +241,7 @@ async fn changed_parameters_are_looked_at_again_for_all_who_wait() {
     };
     fixture
         .check
-        .answer(|request| match request.parameters().spec.word.as_str() {
+        .returns(|request| match request.parameters().spec.word.as_str() {
             "open" => Ok(Verdict::ready("open")),
             word => Ok(Verdict::pending(format!("not open but {word}"))),
         });
@@ -256,7 +263,7 @@ async fn parameters_that_the_check_itself_refuses_make_it_inactive_until_they_ch
     };
     fixture
         .check
-        .answer(|request| match request.parameters().spec.word.as_str() {
+        .returns(|request| match request.parameters().spec.word.as_str() {
             "fine" => Err(CheckError::parameters("no such budget")),
             _ => Ok(Verdict::ready("ok")),
         });

@@ -38,10 +38,10 @@ async fn get(client: &Client, path: &str) -> Option<(u16, String)> {
 /// Waits for a status.
 async fn wait_status(client: &Client, path: &str, status: u16) -> String {
     wait(&format!("{status} for {path}"), async || {
-        let answer = get(client, path).await;
+        let response = get(client, path).await;
         (
-            answer.as_ref().is_some_and(|(code, _)| *code == status),
-            answer,
+            response.as_ref().is_some_and(|(code, _)| *code == status),
+            response,
         )
     })
     .await

@@ -18,16 +18,16 @@ use super::harness::{Running, fixture, fixture_on, now, reserved, start_or_skip,
 
 /// Returns something invalid for one Workload. The other must get its verdict, and the state of the
 /// first must stay.
-async fn says(
-    answer: impl Fn() -> Result<Verdict, CheckError> + Send + Sync + 'static,
+async fn is_reported(
+    result: impl Fn() -> Result<Verdict, CheckError> + Send + Sync + 'static,
     message: &str,
 ) {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(move |request| {
+    fixture.check.returns(move |request| {
         if request.workload().name() == "odd" {
-            answer()
+            result()
         } else {
             Ok(Verdict::ready("ok"))
         }
@@ -43,7 +43,7 @@ async fn says(
 
 #[tokio::test]
 async fn an_error_of_the_check() {
-    says(
+    is_reported(
         || Err(std::io::Error::other("connection refused"))?,
         "the check failed and is tried again: connection refused",
     )
@@ -52,7 +52,7 @@ async fn an_error_of_the_check() {
 
 #[tokio::test]
 async fn a_panic_in_the_authors_code() {
-    says(
+    is_reported(
         || panic!("index out of bounds"),
         "the check failed and is tried again: the check's code panicked: index out of bounds",
     )
@@ -67,7 +67,7 @@ async fn an_update_for_an_unknown_pod_set() {
             .build()?;
         Ok(Verdict::ready("ok").with_updates(updates))
     };
-    says(update, "the check cannot judge this Workload: the Workload has no pod set `nobody`; it has [\"driver\", \"workers\"]").await;
+    is_reported(update, "the check cannot judge this Workload: the Workload has no pod set `nobody`; it has [\"driver\", \"workers\"]").await;
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn an_update_that_would_finish_the_job_as_failed_to_start() {
             .build()?;
         Ok(Verdict::ready("ok").with_updates(updates))
     };
-    says(
+    is_reported(
         update,
         "label `app` would be `other`, but the job's pod template sets it to `train`",
     )
@@ -90,7 +90,7 @@ async fn a_message_of_100_kb_with_a_password() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|_| {
+    fixture.check.returns(|_| {
         Ok(Verdict::pending(format!(
             "password=hunter2 {}",
             "x".repeat(100_000)
@@ -144,16 +144,18 @@ async fn an_outage_of_a_check_evicts_no_running_job() {
     let often = Duration::from_millis(100);
     fixture
         .check
-        .answer(move |_| Ok(Verdict::ready("ok").recheck_in(often)));
+        .returns(move |_| Ok(Verdict::ready("ok").recheck_in(often)));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.world.admit("a").await;
-    fixture.wait_asked("a", 3).await;
-    let asked = fixture.check.asked_about("a");
-    fixture.check.answer(|_| Err(CheckError::transient("down")));
-    fixture.wait_asked("a", asked + 2).await;
-    fixture.check.answer(|_| panic!("worse"));
-    fixture.wait_asked("a", asked + 3).await;
+    fixture.wait_evaluations("a", 3).await;
+    let before = fixture.check.evaluations_of("a");
+    fixture
+        .check
+        .returns(|_| Err(CheckError::transient("down")));
+    fixture.wait_evaluations("a", before + 2).await;
+    fixture.check.returns(|_| panic!("worse"));
+    fixture.wait_evaluations("a", before + 3).await;
     assert_eq!(fixture.entry("a").await["state"], "Ready");
     fixture.running.stop().await;
 }
@@ -293,7 +295,7 @@ async fn parameters_for_a_check_that_takes_none() {
 }
 
 #[tokio::test]
-async fn a_verdict_that_the_api_server_refuses_is_said_where_it_waits() {
+async fn a_verdict_that_the_api_server_refuses_is_reported_in_the_entry() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -342,7 +344,7 @@ async fn an_entry_in_a_state_that_nobody_knows() {
     });
     fixture.check.wake(Trigger::AdmissionCheck("nobody".into()));
     sleep(A_WHILE).await;
-    assert_eq!(fixture.check.asked_about("a"), 1);
+    assert_eq!(fixture.check.evaluations_of("a"), 1);
     fixture.running.stop().await;
 }
 

@@ -47,7 +47,7 @@ impl SettingSpec {
     }
 }
 
-type Answer = Arc<dyn Fn(&CheckRequest<Setting>) -> Result<Verdict, CheckError> + Send + Sync>;
+type Decide = Arc<dyn Fn(&CheckRequest<Setting>) -> Result<Verdict, CheckError> + Send + Sync>;
 
 /// A check whose results a test chooses, and which records its evaluations. Clones share them.
 #[derive(Clone)]
@@ -55,10 +55,10 @@ pub(crate) struct Scripted(Arc<Inner>);
 
 struct Inner {
     name: String,
-    answer: Mutex<Answer>,
+    decide: Mutex<Decide>,
     delay: Mutex<Duration>,
     held: watch::Sender<bool>,
-    asked: Mutex<Vec<Asked>>,
+    evaluations: Mutex<Vec<Evaluation>>,
     released: Mutex<Vec<(Reservation, ReleaseReason)>>,
     releasing: Mutex<Releasing>,
     started: Mutex<BTreeMap<Reservation, u32>>,
@@ -70,7 +70,7 @@ struct Inner {
 
 /// One evaluation.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Evaluation {
     pub(crate) workload: String,
     pub(crate) reservation: Reservation,
     pub(crate) word: String,
@@ -102,10 +102,10 @@ impl Scripted {
     fn with(name: &str, outlives: bool, policy: Policy) -> Self {
         Self(Arc::new(Inner {
             name: name.to_owned(),
-            answer: Mutex::new(Arc::new(|_| Ok(Verdict::ready("ok")))),
+            decide: Mutex::new(Arc::new(|_| Ok(Verdict::ready("ok")))),
             delay: Mutex::default(),
             held: watch::Sender::new(false),
-            asked: Mutex::default(),
+            evaluations: Mutex::default(),
             released: Mutex::default(),
             releasing: Mutex::new(Releasing::Done),
             started: Mutex::default(),
@@ -116,11 +116,12 @@ impl Scripted {
         }))
     }
 
-    pub(crate) fn answer(
+    /// Sets what evaluations return.
+    pub(crate) fn returns(
         &self,
-        answer: impl Fn(&CheckRequest<Setting>) -> Result<Verdict, CheckError> + Send + Sync + 'static,
+        decide: impl Fn(&CheckRequest<Setting>) -> Result<Verdict, CheckError> + Send + Sync + 'static,
     ) {
-        *self.0.answer.lock().unwrap() = Arc::new(answer);
+        *self.0.decide.lock().unwrap() = Arc::new(decide);
     }
 
     pub(crate) fn delay(&self, delay: Duration) {
@@ -137,14 +138,14 @@ impl Scripted {
         self.0.held.send_replace(false);
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.0.asked.lock().unwrap().clone()
+    pub(crate) fn evaluations(&self) -> Vec<Evaluation> {
+        self.0.evaluations.lock().unwrap().clone()
     }
 
-    pub(crate) fn asked_about(&self, workload: &str) -> usize {
-        self.asked()
+    pub(crate) fn evaluations_of(&self, workload: &str) -> usize {
+        self.evaluations()
             .iter()
-            .filter(|asked| asked.workload == workload)
+            .filter(|evaluation| evaluation.workload == workload)
             .count()
     }
 
@@ -191,12 +192,12 @@ impl AdmissionCheckController for Scripted {
 
     async fn evaluate(&self, request: CheckRequest<Setting>) -> Result<Verdict, CheckError> {
         let word = request.parameters().spec.word.clone();
-        let asked = Asked {
+        let evaluation = Evaluation {
             workload: request.workload().name().to_owned(),
             reservation: request.reservation().clone(),
             word,
         };
-        self.0.asked.lock().unwrap().push(asked);
+        self.0.evaluations.lock().unwrap().push(evaluation);
         *self
             .0
             .started
@@ -204,13 +205,13 @@ impl AdmissionCheckController for Scripted {
             .unwrap()
             .entry(request.reservation().clone())
             .or_default() += 1;
-        let (answer, delay) = (
-            Arc::clone(&self.0.answer.lock().unwrap()),
+        let (decide, delay) = (
+            Arc::clone(&self.0.decide.lock().unwrap()),
             *self.0.delay.lock().unwrap(),
         );
         tokio::time::sleep(delay).await;
         let _ = self.0.held.subscribe().wait_for(|held| !held).await;
-        answer(&request)
+        decide(&request)
     }
 
     async fn activate(&self, _: &AdmissionCheck, _: &Arc<Setting>) -> Result<(), Inactive> {
@@ -234,7 +235,7 @@ impl AdmissionCheckController for Scripted {
                 Ok(ReleaseOutcome::Done)
             }
             Releasing::Nothing => HoldsNothing.release(reservation, why).await,
-            Releasing::Fails => Err(CheckError::transient("the licence server does not answer")),
+            Releasing::Fails => Err(CheckError::transient("the licence server does not respond")),
         }
     }
 

@@ -14,9 +14,9 @@ use super::harness::{on_simulated_server, unique, wait, world};
 use super::process::{Program, apply, install};
 
 /// Starts a Prometheus server that has the spending of `namespace`, and counts the requests.
-async fn prometheus(namespace: String, asked: Arc<AtomicUsize>) -> String {
-    let answer = async move |uri: Uri| {
-        asked.fetch_add(1, Ordering::Relaxed);
+async fn prometheus(namespace: String, requests: Arc<AtomicUsize>) -> String {
+    let respond = async move |uri: Uri| {
+        requests.fetch_add(1, Ordering::Relaxed);
         let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         let query: Vec<(String, String)> = query.into_owned().collect();
         if query != [("query".to_owned(), "sum by (namespace) (spent)".to_owned())] {
@@ -33,7 +33,7 @@ async fn prometheus(namespace: String, asked: Arc<AtomicUsize>) -> String {
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = Router::new().route("/api/v1/query", get(answer));
+    let router = Router::new().route("/api/v1/query", get(respond));
     tokio::spawn(async move { axum::serve(listener, router).await });
     format!("http://{address}")
 }
@@ -48,8 +48,8 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
         return;
     };
     let (own, name) = (unique("program"), unique("budget"));
-    let asked = Arc::new(AtomicUsize::new(0));
-    let server = prometheus(world.namespace.clone(), asked.clone()).await;
+    let requests = Arc::new(AtomicUsize::new(0));
+    let server = prometheus(world.namespace.clone(), requests.clone()).await;
     let kubeconfig = install(&world, "budget", &own).await;
     let budget = async |server: &str, query: &str, limit: f64| {
         let spec =
@@ -78,7 +78,7 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
             .await;
         assert_eq!(entry["state"], "Pending");
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1, "one query serves all");
+    assert_eq!(requests.load(Ordering::Relaxed), 1, "one query serves all");
 
     // An outage and a bad query are reported, and change no state.
     budget("http://127.0.0.1:9", "sum by (namespace) (spent)", 80.0).await;
@@ -86,7 +86,7 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
     assert_eq!(entry["state"], "Pending");
     budget(&server, "nonsense", 80.0).await;
     let entry = world
-        .wait_message("a", &name, "Prometheus answered 400")
+        .wait_message("a", &name, "Prometheus returned 400")
         .await;
     assert_eq!(entry["state"], "Pending");
 

@@ -21,7 +21,7 @@ use super::faults::Faults;
 use super::harness::{World, on_simulated_server, setting_reference, unique, world};
 use super::process::{apply, binary, install};
 
-const CONTROLLER: &str = "example.com/asked";
+const CONTROLLER: &str = "example.com/previewed";
 
 /// The behavior of a check in a preview.
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +36,13 @@ enum Manner {
     Watches,
 }
 
-struct Asked {
+struct Previewed {
     client: Client,
     manner: Manner,
     seen: tokio::sync::watch::Sender<bool>,
 }
 
-impl Asked {
+impl Previewed {
     async fn write(&self) -> Result<(), CheckError> {
         let api: Api<ConfigMap> = Api::default_namespaced(self.client.clone());
         let mut map = ConfigMap::default();
@@ -52,7 +52,7 @@ impl Asked {
     }
 }
 
-impl AdmissionCheckController for Asked {
+impl AdmissionCheckController for Previewed {
     type Parameters = Setting;
 
     fn controller_name(&self) -> ControllerName {
@@ -70,12 +70,12 @@ impl AdmissionCheckController for Asked {
             Manner::Writes => self.evaluate(request).await.map(Preview::of),
             Manner::Reads => {
                 let whole = request.full_workload().await?;
-                let said = format!(
+                let message = format!(
                     "{} about {}",
                     request.parameters().spec.word,
                     whole["metadata"]["name"]
                 );
-                Ok(Verdict::pending(said)
+                Ok(Verdict::pending(message)
                     .recheck_in(Duration::from_secs(90))
                     .into())
             }
@@ -99,7 +99,7 @@ impl AdmissionCheckController for Asked {
 }
 
 fn app(manner: Manner) -> App {
-    App::new().check_on(move |client| Asked {
+    App::new().check_on(move |client| Previewed {
         client,
         manner,
         seen: tokio::sync::watch::Sender::new(false),
@@ -136,7 +136,7 @@ async fn state(world: &World, check: &str, workload: &str) -> Value {
 }
 
 async fn a_workload_that_waits(world: &World) -> String {
-    let name = unique("asked");
+    let name = unique("previewed");
     world.setting(&name, "fine").await;
     world
         .admission_check(&name, CONTROLLER, setting_reference(&name))
@@ -146,7 +146,7 @@ async fn a_workload_that_waits(world: &World) -> String {
     name
 }
 
-async fn the_answer_is_told_and_nothing_is_written(version: KueueVersion) {
+async fn the_preview_is_shown_and_nothing_is_written(version: KueueVersion) {
     let Some(world) = world(version).await else {
         return;
     };
@@ -184,17 +184,17 @@ async fn the_answer_is_told_and_nothing_is_written(version: KueueVersion) {
 }
 
 #[tokio::test]
-async fn what_a_check_would_say_is_told_and_nothing_is_written() {
-    the_answer_is_told_and_nothing_is_written(V0_19_2).await;
+async fn what_a_check_would_return_is_shown_and_nothing_is_written() {
+    the_preview_is_shown_and_nothing_is_written(V0_19_2).await;
 }
 
 #[tokio::test]
-async fn what_a_check_would_say_is_told_on_kueue_0_14_too() {
-    the_answer_is_told_and_nothing_is_written(V0_14_8).await;
+async fn what_a_check_would_return_is_shown_on_kueue_0_14_too() {
+    the_preview_is_shown_and_nothing_is_written(V0_14_8).await;
 }
 
 #[tokio::test]
-async fn what_keeps_a_check_from_being_asked_is_told() {
+async fn what_keeps_a_check_from_being_evaluated_is_shown() {
     let Some(world) = world(V0_19_2).await else {
         return;
     };
@@ -209,18 +209,18 @@ async fn what_keeps_a_check_from_being_asked_is_told() {
         .admission_check(&other, "example.com/else", Value::Null)
         .await;
     world.workload("train").await;
-    let told = async || {
+    let shown = async || {
         let explanation = explain(&world, &world.client, Manner::Reads, "train").await;
         explanation.unwrap().to_string()
     };
-    let text = told().await;
+    let text = shown().await;
     assert!(text.contains("waits for quota"), "{text}");
 
     let absent = unique("absent");
     world
         .reserve("train", &[&missing, &nonsense, &other, &absent])
         .await;
-    let text = told().await;
+    let text = shown().await;
     for expected in [
         format!(
             "cannot be evaluated, ParametersNotFound: there is no Setting (group test.kueue-check.dev) `{missing}`: create it"
@@ -235,7 +235,7 @@ async fn what_keeps_a_check_from_being_asked_is_told() {
     }
 
     world.take_quota("train").await;
-    let text = told().await;
+    let text = shown().await;
     assert!(
         text.contains("would not be evaluated") || text.contains("cannot be evaluated"),
         "{text}"
@@ -345,8 +345,8 @@ async fn the_programs_own_rights_are_enough() {
         &kubeconfig,
     );
     assert_eq!(code, Some(0), "{error}");
-    let told: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(told["checks"][0]["asked"]["verdict"], "Ready");
+    let shown: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(shown["checks"][0]["asked"]["verdict"], "Ready");
 
     let (code, _, error) = run(&["explain", "trian", "-n", &world.namespace], &kubeconfig);
     assert_eq!(code, Some(1));

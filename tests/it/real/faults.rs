@@ -57,7 +57,7 @@ pub(crate) enum Fault {
     /// No response, ever.
     Hang,
     /// The request is carried out, and the response lost.
-    LoseAnswer,
+    LoseResponse,
     /// A watch that ends as soon as it has begun.
     EndAtOnce,
 }
@@ -149,7 +149,7 @@ async fn send(
         None => Ok(client.send(request).await?),
         Some(Fault::Status(code, retry_after)) => Ok(status(code, retry_after)),
         Some(Fault::Hang) => std::future::pending().await,
-        Some(Fault::LoseAnswer) => {
+        Some(Fault::LoseResponse) => {
             client.send(request).await?;
             Err("the connection broke".into())
         }

@@ -186,10 +186,10 @@ async fn the_api_server_and_the_function_agree_on_every_change() {
                     ..before.clone()
                 };
                 stored.spec = Some(after.clone());
-                let answer = api.replace(&name, &PostParams::default(), &stored).await;
+                let result = api.replace(&name, &PostParams::default(), &stored).await;
                 let ours = scheduling_directives_may_change(&before, &after);
                 let change = format!("gated: {gated}, released: {released}: {old} -> {new}");
-                match answer {
+                match result {
                     Ok(_) => assert!(
                         ours.is_empty(),
                         "{change}: the server accepts what we refuse: {ours:?}"
@@ -202,11 +202,14 @@ async fn the_api_server_and_the_function_agree_on_every_change() {
                             .map(|details| details.causes)
                             .unwrap_or_default();
                         for refused in &ours {
-                            let said = causes.iter().any(|cause| {
+                            let reported = causes.iter().any(|cause| {
                                 cause.field == refused.field
                                     && cause.message.contains(refused.message)
                             });
-                            assert!(said, "{change}: we say {refused:?}, the server {causes:#?}");
+                            assert!(
+                                reported,
+                                "{change}: we report {refused:?}, the server {causes:#?}"
+                            );
                         }
                         assert!(
                             !ours.is_empty(),

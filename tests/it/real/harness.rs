@@ -217,10 +217,10 @@ impl Fixture {
     }
 
     /// Waits until the check has been evaluated `times` for `workload`.
-    pub(crate) async fn wait_asked(&self, workload: &str, times: usize) {
-        wait(&format!("{times} questions about {workload}"), async || {
-            let asked = self.check.asked_about(workload);
-            (asked >= times, asked)
+    pub(crate) async fn wait_evaluations(&self, workload: &str, times: usize) {
+        wait(&format!("{times} evaluations of {workload}"), async || {
+            let evaluations = self.check.evaluations_of(workload);
+            (evaluations >= times, evaluations)
         })
         .await;
     }
@@ -518,7 +518,7 @@ impl World {
         text: &str,
     ) -> Value {
         wait(
-            &format!("{check} to be Active={status} because of {reason}, saying {text:?}"),
+            &format!("{check} to be Active={status} because of {reason}, with {text:?}"),
             async || {
                 let object = self.get("AdmissionCheck", check).await;
                 let conditions = object["status"]["conditions"]
@@ -529,11 +529,11 @@ impl World {
                     .into_iter()
                     .find(|condition| condition["type"] == "Active")
                     .unwrap_or_default();
-                let says = active["message"]
+                let contains = active["message"]
                     .as_str()
                     .is_some_and(|message| message.contains(text));
                 (
-                    active["status"] == status && active["reason"] == reason && says,
+                    active["status"] == status && active["reason"] == reason && contains,
                     active,
                 )
             },

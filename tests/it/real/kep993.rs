@@ -60,7 +60,7 @@ async fn watches_all_parameter_objects() {
     };
     fixture
         .check
-        .answer(|request| Ok(Verdict::pending(request.parameters().spec.word.clone())));
+        .returns(|request| Ok(Verdict::pending(request.parameters().spec.word.clone())));
     fixture.reserved("a").await;
     fixture.wait_message("a", "fine").await;
     for word in ["one", "two", "three"] {
@@ -82,7 +82,7 @@ async fn handles_only_workloads_past_quota_reservation() {
         let without = json!({"conditions": [condition("QuotaReserved", "False", "Pending")], "admissionChecks": [pending]});
         fixture.world.apply_status("no-quota", without).await;
         sleep(A_WHILE).await;
-        assert!(fixture.check.asked().is_empty());
+        assert!(fixture.check.evaluations().is_empty());
         fixture.world.reserve("no-quota", &[&fixture.name]).await;
         fixture.wait_state("no-quota", "Ready").await;
         fixture.running.stop().await;
@@ -99,14 +99,14 @@ async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
     let often = Duration::from_secs(1);
     fixture
         .check
-        .answer(move |_| Ok(Verdict::ready("within budget").recheck_in(often)));
+        .returns(move |_| Ok(Verdict::ready("within budget").recheck_in(often)));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.world.admit("a").await;
-    fixture.wait_asked("a", 4).await;
+    fixture.wait_evaluations("a", 4).await;
     fixture
         .check
-        .answer(move |_| Ok(Verdict::retry_now("budget spent")));
+        .returns(move |_| Ok(Verdict::retry_now("budget spent")));
     let entry = fixture.wait_state("a", "Retry").await;
     assert_eq!(entry["message"], "budget spent");
     // It is counted when the server has responded, which is after the state can be read.
@@ -125,7 +125,7 @@ async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
 }
 
 #[tokio::test]
-async fn a_check_that_never_asked_to_look_again_does_not_stop_a_running_job() {
+async fn a_check_that_never_set_a_recheck_does_not_evict_a_running_job() {
     let check = Scripted::with_policy(&unique("example.com/scripted"), evict_at_once());
     let Some(fixture) = fixture_of(V0_19_2, check).await else {
         return;
@@ -133,9 +133,9 @@ async fn a_check_that_never_asked_to_look_again_does_not_stop_a_running_job() {
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.world.admit("a").await;
-    fixture.check.answer(|_| Ok(Verdict::rejected("never")));
+    fixture.check.returns(|_| Ok(Verdict::rejected("never")));
     fixture.check.wake(kueue_check::Trigger::AllWorkloads);
-    fixture.wait_asked("a", 2).await;
+    fixture.wait_evaluations("a", 2).await;
     fixture
         .world
         .wait_event(&fixture.world.namespace, "a", "EvictionSuppressed")
@@ -226,12 +226,12 @@ async fn a_release_is_tried_until_it_is_done_and_the_next_reservation_waits_for_
         entry["message"]
             .as_str()
             .unwrap()
-            .contains("the licence server does not answer")
+            .contains("the licence server does not respond")
     );
-    assert_eq!(fixture.check.asked_about("a"), 1);
+    assert_eq!(fixture.check.evaluations_of("a"), 1);
     fixture.check.releasing(Releasing::Done);
     fixture.wait_state("a", "Ready").await;
-    assert_eq!(fixture.check.asked_about("a"), 2);
+    assert_eq!(fixture.check.evaluations_of("a"), 2);
     fixture.running.stop().await;
 }
 
@@ -241,7 +241,7 @@ async fn a_check_that_starts_nothing_costs_no_request_to_find_out_why_quota_was_
         return;
     };
     fixture.check.releasing(Releasing::Nothing);
-    fixture.check.answer(|_| Ok(Verdict::pending("later")));
+    fixture.check.returns(|_| Ok(Verdict::pending("later")));
     for workload in ["first", "second", "third"] {
         fixture.reserved(workload).await;
         fixture.wait_message(workload, "later").await;
@@ -263,12 +263,12 @@ async fn a_check_that_starts_nothing_costs_no_request_to_find_out_why_quota_was_
 }
 
 #[tokio::test]
-async fn waiting_is_bounded_if_the_operator_says_so() {
+async fn waiting_is_bounded_by_policy() {
     let check = Scripted::with_policy(&unique("example.com/scripted"), waits_at_most("2s"));
     let Some(fixture) = fixture_of(V0_19_2, check).await else {
         return;
     };
-    fixture.check.answer(|_| Ok(Verdict::pending("full")));
+    fixture.check.returns(|_| Ok(Verdict::pending("full")));
     fixture.reserved("a").await;
     fixture.wait_message("a", "full").await;
     let entry = fixture.wait_state("a", "Retry").await;
@@ -293,7 +293,7 @@ async fn preemption_required_is_written_where_the_served_schema_has_it() {
     let fixture = super::harness::fixture_on(&cluster).await;
     fixture
         .check
-        .answer(|_| Ok(Verdict::preemption_required("four GPUs short")));
+        .returns(|_| Ok(Verdict::preemption_required("four GPUs short")));
     fixture.reserved("a").await;
     let entry = fixture.wait_state("a", "PreemptionRequired").await;
     assert_eq!(entry["message"], "four GPUs short");
@@ -303,7 +303,7 @@ async fn preemption_required_is_written_where_the_served_schema_has_it() {
         diagnostics["preemptionRequired"],
         "written as PreemptionRequired: the served schema has the state"
     );
-    fixture.check.answer(|_| Ok(Verdict::ready("ok")));
+    fixture.check.returns(|_| Ok(Verdict::ready("ok")));
     fixture.check.wake(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Ready").await;
     fixture.running.stop().await;
@@ -334,13 +334,13 @@ async fn without_the_state_diagnostics_say_what_becomes_of_it() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    let said = wait("diagnostics", async || {
+    let diagnostics = wait("diagnostics", async || {
         let diagnostics = fixture.running.handle.diagnostics().await;
         (diagnostics.is_some(), diagnostics)
     })
     .await;
     assert_eq!(
-        serde_json::to_value(said).unwrap()["preemptionRequired"],
+        serde_json::to_value(diagnostics).unwrap()["preemptionRequired"],
         "shown as Pending with the reason: the served schema has no such state"
     );
     fixture.running.stop().await;
@@ -362,7 +362,7 @@ async fn kueue_loses_and_regains_quota_in_one_second_and_nothing_is_reused() {
         .push(condition("Evicted", "True", "Preempted"));
     fixture.world.apply_status("a", evicted).await;
     fixture.world.reserve("a", &[&fixture.name]).await;
-    fixture.wait_asked("a", 2).await;
+    fixture.wait_evaluations("a", 2).await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::Evicted);
     fixture.running.stop().await;

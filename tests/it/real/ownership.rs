@@ -47,8 +47,8 @@ async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
             Ok(Verdict::ready(value).with_updates(updates))
         }
     };
-    first.answer(with_label("first"));
-    second.answer(|_| Ok(Verdict::pending("not yet")));
+    first.returns(with_label("first"));
+    second.returns(|_| Ok(Verdict::pending("not yet")));
     let running = Running::start(
         Runtime::builder(world.client.clone())
             .check(first.clone())
@@ -68,11 +68,11 @@ async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
     world.wait_message("a", &second_name, "not yet").await;
 
     // Each continues by itself.
-    second.answer(with_label("second"));
+    second.returns(with_label("second"));
     second.wake(Trigger::AllWorkloads);
     world.wait_state("a", &second_name, "Ready").await;
     assert_eq!(world.entry("a", &first_name).await, of_first);
-    first.answer(|_| Ok(Verdict::retry_now("changed my mind")));
+    first.returns(|_| Ok(Verdict::retry_now("changed my mind")));
     first.wake(Trigger::AllWorkloads);
     world.wait_state("a", &first_name, "Retry").await;
     assert_eq!(
@@ -105,7 +105,7 @@ async fn two_admission_checks_of_one_controller_are_two_writers() {
         )
         .await;
     world.wait_active(&other, "True", "Active").await;
-    check.answer(|request| Ok(Verdict::ready(request.parameters().spec.word.clone())));
+    check.returns(|request| Ok(Verdict::ready(request.parameters().spec.word.clone())));
     world.workload("a").await;
     world.reserve("a", &[&name, &other]).await;
     assert_eq!(
@@ -129,7 +129,7 @@ async fn an_update_that_another_check_contradicts_is_not_written() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|_| {
+    fixture.check.returns(|_| {
         let updates = PodSetUpdates::builder()
             .pod_set("driver", |pods| pods.label("theirs", "2"))
             .build()?;

@@ -124,7 +124,7 @@ impl Program {
         use hyper_util::client::legacy::Client;
         let client: Client<_, http_body_util::Empty<bytes::Bytes>> =
             Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
-        let answer = client
+        let response = client
             .get(
                 format!("http://127.0.0.1:{}{path}", self.admin)
                     .parse()
@@ -132,8 +132,8 @@ impl Program {
             )
             .await
             .ok()?;
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await.ok()?.to_bytes();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.ok()?.to_bytes();
         Some((status, String::from_utf8_lossy(&body).into_owned()))
     }
 
@@ -231,12 +231,12 @@ pub(crate) async fn token(client: &Client, namespace: &str, account: &str) -> St
         ..Default::default()
     };
     wait("a token", async || {
-        let answer = accounts
+        let response = accounts
             .create_token_request(account, &PostParams::default(), &request)
             .await;
-        let token = answer
+        let token = response
             .ok()
-            .and_then(|answer| answer.status)
+            .and_then(|response| response.status)
             .map(|status| status.token);
         (token.is_some(), token)
     })

@@ -61,8 +61,8 @@ async fn the_example_runs_with_exactly_the_rights_that_its_manifests_give() {
     assert_eq!(program.get("/livez").await, Some((200, "ok\n".to_owned())));
     // Other tests apply the same definition, after which the watches begin anew.
     wait("readiness", async || {
-        let answer = program.get("/readyz").await;
-        (answer == Some((200, "ok\n".to_owned())), answer)
+        let response = program.get("/readyz").await;
+        (response == Some((200, "ok\n".to_owned())), response)
     })
     .await;
     let (status, metrics) = program.get("/metrics").await.unwrap();
@@ -142,7 +142,7 @@ async fn errors_at_the_start_say_what_to_do_and_have_an_exit_code() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_kueue_is_waited_for_and_said() {
+async fn a_cluster_without_kueue_is_waited_for_and_reported() {
     let Some(cluster) = start_or_skip().await else {
         return;
     };
@@ -152,11 +152,11 @@ async fn a_cluster_without_kueue_is_waited_for_and_said() {
         &["--lease-namespace", "default"],
     );
     wait("the reason", async || {
-        let answer = program.get("/readyz").await;
-        let said = answer.as_ref().is_some_and(|(status, text)| {
+        let response = program.get("/readyz").await;
+        let reported = response.as_ref().is_some_and(|(status, text)| {
             *status == 503 && text.contains("kueue: Kueue is not installed")
         });
-        (said, answer)
+        (reported, response)
     })
     .await;
     super::harness::install(&cluster, V0_19_2).await;
@@ -173,10 +173,10 @@ async fn a_cluster_without_kueue_is_waited_for_and_said() {
     )
     .await;
     wait("readiness", async || {
-        let answer = program.get("/readyz").await;
+        let response = program.get("/readyz").await;
         (
-            answer.as_ref().is_some_and(|(status, _)| *status == 200),
-            answer,
+            response.as_ref().is_some_and(|(status, _)| *status == 200),
+            response,
         )
     })
     .await;

@@ -28,12 +28,12 @@ async fn a_restart_of_the_api_server_is_survived() {
     };
     install(&cluster, V0_19_2).await;
     let fixture = fixture_on(&cluster).await;
-    fixture.check.answer(|_| Ok(Verdict::pending("before")));
+    fixture.check.returns(|_| Ok(Verdict::pending("before")));
     fixture.reserved("a").await;
     fixture.wait_message("a", "before").await;
 
     cluster.stop_apiserver();
-    fixture.check.answer(|_| Ok(Verdict::pending("during")));
+    fixture.check.returns(|_| Ok(Verdict::pending("during")));
     fixture.check.wake(Trigger::AllWorkloads);
     wait("failures to be counted", async || {
         let failed = fixture
@@ -91,7 +91,7 @@ async fn watches_that_end_at_once_are_begun_again_without_a_storm() {
 }
 
 #[tokio::test]
-async fn a_410_in_answer_to_a_watch_begins_from_a_new_list() {
+async fn a_410_in_response_to_a_watch_begins_from_a_new_list() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -149,7 +149,7 @@ async fn readiness_names_the_watch_that_fails_and_its_error() {
 }
 
 #[tokio::test]
-async fn a_pause_that_the_server_asks_for_is_kept_by_everybody() {
+async fn a_pause_that_the_server_requests_is_kept_by_every_client() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -221,7 +221,7 @@ async fn a_request_that_hangs_is_given_up_and_holds_up_nobody_else() {
         seen.verb == "patch" && seen.path.ends_with("/workloads/hangs/status")
     });
     fixture.reserved("hangs").await;
-    fixture.wait_asked("hangs", 1).await;
+    fixture.wait_evaluations("hangs", 1).await;
     let began = Instant::now();
     fixture.reserved("other").await;
     fixture.wait_state("other", "Ready").await;
@@ -231,16 +231,16 @@ async fn a_request_that_hangs_is_given_up_and_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_not_written_twice() {
+async fn a_write_whose_response_is_lost_is_not_repeated() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.faults.inject(1, Fault::LoseAnswer, |seen| {
+    fixture.faults.inject(1, Fault::LoseResponse, |seen| {
         seen.verb == "patch" && seen.path.contains("/workloads/")
     });
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    fixture.wait_asked("a", 2).await;
+    fixture.wait_evaluations("a", 2).await;
     sleep(Duration::from_secs(2)).await;
     assert_eq!(
         fixture

@@ -73,7 +73,7 @@ async fn the_standby_watches_and_decides_nothing() {
     pair.reserved("a").await;
     pair.world.wait_state("a", &pair.name, "Ready").await;
     sleep(A_WHILE).await;
-    assert!(pair.second.0.asked().is_empty());
+    assert!(pair.second.0.evaluations().is_empty());
     assert!(
         pair.second
             .1
@@ -98,9 +98,9 @@ async fn the_standby_watches_and_decides_nothing() {
 async fn when_the_leader_dies_without_warning_the_other_goes_on_within_15_seconds() {
     let Some(pair) = pair().await else { return };
     for workload in ["approved", "waits"] {
-        pair.first.0.answer(|request| {
+        pair.first.0.returns(|request| {
             Ok(if request.workload().name() == "waits" {
-                Verdict::pending("no room")
+                Verdict::pending("no capacity")
             } else {
                 Verdict::ready("ok")
             })
@@ -109,7 +109,7 @@ async fn when_the_leader_dies_without_warning_the_other_goes_on_within_15_second
     }
     pair.world.wait_state("approved", &pair.name, "Ready").await;
     pair.world
-        .wait_message("waits", &pair.name, "no room")
+        .wait_message("waits", &pair.name, "no capacity")
         .await;
     let before = pair.world.entry("approved", &pair.name).await;
 
@@ -127,18 +127,18 @@ async fn when_the_leader_dies_without_warning_the_other_goes_on_within_15_second
         before,
         "decided once, and not differently"
     );
-    assert_eq!(pair.first.0.asked_about("new"), 0);
+    assert_eq!(pair.first.0.evaluations_of("new"), 0);
     pair.second.2.stop().await;
 }
 
 #[tokio::test]
-async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
+async fn a_stopped_leader_hands_over_at_once() {
     let Some(pair) = pair().await else { return };
     // An evaluation is in flight: its verdict takes half a second.
     pair.first.0.delay(Duration::from_millis(500));
     pair.reserved("busy").await;
     wait("the question", async || {
-        (pair.first.0.asked_about("busy") == 1, ())
+        (pair.first.0.evaluations_of("busy") == 1, ())
     })
     .await;
     let stopped = Instant::now();
@@ -148,19 +148,19 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     let took = stopped.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
     println!("the other took over after {took:?}");
-    assert_eq!(pair.first.0.asked_about("a"), 0);
+    assert_eq!(pair.first.0.evaluations_of("a"), 0);
     pair.world.wait_state("busy", &pair.name, "Ready").await;
     pair.second.2.stop().await;
 }
 
 #[tokio::test]
-async fn what_runs_when_a_leader_is_told_to_stop_is_finished_and_written() {
+async fn what_runs_when_a_leader_is_stopped_is_finished_and_written() {
     let Some(pair) = pair().await else { return };
     pair.first.0.delay(Duration::from_secs(2));
-    pair.first.0.answer(|_| Ok(Verdict::ready("by the first")));
+    pair.first.0.returns(|_| Ok(Verdict::ready("by the first")));
     pair.reserved("a").await;
     wait("the question", async || {
-        (pair.first.0.asked_about("a") == 1, ())
+        (pair.first.0.evaluations_of("a") == 1, ())
     })
     .await;
     pair.first.2.stop().await;
@@ -174,15 +174,15 @@ async fn what_runs_when_a_leader_is_told_to_stop_is_finished_and_written() {
 }
 
 #[tokio::test]
-async fn an_evaluation_that_hangs_does_not_keep_the_lease_of_a_leader_that_is_told_to_stop() {
+async fn an_evaluation_that_hangs_does_not_keep_the_lease_of_a_stopped_leader() {
     let Some(pair) = pair().await else { return };
     pair.first.0.delay(Duration::from_secs(600));
     pair.second
         .0
-        .answer(|_| Ok(Verdict::ready("by the second")));
+        .returns(|_| Ok(Verdict::ready("by the second")));
     pair.reserved("a").await;
     wait("the question", async || {
-        (pair.first.0.asked_about("a") == 1, ())
+        (pair.first.0.evaluations_of("a") == 1, ())
     })
     .await;
     let began = Instant::now();
@@ -238,7 +238,7 @@ async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
     sleep(A_WHILE).await;
     assert_eq!(
         (
-            check.asked().len(),
+            check.evaluations().len(),
             world.entry("a", &name).await["state"].clone()
         ),
         (0, "Pending".into())
@@ -292,7 +292,7 @@ async fn a_new_leader_releases_what_the_old_one_left_behind() {
 }
 
 #[tokio::test]
-async fn a_new_leader_asks_about_what_was_approved_before_anything_new() {
+async fn a_new_leader_evaluates_what_was_approved_before_anything_new() {
     let Some(world) = world(V0_19_2).await else {
         return;
     };
@@ -320,13 +320,13 @@ async fn a_new_leader_asks_about_what_was_approved_before_anything_new() {
     world.wait_state("new", &name, "Ready").await;
     assert!(
         began.elapsed() >= Duration::from_secs(1),
-        "the new one waited for the answers about the others"
+        "the new one waited for the verdicts of the others"
     );
-    let asked: Vec<String> = second
-        .asked()
+    let evaluations: Vec<String> = second
+        .evaluations()
         .into_iter()
-        .map(|asked| asked.workload)
+        .map(|evaluation| evaluation.workload)
         .collect();
-    assert_eq!(asked[2..], ["new"], "{asked:?}");
+    assert_eq!(evaluations[2..], ["new"], "{evaluations:?}");
     running.stop().await;
 }

@@ -46,7 +46,7 @@ async fn updates_cost_no_read_either() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|_| {
+    fixture.check.returns(|_| {
         let updates = kueue_check::PodSetUpdates::builder()
             .pod_set("driver", |pods| {
                 pods.label("app2", "b").annotation("c", "d")
@@ -79,9 +79,9 @@ async fn a_thousand_workloads_without_quota_cost_nothing() {
     assert!(
         fixture
             .check
-            .asked()
+            .evaluations()
             .iter()
-            .all(|asked| asked.workload == "last")
+            .all(|evaluation| evaluation.workload == "last")
     );
     assert!(
         diagnostics["workloads"].as_u64().unwrap() < 1000,
@@ -103,19 +103,22 @@ async fn a_restart_looks_once_and_writes_nothing() {
     }
     let (world, check, faults) = (fixture.world, fixture.check, fixture.faults);
     fixture.running.stop().await;
-    let before = check.asked().len();
+    let before = check.evaluations().len();
     faults.forget();
     let running = super::harness::Running::start(
         kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check.clone()),
     );
     wait("twenty questions", async || {
-        (check.asked().len() >= before + 20, check.asked().len())
+        (
+            check.evaluations().len() >= before + 20,
+            check.evaluations().len(),
+        )
     })
     .await;
     sleep(A_WHILE).await;
     assert_eq!(
         (
-            check.asked().len(),
+            check.evaluations().len(),
             faults.seen(|seen| seen.verb == "patch").len()
         ),
         (before + 20, 0)
@@ -130,11 +133,11 @@ async fn rechecks_that_change_nothing_send_nothing() {
     };
     fixture
         .check
-        .answer(|_| Ok(Verdict::ready("ok").recheck_in(Duration::from_millis(50))));
+        .returns(|_| Ok(Verdict::ready("ok").recheck_in(Duration::from_millis(50))));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.faults.forget();
-    fixture.wait_asked("a", 20).await;
+    fixture.wait_evaluations("a", 20).await;
     assert_eq!(fixture.faults.seen(costs), []);
     fixture.running.stop().await;
 }

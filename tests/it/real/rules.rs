@@ -53,7 +53,7 @@ async fn facts_of_the_api_server_on_which_the_rules_rest() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|_| Ok(Verdict::pending("later")));
+    fixture.check.returns(|_| Ok(Verdict::pending("later")));
     fixture.reserved("a").await;
     fixture.wait_message("a", "later").await;
     fixture.running.stop().await;
@@ -145,7 +145,10 @@ async fn rule_1_nothing_is_written_while_evicted() {
         .push(condition("Evicted", "True", "Preempted"));
     fixture.world.apply_status("a", status).await;
     sleep(A_WHILE).await;
-    assert_eq!((fixture.check.asked().len(), patches(&fixture)), (0, 0));
+    assert_eq!(
+        (fixture.check.evaluations().len(), patches(&fixture)),
+        (0, 0)
+    );
     fixture.running.stop().await;
 }
 
@@ -156,7 +159,7 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
     };
     fixture.check.hold();
     fixture.reserved("a").await;
-    fixture.wait_asked("a", 1).await;
+    fixture.wait_evaluations("a", 1).await;
     let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
     let mut status = reserved(&[pending]);
     status["conditions"]
@@ -189,7 +192,7 @@ async fn rule_2_a_stale_version_is_forgotten_and_looked_at_again() {
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(
-        fixture.check.asked_about("a"),
+        fixture.check.evaluations_of("a"),
         2,
         "the verdict was not sent again, but found again"
     );
@@ -230,7 +233,7 @@ async fn rule_2_an_entry_that_kueue_has_removed_is_not_brought_back() {
     };
     fixture.check.hold();
     fixture.reserved("a").await;
-    fixture.wait_asked("a", 1).await;
+    fixture.wait_evaluations("a", 1).await;
     fixture.world.apply_status("a", reserved(&[])).await;
     sleep(A_WHILE).await;
     fixture.check.resume();
@@ -248,7 +251,7 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|_| {
+    fixture.check.returns(|_| {
         let updates = kueue_check::PodSetUpdates::builder()
             .pod_set("driver", |pods| pods.label("a", "b"))
             .build()?;
@@ -263,7 +266,7 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
         .as_array_mut()
         .unwrap()
         .push(condition("Evicted", "True", "Preempted"));
-    fixture.check.answer(|_| Ok(Verdict::pending("full")));
+    fixture.check.returns(|_| Ok(Verdict::pending("full")));
     fixture.world.apply_status("a", evicted).await;
     // While its pods end, no check is evaluated.
     sleep(Duration::from_millis(1500)).await;
@@ -291,15 +294,15 @@ async fn rule_5_the_transition_time_changes_only_with_the_state() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|_| Ok(Verdict::pending("one")));
+    fixture.check.returns(|_| Ok(Verdict::pending("one")));
     fixture.reserved("a").await;
     let first = fixture.wait_message("a", "one").await;
     sleep(Duration::from_millis(1100)).await;
-    fixture.check.answer(|_| Ok(Verdict::pending("two")));
+    fixture.check.returns(|_| Ok(Verdict::pending("two")));
     fixture.check.wake(Trigger::AllWorkloads);
     let second = fixture.wait_message("a", "two").await;
     assert_eq!(second["lastTransitionTime"], first["lastTransitionTime"]);
-    fixture.check.answer(|_| Ok(Verdict::ready("three")));
+    fixture.check.returns(|_| Ok(Verdict::ready("three")));
     fixture.check.wake(Trigger::AllWorkloads);
     assert_ne!(
         fixture.wait_state("a", "Ready").await["lastTransitionTime"],
@@ -315,10 +318,10 @@ async fn rule_5_nothing_is_sent_when_nothing_differs() {
     };
     fixture
         .check
-        .answer(|_| Ok(Verdict::pending("the same").recheck_in(Duration::from_millis(50))));
+        .returns(|_| Ok(Verdict::pending("the same").recheck_in(Duration::from_millis(50))));
     fixture.reserved("a").await;
     fixture.wait_message("a", "the same").await;
-    fixture.wait_asked("a", 10).await;
+    fixture.wait_evaluations("a", 10).await;
     assert_eq!(patches(&fixture), 1);
     fixture.running.stop().await;
 }
@@ -328,14 +331,17 @@ async fn rule_6_after_retry_there_is_silence_until_the_reset() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|_| Ok(Verdict::retry_now("no")));
+    fixture.check.returns(|_| Ok(Verdict::retry_now("no")));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Retry").await;
-    fixture.check.answer(|_| Ok(Verdict::ready("yes")));
+    fixture.check.returns(|_| Ok(Verdict::ready("yes")));
     fixture.check.wake(Trigger::AllWorkloads);
     fixture.world.setting(&fixture.name, "changed").await;
     sleep(A_WHILE).await;
-    assert_eq!((fixture.check.asked_about("a"), patches(&fixture)), (1, 1));
+    assert_eq!(
+        (fixture.check.evaluations_of("a"), patches(&fixture)),
+        (1, 1)
+    );
     // The reset, and quota again.
     let reset = json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Retry", "lastTransitionTime": now(), "retryCount": 1});
     fixture.world.apply_status("a", reserved(&[reset])).await;
@@ -349,7 +355,7 @@ async fn rule_6_after_retry_there_is_silence_until_the_reset() {
 }
 
 #[tokio::test]
-async fn rule_7_an_older_copy_forced_over_our_entry_is_answered_again() {
+async fn rule_7_an_older_copy_forced_over_our_entry_is_evaluated_again() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -396,15 +402,15 @@ async fn rule_8_a_verdict_for_an_earlier_reservation_is_dropped() {
         return;
     };
     fixture.check.hold();
-    fixture.check.answer(|request| {
+    fixture.check.returns(|request| {
         Ok(Verdict::ready(format!(
             "for {}",
             request.reservation().since()
         )))
     });
     fixture.reserved("a").await;
-    fixture.wait_asked("a", 1).await;
-    let first = fixture.check.asked()[0].reservation.since();
+    fixture.wait_evaluations("a", 1).await;
+    let first = fixture.check.evaluations()[0].reservation.since();
     fixture.world.take_quota("a").await;
     sleep(Duration::from_millis(1100)).await;
     fixture.world.reserve("a", &[&fixture.name]).await;
@@ -420,7 +426,7 @@ async fn rule_9_after_a_write_nothing_older_is_looked_at() {
         return;
     };
     // With the watch down, only the response to the write has the stored state.
-    fixture.check.answer(|_| Ok(Verdict::pending("one")));
+    fixture.check.returns(|_| Ok(Verdict::pending("one")));
     fixture.reserved("a").await;
     fixture.wait_message("a", "one").await;
     fixture
@@ -431,7 +437,7 @@ async fn rule_9_after_a_write_nothing_older_is_looked_at() {
     for round in 0..20 {
         fixture
             .check
-            .answer(move |_| Ok(Verdict::pending(format!("round {round}"))));
+            .returns(move |_| Ok(Verdict::pending(format!("round {round}"))));
         fixture.check.wake(Trigger::AllWorkloads);
         fixture.wait_message("a", &format!("round {round}")).await;
         sleep(Duration::from_millis(if round == 0 { 1100 } else { 0 })).await;
@@ -501,12 +507,12 @@ async fn withdraws_on(version: KueueVersion) {
     sleep(Duration::from_millis(1100)).await;
     fixture.world.reserve("a", &[&fixture.name]).await;
     fixture.wait_state("a", "Ready").await;
-    assert_eq!(fixture.check.asked_about("a"), 2);
+    assert_eq!(fixture.check.evaluations_of("a"), 2);
     fixture.running.stop().await;
 }
 
 #[tokio::test]
-async fn rule_15_ready_is_withdrawn_when_the_selector_only_says_deleted() {
+async fn rule_15_ready_is_withdrawn_when_the_selected_watch_reports_deleted() {
     withdraws_on(V0_19_2).await;
 }
 
@@ -516,7 +522,7 @@ async fn rule_15_ready_is_withdrawn_when_all_workloads_are_watched() {
 }
 
 #[tokio::test]
-async fn rule_15_a_check_whose_answer_outlives_the_reservation_keeps_it() {
+async fn rule_15_a_check_whose_verdict_outlives_the_reservation_keeps_it() {
     let Some(fixture) = fixture_of(
         V0_19_2,
         Scripted::outliving(&unique("example.com/outliving")),
@@ -539,7 +545,7 @@ async fn rule_15_a_retry_that_kueue_never_saw_is_withdrawn_or_the_workload_is_st
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|_| Ok(Verdict::retry_now("no")));
+    fixture.check.returns(|_| Ok(Verdict::retry_now("no")));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Retry").await;
     fixture.world.take_quota("a").await;
@@ -548,7 +554,7 @@ async fn rule_15_a_retry_that_kueue_never_saw_is_withdrawn_or_the_workload_is_st
 }
 
 #[tokio::test]
-async fn a_deleted_workload_is_told_apart_from_one_without_quota() {
+async fn a_deleted_workload_is_distinguished_from_one_without_quota() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -571,7 +577,7 @@ async fn a_deleted_workload_is_told_apart_from_one_without_quota() {
         fixture.wait_released("stopped").await,
         ReleaseReason::QuotaLost
     );
-    wait("nothing to be owed", async || {
+    wait("no pending cleanup", async || {
         let diagnostics =
             serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
         (diagnostics["pendingCleanups"] == json!([]), diagnostics)

@@ -58,7 +58,7 @@ async fn withdraws_what_was_left_behind(version: KueueVersion, trouble: impl Fn(
         3
     );
     // No replica watches those that wait, and none reads them.
-    assert!(check.asked_about("ready") == 0 && check.released_for("ready").is_empty());
+    assert!(check.evaluations_of("ready") == 0 && check.released_for("ready").is_empty());
     running.stop().await;
 }
 

@@ -12,7 +12,7 @@ use super::harness::{Fixture, fixture, managers};
 /// Retry: the same on each version of Kueue.
 async fn decides_on(version: KueueVersion) -> Option<Fixture> {
     let fixture = fixture(version).await?;
-    fixture.check.answer(|request| {
+    fixture.check.returns(|request| {
         if request.workload().name() == "refused" {
             return Ok(Verdict::retry_after(
                 Duration::from_secs(90),
@@ -86,7 +86,7 @@ async fn decides_on_kueue_0_17_without_the_selectable_field() {
     fixture.world.workload("waits").await;
     fixture.reserved("last").await;
     fixture.wait_state("last", "Ready").await;
-    assert_eq!(fixture.check.asked_about("waits"), 0);
+    assert_eq!(fixture.check.evaluations_of("waits"), 0);
     fixture.running.stop().await;
 }
 
@@ -102,7 +102,9 @@ async fn decides_on_kueue_0_14_with_v1beta1_only_and_waits_for_the_delay_itself(
         (&entry["state"], entry.get("requeueAfterSeconds")),
         (&json!("Pending"), None)
     );
-    fixture.check.answer(|_| Ok(Verdict::retry_now("not here")));
+    fixture
+        .check
+        .returns(|_| Ok(Verdict::retry_now("not here")));
     fixture.reserved("at-once").await;
     assert_eq!(
         fixture
@@ -119,27 +121,27 @@ async fn each_verdict_becomes_its_state_and_an_event() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.check.answer(|request| {
+    fixture.check.returns(|request| {
         Ok(match request.workload().name() {
-            "ready" => Verdict::ready("said ready"),
-            "pending" => Verdict::pending("said pending"),
-            "retry" => Verdict::retry_now("said retry"),
-            "rejected" => Verdict::rejected("said rejected"),
-            "preemption" => Verdict::preemption_required("said preemption"),
-            _ => Verdict::not_applicable("said nothing to me"),
+            "ready" => Verdict::ready("returned ready"),
+            "pending" => Verdict::pending("returned pending"),
+            "retry" => Verdict::retry_now("returned retry"),
+            "rejected" => Verdict::rejected("returned rejected"),
+            "preemption" => Verdict::preemption_required("returned preemption"),
+            _ => Verdict::not_applicable("returned nothing for me"),
         })
     });
     for (workload, state, message) in [
-        ("ready", "Ready", "said ready"),
-        ("pending", "Pending", "said pending"),
-        ("retry", "Retry", "said retry"),
-        ("rejected", "Rejected", "said rejected"),
+        ("ready", "Ready", "returned ready"),
+        ("pending", "Pending", "returned pending"),
+        ("retry", "Retry", "returned retry"),
+        ("rejected", "Rejected", "returned rejected"),
         (
             "preemption",
             "Pending",
-            "preemption required, which this Kueue does not support: said preemption",
+            "preemption required, which this Kueue does not support: returned preemption",
         ),
-        ("other", "Ready", "said nothing to me"),
+        ("other", "Ready", "returned nothing for me"),
     ] {
         fixture.reserved(workload).await;
         let entry = fixture.wait_message(workload, message).await;
@@ -155,7 +157,7 @@ async fn each_verdict_becomes_its_state_and_an_event() {
         .await;
     fixture
         .world
-        .wait_event(namespace, "retry", "Pending → Retry: said retry")
+        .wait_event(namespace, "retry", "Pending → Retry: returned retry")
         .await;
     fixture
         .world
@@ -211,20 +213,20 @@ async fn a_changed_mind_before_admission_is_written_and_after_it_is_not() {
     };
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    fixture.check.answer(|_| Ok(Verdict::pending("closed")));
+    fixture.check.returns(|_| Ok(Verdict::pending("closed")));
     fixture.check.wake(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Pending").await;
     fixture
         .check
-        .answer(|_| Ok(Verdict::ready("open").recheck_in(Duration::from_millis(100))));
+        .returns(|_| Ok(Verdict::ready("open").recheck_in(Duration::from_millis(100))));
     fixture.check.wake(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Ready").await;
     fixture.world.admit("a").await;
     fixture
         .check
-        .answer(|_| Ok(Verdict::pending("closed again").recheck_in(Duration::from_millis(100))));
-    let asked = fixture.check.asked_about("a");
-    fixture.wait_asked("a", asked + 5).await;
+        .returns(|_| Ok(Verdict::pending("closed again").recheck_in(Duration::from_millis(100))));
+    let before = fixture.check.evaluations_of("a");
+    fixture.wait_evaluations("a", before + 5).await;
     assert_eq!(fixture.entry("a").await["state"], "Ready");
     fixture.running.stop().await;
 }

@@ -7,7 +7,7 @@ use super::queues::{groups, on_flavors};
 use super::submit::{living, submit};
 use super::{World, objects, rare};
 use crate::bodies::{cluster_path, job_path, namespaced_path};
-use crate::history::{Answer, Step};
+use crate::history::{StateWrite, Step};
 use crate::random::Random;
 
 /// Draws one action. States written by checks and the history's features are the most frequent.
@@ -38,7 +38,7 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
     ];
     match random.weighted(&weights) {
         0 => submit(random, world),
-        1 => answer(random, world),
+        1 => write_state(random, world),
         2 => activate(random, world),
         3 => delete(random, world),
         4 => finish(random, world),
@@ -62,7 +62,7 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-fn answer(random: &mut Random, world: &mut World) -> Step {
+fn write_state(random: &mut Random, world: &mut World) -> Step {
     let Some(at) = living(random, world) else {
         return submit(random, world);
     };
@@ -86,7 +86,7 @@ fn answer(random: &mut Random, world: &mut World) -> Step {
             }
         }
     }
-    Step::Answer(Answer {
+    Step::WriteState(StateWrite {
         workload: world.workloads[at].name.clone(),
         check: random.of(&world.checks).clone(),
         state,

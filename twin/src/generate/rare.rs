@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::World;
 use super::submit::{living, submit};
 use crate::bodies::{cluster_path, job_path, namespaced_path};
-use crate::history::{Answer, Step};
+use crate::history::{StateWrite, Step};
 use crate::random::Random;
 
 /// Completes Pods of a Workload while others run.
@@ -138,16 +138,16 @@ pub(super) fn refused(random: &mut Random, world: &mut World) -> Step {
         return submit(random, world);
     };
     let name = world.workloads[at].name.clone();
-    let answers = !world.checks.is_empty();
+    let has_checks = !world.checks.is_empty();
     match random.below(if world.jobs { 5 } else { 9 }) {
-        0 if answers => answer(random, world, &name, &json!({"name": "nobody"})),
-        1 if answers => answer(
+        0 if has_checks => write_state(random, world, &name, &json!({"name": "nobody"})),
+        1 if has_checks => write_state(
             random,
             world,
             &name,
             &json!({"name": "main", "labels": {"l": "not a value"}}),
         ),
-        2 if answers => answer(
+        2 if has_checks => write_state(
             random,
             world,
             &name,
@@ -192,8 +192,8 @@ fn workload(name: &str, body: Value) -> Step {
     }
 }
 
-fn answer(random: &mut Random, world: &World, workload: &str, update: &Value) -> Step {
-    Step::Answer(Answer {
+fn write_state(random: &mut Random, world: &World, workload: &str, update: &Value) -> Step {
+    Step::WriteState(StateWrite {
         workload: workload.to_owned(),
         check: random.of(&world.checks).clone(),
         state: "Ready",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Recorder;
 use crate::bodies::{cluster_path, collection, job_path, namespaced_path};
-use crate::history::{Answer, Step};
+use crate::history::{StateWrite, Step};
 use crate::stage::Request;
 
 /// Returns the request that sets the phase of a Pod to `Succeeded`.
@@ -23,7 +23,7 @@ impl Recorder<'_> {
             }
             Step::Patch { path, body, .. } => vec![Request::merge(path.clone(), body.clone())],
             Step::Active { check, active } => vec![self.active(check, *active)],
-            Step::Answer(answer) => vec![self.answer(answer)?],
+            Step::WriteState(write) => vec![self.write_state(write)?],
             Step::Activate { workload, active } => {
                 let path = self.path_of(workload)?;
                 vec![Request::merge(path, json!({"spec": {"active": active}}))]
@@ -92,32 +92,32 @@ impl Recorder<'_> {
     }
 
     /// Returns the request by which a check writes its state. The Workload must have an entry for
-    /// the check, unless the answer is `unlisted`.
-    fn answer(&self, answer: &Answer) -> Option<Request> {
-        let workload = self.workload(&answer.workload)?;
-        let name = self.marked(&answer.check);
+    /// the check, unless the write is `unlisted`.
+    fn write_state(&self, write: &StateWrite) -> Option<Request> {
+        let workload = self.workload(&write.workload)?;
+        let name = self.marked(&write.check);
         let entries = workload["status"]["admissionChecks"].as_array();
         let listed = entries.is_some_and(|all| all.iter().any(|entry| entry["name"] == name));
-        if !listed && !answer.unlisted {
+        if !listed && !write.unlisted {
             return None;
         }
         let mut entry = json!({
-            "name": answer.check, "state": answer.state, "message": answer.message,
+            "name": write.check, "state": write.state, "message": write.message,
             "lastTransitionTime": self.now(),
         });
-        if let Some(delay) = answer.delay {
+        if let Some(delay) = write.delay {
             entry["requeueAfterSeconds"] = json!(delay);
         }
-        if !answer.updates.is_empty() {
-            entry["podSetUpdates"] = json!(answer.updates);
+        if !write.updates.is_empty() {
+            entry["podSetUpdates"] = json!(write.updates);
         }
-        let body = self.status(&answer.workload, json!({"admissionChecks": [entry]}))?;
-        let manager = if answer.one_manager {
+        let body = self.status(&write.workload, json!({"admissionChecks": [entry]}))?;
+        let manager = if write.one_manager {
             "example-com-test".to_owned()
         } else {
-            format!("example-com-test-{}", answer.check.trim_end_matches('@'))
+            format!("example-com-test-{}", write.check.trim_end_matches('@'))
         };
-        let path = self.path_of(&answer.workload)?;
+        let path = self.path_of(&write.workload)?;
         let path = format!("{path}/status?fieldManager={manager}&force=true");
         Some(Request::apply(path, body))
     }

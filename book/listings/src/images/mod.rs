@@ -23,12 +23,12 @@ const PICTURES: [Picture; 5] = [
     ),
     (
         "verdicts",
-        "What each verdict costs: five jobs, five answers",
+        "What each verdict costs: five jobs, five verdicts",
         stories::verdicts,
     ),
     (
         "lost-quota",
-        "Quota lost without an eviction: an answer belongs to a reservation",
+        "Quota lost without an eviction: a verdict belongs to a reservation",
         stories::lost_quota,
     ),
     (

@@ -11,8 +11,8 @@ use super::Scenario;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Returns one verdict for each job, according to the name of the job; then the job may start.
-#[admission_check(controller = "example.com/as-the-name-says")]
-async fn as_the_name_says(
+#[admission_check(controller = "example.com/by-job-name")]
+async fn by_job_name(
     workload: Workload,
     reservation: Reservation,
     Attempt(attempt): Attempt,
@@ -42,7 +42,7 @@ pub(super) fn verdicts() -> (Simulation, Scenario) {
             cluster.advance(MINUTE * 10).await;
         })
     };
-    (Simulation::new(|| as_the_name_says), play)
+    (Simulation::new(|| by_job_name), play)
 }
 
 /// Ready from five minutes past nine.
@@ -69,7 +69,7 @@ pub(super) fn lost_quota() -> (Simulation, Scenario) {
             cluster.advance(MINUTE * 4).await;
         })
     };
-    let trial = Simulation::new(|| as_the_name_says).and("second", |_| five_past_nine);
+    let trial = Simulation::new(|| by_job_name).and("second", |_| five_past_nine);
     (trial, play)
 }
 
@@ -96,7 +96,7 @@ pub(super) fn preempted() -> (Simulation, Scenario) {
             cluster.advance(MINUTE * 8).await;
         })
     };
-    let trial = Simulation::new(|| as_the_name_says)
+    let trial = Simulation::new(|| by_job_name)
         .object(&queue)
         .object(&class("low", 1))
         .object(&class("high", 100));

@@ -98,7 +98,7 @@ fn output(book: &Path, program: &str, arguments: &[&str]) -> String {
     let output = Command::new(book).arg0(program).args(arguments).output();
     let output =
         output.unwrap_or_else(|error| panic!("{} does not start: {error}", book.display()));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {errors}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

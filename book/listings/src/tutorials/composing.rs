@@ -19,7 +19,7 @@ use tower::ServiceBuilder;
 /// same for a whole namespace.
 #[admission_check(controller = "example.com/scratch")]
 async fn scratch(workload: Workload, State(probe): State<Probe>) -> Result<Verdict, CheckError> {
-    probe.ask(workload.namespace()).await?;
+    probe.run(workload.namespace()).await?;
     Ok(Verdict::ready("scratch is well"))
 }
 
@@ -69,13 +69,13 @@ enum Probe {
 }
 
 impl Probe {
-    async fn ask(&self, namespace: &str) -> Result<(), CheckError> {
-        let asked = match self {
+    async fn run(&self, namespace: &str) -> Result<(), CheckError> {
+        let result = match self {
             Self::File(path) => tokio::fs::metadata(path).await.map(|_| ()),
             #[cfg(test)]
-            Self::Test(system) => system.ask().await,
+            Self::Test(system) => system.probe().await,
         };
-        asked.map_err(|error| CheckError::transient(format!("scratch of {namespace}: {error}")))
+        result.map_err(|error| CheckError::transient(format!("scratch of {namespace}: {error}")))
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     impl FileSystem {
-        pub(super) async fn ask(&self) -> std::io::Result<()> {
+        pub(super) async fn probe(&self) -> std::io::Result<()> {
             let health = {
                 let mut state = self.0.lock().unwrap();
                 state.1 += 1;
@@ -125,7 +125,7 @@ mod tests {
             self.0.lock().unwrap().0 = health;
         }
 
-        fn asked(&self) -> usize {
+        fn probes(&self) -> usize {
             self.0.lock().unwrap().1
         }
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn one_question_serves_all_jobs_of_a_namespace() {
+    fn one_probe_serves_all_jobs_of_a_namespace() {
         trial().run(async |cluster| {
             for number in 0..50 {
                 cluster.submit(Job::new(format!("job-{number}")));
@@ -148,7 +148,7 @@ mod tests {
             for number in 0..50 {
                 cluster.expect_admitted(&format!("job-{number}")).await;
             }
-            assert_eq!(system(cluster).asked(), 1);
+            assert_eq!(system(cluster).probes(), 1);
         });
     }
 
@@ -161,8 +161,8 @@ mod tests {
                     cluster.submit(Job::new(format!("job-{number}")));
                 }
                 cluster.advance(Duration::from_secs(600)).await;
-                let asked = system(cluster).asked();
-                assert!(asked <= 15, "{asked} questions in ten minutes");
+                let probes = system(cluster).probes();
+                assert!(probes <= 15, "{probes} probes in ten minutes");
                 system(cluster).is(Health::Well);
                 for number in 0..50 {
                     cluster.expect_admitted(&format!("job-{number}")).await;

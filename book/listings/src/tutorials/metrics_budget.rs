@@ -75,7 +75,7 @@ enum Source {
     Prometheus(String),
     /// A test, which sets Prometheus' response and counts the queries.
     #[cfg(test)]
-    Test(tests::Answers),
+    Test(tests::Responses),
 }
 
 impl Spending {
@@ -85,13 +85,13 @@ impl Spending {
     }
 
     async fn by_namespace(&self, query: &str) -> Result<BTreeMap<String, f64>, CheckError> {
-        let ask = || async { read(&self.source.ask(query).await?) };
-        self.kept.get(query.to_owned(), ask).await
+        let request = || async { read(&self.source.query(query).await?) };
+        self.kept.get(query.to_owned(), request).await
     }
 }
 
 impl Source {
-    async fn ask(&self, query: &str) -> Result<Value, CheckError> {
+    async fn query(&self, query: &str) -> Result<Value, CheckError> {
         match self {
             Self::Prometheus(address) => {
                 let query = form_urlencoded::Serializer::new(String::new())
@@ -104,16 +104,16 @@ impl Source {
                 Ok(serde_json::from_slice(&body.to_bytes())?)
             }
             #[cfg(test)]
-            Self::Test(answers) => answers.next(),
+            Self::Test(responses) => responses.next(),
         }
     }
 }
 
 /// Returns the samples of an instant query. A response without a result is an error, and with an
 /// error no job starts.
-fn read(answer: &Value) -> Result<BTreeMap<String, f64>, CheckError> {
-    let Some(series) = answer.pointer("/data/result").and_then(Value::as_array) else {
-        let why = answer["error"].as_str().unwrap_or("no result");
+fn read(response: &Value) -> Result<BTreeMap<String, f64>, CheckError> {
+    let Some(series) = response.pointer("/data/result").and_then(Value::as_array) else {
+        let why = response["error"].as_str().unwrap_or("no result");
         return Err(CheckError::transient(format!("Prometheus: {why}")));
     };
     let sample = |series: &Value| {
@@ -149,14 +149,14 @@ mod tests {
     /// The spending of the namespace `default` (`None`: Prometheus is down), and the number of
     /// queries.
     #[derive(Clone, Default)]
-    pub(super) struct Answers(Arc<Mutex<(Option<f64>, usize)>>);
+    pub(super) struct Responses(Arc<Mutex<(Option<f64>, usize)>>);
 
-    impl Answers {
+    impl Responses {
         pub(super) fn next(&self) -> Result<Value, CheckError> {
             let mut state = self.0.lock().unwrap();
             state.1 += 1;
             let spent = state.0.ok_or("connection refused")?;
-            Ok(answer(
+            Ok(response(
                 &json!([{"metric": {"namespace": "default"}, "value": [0, spent.to_string()]}]),
             ))
         }
@@ -165,12 +165,12 @@ mod tests {
             self.0.lock().unwrap().0 = spent;
         }
 
-        fn asked(&self) -> usize {
+        fn queries(&self) -> usize {
             self.0.lock().unwrap().1
         }
     }
 
-    fn answer(result: &Value) -> Value {
+    fn response(result: &Value) -> Value {
         json!({"status": "success", "data": {"resultType": "vector", "result": result}})
     }
 
@@ -180,13 +180,13 @@ mod tests {
             "spec": {"query": "sum by (namespace) (cost)", "limits": {"default": 100.0}},
         });
         let check = |tools: &kueue_check_sim::simulation::CheckContext| {
-            let answers = tools.external(Answers::default);
-            small_budget.with_state(Spending::new(Source::Test(answers)))
+            let responses = tools.external(Responses::default);
+            small_budget.with_state(Spending::new(Source::Test(responses)))
         };
         Simulation::with_context(check).parameters(&budget)
     }
 
-    fn prometheus(cluster: &Cluster) -> Answers {
+    fn prometheus(cluster: &Cluster) -> Responses {
         cluster.external()
     }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hundred_jobs_make_one_question() {
+    fn two_hundred_jobs_make_one_query() {
         trial().quota(1000).run(async |cluster| {
             prometheus(cluster).set(Some(80.0));
             for number in 0..200 {
@@ -232,13 +232,13 @@ mod tests {
             for number in 0..200 {
                 cluster.expect_admitted(&format!("job-{number}")).await;
             }
-            assert_eq!(prometheus(cluster).asked(), 1);
+            assert_eq!(prometheus(cluster).queries(), 1);
         });
     }
     // ANCHOR_END: tests
 
     #[tokio::test]
-    async fn prometheus_is_asked_as_it_wants_to_be() {
+    async fn prometheus_receives_the_query() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let served = tokio::spawn(async move {
@@ -246,7 +246,7 @@ mod tests {
             let mut buffer = vec![0; 4096];
             let read = stream.read(&mut buffer).await.unwrap();
             let body =
-                answer(&json!([{"metric": {"namespace": "a"}, "value": [1, "7.5"]}])).to_string();
+                response(&json!([{"metric": {"namespace": "a"}, "value": [1, "7.5"]}])).to_string();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
             stream.write_all((head + &body).as_bytes()).await.unwrap();
             String::from_utf8_lossy(&buffer[..read]).into_owned()
@@ -257,16 +257,16 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(spent, BTreeMap::from([("a".to_owned(), 7.5)]));
-        let asked = served.await.unwrap();
+        let request = served.await.unwrap();
         let line = "GET /api/v1/query?query=sum+by+%28namespace%29+%28x%29 HTTP/1.1";
-        assert!(asked.starts_with(line), "{asked}");
+        assert!(request.starts_with(line), "{request}");
     }
 
     #[test]
     fn an_error_of_prometheus_is_not_a_verdict() {
         let refused = json!({"status": "error", "error": "parse error: unexpected end"});
-        let said = read(&refused).unwrap_err().to_string();
-        assert_eq!(said, "Prometheus: parse error: unexpected end");
+        let error = read(&refused).unwrap_err().to_string();
+        assert_eq!(error, "Prometheus: parse error: unexpected end");
     }
 }
 // ANCHOR_END: file

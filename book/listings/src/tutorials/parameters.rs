@@ -110,14 +110,14 @@ mod tests {
 
     // ANCHOR: active
     #[test]
-    fn a_mistake_is_said_and_mended() {
+    fn a_mistake_is_reported_and_mended() {
         let trial = Simulation::new(|| window)
             .parameters(&workday("UTC", json!({})))
             .starting_at("2026-11-21T06:50:00Z");
         let explored = trial.run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("train"));
-            let said = "outside the window (expected by 2026-11-21T07:00:00Z)";
-            cluster.expect_message("train", said).await;
+            let message = "outside the window (expected by 2026-11-21T07:00:00Z)";
+            cluster.expect_message("train", message).await;
 
             cluster.apply(&workday("Mars/Olympus", json!({})));
             cluster.expect_inactive("check", "Mars/Olympus").await;
@@ -163,12 +163,12 @@ mod tests {
     // ANCHOR_END: policy
 
     #[test]
-    fn what_a_schema_cannot_say_is_validated() {
+    fn what_a_schema_cannot_express_is_validated() {
         let mut workday = workday("UTC", json!({}));
         assert_eq!(workday.spec.validate(), Ok(()));
         workday.spec.closes = civil::time(6, 0, 0, 0);
-        let said = workday.spec.validate().unwrap_err();
-        assert!(said.contains("must close later than it opens"), "{said}");
+        let error = workday.spec.validate().unwrap_err();
+        assert!(error.contains("must close later than it opens"), "{error}");
     }
 
     #[test]

@@ -34,10 +34,10 @@ fn the_samples_are_accepted_and_the_job_waits_for_the_window() {
         }
         cluster.expect_active("window").await;
         // Five o'clock UTC is six in Berlin.
-        let said = |cluster: &Cluster| cluster.message_of("window", "train");
+        let message = |cluster: &Cluster| cluster.message_of("window", "train");
         cluster
             .expect("the job waits", |cluster| {
-                said(cluster) == "jobs start at 07:00:00"
+                message(cluster) == "jobs start at 07:00:00"
             })
             .await;
         cluster.advance_to("2026-11-21T06:00:00Z").await;

@@ -104,5 +104,5 @@ fn the_readme_shows_the_first_tutorials_check_of_22_lines() {
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("//"));
-    assert_eq!(code.count(), 22, "README.md says so");
+    assert_eq!(code.count(), 22, "README.md has this number");
 }

@@ -120,8 +120,8 @@ impl Reader {
 
     /// Runs a command that the page takes for granted; panics if it fails.
     fn must(&self, command: &str) {
-        let (well, said) = self.attempt(command, &[]);
-        assert!(well, "$ {command}\n{said}");
+        let (well, printed) = self.attempt(command, &[]);
+        assert!(well, "$ {command}\n{printed}");
     }
 
     /// Ends the program as Ctrl-C does.
@@ -157,11 +157,11 @@ impl Reader {
     fn eventually(&self, command: &str, shown: &[String]) {
         let mut last = String::new();
         for _ in 0..TRIES {
-            let (well, said) = self.attempt(command, shown);
+            let (well, printed) = self.attempt(command, shown);
             if well {
                 return;
             }
-            last = said;
+            last = printed;
             pause();
         }
         panic!("$ {command}\n{last}\n\nexpected:\n{}", shown.join("\n"));
@@ -275,12 +275,16 @@ impl Reader {
             if command.ends_with(" run") {
                 self.start(&command);
             } else if shown.is_empty() {
-                let (well, said) = self.attempt(&command, &[]);
+                let (well, printed) = self.attempt(&command, &[]);
                 // The API server serves a definition only a moment after it was applied.
-                if !well && said.contains("no matches for kind") {
+                if !well && printed.contains("no matches for kind") {
                     self.eventually(&command, &[]);
                 } else {
-                    assert!(well, "{}:{}: $ {command}\n{said}\n", page.name, block.line);
+                    assert!(
+                        well,
+                        "{}:{}: $ {command}\n{printed}\n",
+                        page.name, block.line
+                    );
                 }
             } else {
                 self.eventually(&command, shown);
@@ -323,9 +327,9 @@ async fn what_the_readmes_do_on_a_cluster_works() {
         count += reader.follow(page);
     }
     for (queue, policy) in [("closed", "None"), ("stopped", "Hold")] {
-        let ask =
+        let command =
             format!("kubectl get localqueue {queue} -n team -o jsonpath='{{.spec.stopPolicy}}'");
-        reader.eventually(&ask, &[policy.to_owned()]);
+        reader.eventually(&command, &[policy.to_owned()]);
     }
     // Helm does not adopt objects that it has not created.
     reader.must("for check in budget-check provisioning-check; do $check manifests --image x | kubectl delete -f -; done");
@@ -344,36 +348,41 @@ impl Drop for Window {
 }
 
 #[test]
-fn what_a_served_box_says_of_kubectl_works() {
+fn the_kubectl_commands_of_a_served_simulation_work() {
     let Some(programs) = or_skipped("kubectl on the cluster in a box", programs) else {
         return;
     };
     let folder = workshop("kubectl-on-the-box");
     symlink(programs.kubectl, folder.join("bin/kubectl")).unwrap();
-    let serve = format!("exec {} serve retry > said.txt", beside("kueue-check-sim"));
+    let serve = format!(
+        "exec {} serve retry > output.txt",
+        beside("kueue-check-sim")
+    );
     let _window = Window(shell(&folder, &serve).spawn().unwrap());
-    let mut said = String::new();
+    let mut printed = String::new();
     for _ in 0..TRIES {
-        said = fs::read_to_string(folder.join("said.txt")).unwrap_or_default();
-        if said.contains("-o yaml") {
+        printed = fs::read_to_string(folder.join("output.txt")).unwrap_or_default();
+        if printed.contains("-o yaml") {
             break;
         }
         pause();
     }
-    let told = said.lines().map(str::trim);
-    let told: Vec<&str> = told.filter(|line| line.starts_with("kubectl ")).collect();
-    assert!(told.len() >= 2, "{said}");
+    let commands = printed.lines().map(str::trim);
+    let commands: Vec<&str> = commands
+        .filter(|line| line.starts_with("kubectl "))
+        .collect();
+    assert!(commands.len() >= 2, "{printed}");
     let here = |command: &str| {
-        let (well, said) = run(shell(&folder, command), &[]);
-        assert!(well, "$ {command}\n{said}");
-        said
+        let (well, printed) = run(shell(&folder, command), &[]);
+        assert!(well, "$ {command}\n{printed}");
+        printed
     };
-    for command in told {
+    for command in commands {
         here(command);
     }
     // Ages, not times.
-    let said = here("kubectl --kubeconfig demo.kubeconfig get jobs,namespaces");
-    assert!(!said.contains("2026-"), "{said}");
+    let printed = here("kubectl --kubeconfig demo.kubeconfig get jobs,namespaces");
+    assert!(!printed.contains("2026-"), "{printed}");
 }
 
 #[test]
@@ -392,7 +401,7 @@ mod with_kueue {
 
     #[tokio::test(flavor = "multi_thread")]
     #[ignore = "builds Kueue, which takes minutes: `cargo xtask kueue`"]
-    async fn what_the_book_shows_of_kueue_is_what_it_says() {
+    async fn what_the_book_shows_of_kueue_is_what_it_prints() {
         let Some(mut reader) = Reader::new("beside-kueue").await else {
             return;
         };

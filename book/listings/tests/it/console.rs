@@ -56,19 +56,20 @@ fn goes_on(line: &str) -> bool {
 }
 
 /// Returns true if the output matches the lines shown.
-fn matches(shown: &[String], said: &[&str]) -> bool {
+fn matches(shown: &[String], printed: &[&str]) -> bool {
     let Some((first, rest)) = shown.split_first() else {
-        return said.is_empty();
+        return printed.is_empty();
     };
     if first.trim() == "…" {
-        return (0..=said.len()).any(|skipped| matches(rest, &said[skipped..]));
+        return (0..=printed.len()).any(|skipped| matches(rest, &printed[skipped..]));
     }
-    said.split_first()
+    printed
+        .split_first()
         .is_some_and(|(line, after)| line_matches(first, line) && matches(rest, after))
 }
 
-fn line_matches(shown: &str, said: &str) -> bool {
-    let mut rest = said.trim_end();
+fn line_matches(shown: &str, printed: &str) -> bool {
+    let mut rest = printed.trim_end();
     let mut parts = shown.trim_end().split('…');
     let Some(after) = parts.next().and_then(|first| rest.strip_prefix(first)) else {
         return false;
@@ -164,12 +165,12 @@ pub(super) fn shell(folder: &Path, command: &str) -> Command {
 /// Runs `command`; returns whether its output matches `shown`, and the output.
 pub(super) fn run(mut command: Command, shown: &[String]) -> (bool, String) {
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let fails = shown
         .iter()
         .any(|line| line.starts_with("error: ") || line.starts_with("Error: "));
-    let same = shown.is_empty() || matches(shown, &said.lines().collect::<Vec<_>>());
-    (output.status.success() != fails && same, said)
+    let same = shown.is_empty() || matches(shown, &printed.lines().collect::<Vec<_>>());
+    (output.status.success() != fails && same, printed)
 }
 
 #[test]
@@ -186,9 +187,12 @@ fn what_the_shell_blocks_show_is_what_happens() {
             for Step { command, shown } in steps(&page, &block) {
                 count += 1;
                 let command = built(&command, &block);
-                let (well, said) = run(shell(&folder, &command), &shown);
+                let (well, printed) = run(shell(&folder, &command), &shown);
                 if !well {
-                    failures.push(format!("{}:{}: $ {command}\n{said}", page.name, block.line));
+                    failures.push(format!(
+                        "{}:{}: $ {command}\n{printed}",
+                        page.name, block.line
+                    ));
                 }
             }
         }
@@ -215,7 +219,7 @@ fn each_word_after_console_is_known() {
 #[test]
 fn what_is_shown_is_compared() {
     let shown = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    for (page, said, same) in [
+    for (page, printed, same) in [
         ("a\nb", "a\nb", true),
         ("a", "a\nb", false),
         ("a\n…", "a\nb\nc", true),
@@ -226,9 +230,9 @@ fn what_is_shown_is_compared() {
         ("a…", "abc", true),
     ] {
         assert_eq!(
-            matches(&shown(page), &said.lines().collect::<Vec<_>>()),
+            matches(&shown(page), &printed.lines().collect::<Vec<_>>()),
             same,
-            "{page:?} {said:?}"
+            "{page:?} {printed:?}"
         );
     }
 }

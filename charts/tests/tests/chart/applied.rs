@@ -128,11 +128,11 @@ async fn helm_installs_upgrades_and_removes_it_and_parameters_stay() {
         .map(str::to_owned)
         .collect();
         let (helm, kubeconfig) = (helm.clone(), kubeconfig.clone());
-        let told = tokio::task::spawn_blocking(move || {
+        let output = tokio::task::spawn_blocking(move || {
             let all: Vec<&str> = all.iter().map(String::as_str).collect();
             helm.on(&kubeconfig, &all)
         });
-        told.await.unwrap().unwrap()
+        output.await.unwrap().unwrap()
     };
     let notes = run(&["install", &chart, "--values", &file]).await;
     for expected in [

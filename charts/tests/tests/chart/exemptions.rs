@@ -66,8 +66,8 @@ pub(crate) fn workloads(client: &Client, namespace: &str) -> Api<DynamicObject> 
     Api::namespaced_with(client.clone(), namespace, &kind)
 }
 
-pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, Error>) -> Option<String> {
-    match answer {
+pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Option<String> {
+    match result {
         Ok(_) => None,
         Err(Error::Api(status)) => Some(format!("{} {}", status.code, status.message)),
         Err(error) => panic!("{error}"),
@@ -147,8 +147,11 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
             if allowed {
                 assert_eq!(refused, None, "{user} {namespace} {kind} {class}");
             } else {
-                let said = refused.unwrap_or_else(|| panic!("{user} may in {namespace}"));
-                assert!(said.starts_with("403") && said.contains(&denied), "{said}");
+                let rejection = refused.unwrap_or_else(|| panic!("{user} may in {namespace}"));
+                assert!(
+                    rejection.starts_with("403") && rejection.contains(&denied),
+                    "{rejection}"
+                );
             }
         }
     }
@@ -163,7 +166,7 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
     let patch = workloads(&client, "exempt-team")
         .patch("later", &PatchParams::default(), &Patch::Merge(&patch))
         .await;
-    assert!(refusal(patch).is_some_and(|said| said.contains(&denied)));
+    assert!(refusal(patch).is_some_and(|rejection| rejection.contains(&denied)));
 
     // Kueue's own operations where the class is allowed: it creates the Workload, changes it, and
     // ends it.
@@ -235,13 +238,13 @@ async fn pods_that_may_terminate_for_long_are_refused() {
         (&[None, Some(2_592_000)], Some("set1")),
     ] {
         let object = with("job", graces);
-        let said = refusal(create(&team.client, &object).await);
+        let rejection = refusal(create(&team.client, &object).await);
         let expected = refused
             .map(|set| format!("terminationGracePeriodSeconds is more than 600 in pod set {set}"));
-        match (&said, expected) {
+        match (&rejection, expected) {
             (None, None) => team.delete(&object).await,
-            (Some(said), Some(expected)) if said.contains(&expected) => {}
-            (_, expected) => panic!("{graces:?}: {said:?}, not {expected:?}"),
+            (Some(rejection), Some(expected)) if rejection.contains(&expected) => {}
+            (_, expected) => panic!("{graces:?}: {rejection:?}, not {expected:?}"),
         }
     }
     // Kueue ends earlier Workloads.

@@ -105,8 +105,8 @@ fn promtool(name: &str, groups: &Value) {
         .arg(&file)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {said}");
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {problem}");
     let count: usize = groups
         .as_array()
         .unwrap()
@@ -233,9 +233,9 @@ fn dashboards_read_what_is_shown() {
             );
             for target in panel["targets"].as_array().unwrap() {
                 let expression = target["expr"].as_str().unwrap();
-                let asked = expression.replace("[$__rate_interval]", "[5m]");
-                check(&place, &asked, &shown);
-                rules.push(json!({"record": "panel", "labels": {"number": rules.len().to_string()}, "expr": asked}));
+                let query = expression.replace("[$__rate_interval]", "[5m]");
+                check(&place, &query, &shown);
+                rules.push(json!({"record": "panel", "labels": {"number": rules.len().to_string()}, "expr": query}));
                 all.extend(reads(expression).series);
                 for used in expression.split('$').skip(1) {
                     let end = used
@@ -652,7 +652,7 @@ fn the_rules_alerts_and_panels_follow_the_leader() {
     let requests = |result| format!("operation=\"review\",result=\"{result}\"");
     let up = "rule_data_source_up";
     let stale = "rule_data_source_stale";
-    let asked = "webhook_requests_total";
+    let sent = "webhook_requests_total";
     let tests = json!([
         {
             "name": "a source that is down, also while another replica begins to lead",
@@ -678,8 +678,8 @@ fn the_rules_alerts_and_panels_follow_the_leader() {
             "name": "a service that fails",
             "interval": "1m",
             "input_series": [
-                series(asked, &requests("ok"), "a", "0+6x20 120+0x40"),
-                series(asked, &requests("failed"), "a", "0+1x20 20+6x40"),
+                series(sent, &requests("ok"), "a", "0+6x20 120+0x40"),
+                series(sent, &requests("failed"), "a", "0+1x20 20+6x40"),
             ],
             "promql_expr_test": [
                 is(fires("RuleWebhookFailing"), "20m", 0.0),

@@ -72,16 +72,16 @@ impl Story for Capacity {
         let job = workload(namespace, &format!("a-{name}"));
         stage.apply(&job).await;
         stage.status(&job, reserved(name)).await;
-        let asked = request(namespace, &format!("a-{name}-{name}-1"));
+        let capacity_request = request(namespace, &format!("a-{name}-{name}-1"));
         stage
-            .wait(&asked, "a request", |request| !request.is_null())
+            .wait(&capacity_request, "a request", |request| !request.is_null())
             .await;
         let provisioned = json!({"conditions": [condition("Accepted", "True"), condition("Provisioned", "True")]});
-        stage.status(&asked, provisioned).await;
+        stage.status(&capacity_request, provisioned).await;
         stage.wait(&job, "Ready", |job| is_in(job, "Ready")).await;
         finish(stage, &job, name).await;
         stage
-            .wait(&asked, "the request's end", Value::is_null)
+            .wait(&capacity_request, "the request's end", Value::is_null)
             .await;
 
         // The names are in use: the template is reused, the request is another owner's.

@@ -90,11 +90,11 @@ pub(crate) async fn each_right_is_needed<S: Story>() {
             BTreeSet::from([right.clone()]),
             "without the right to {right} nothing else may fail, and something must: it is superfluous, or the story does not use it"
         );
-        let told = played
-            .told
-            .unwrap_or_else(|| panic!("the right to {right} was refused, and nobody was told"));
+        let report = played.report.unwrap_or_else(|| {
+            panic!("the right to {right} was refused, and this is reported nowhere")
+        });
         println!(
-            "{}: without {right}: {told} ({:?})",
+            "{}: without {right}: {report} ({:?})",
             S::RELEASE,
             began.elapsed()
         );
@@ -109,7 +109,7 @@ struct Played {
     /// The denied requests.
     denied: BTreeSet<Right>,
     /// Where the denial is visible.
-    told: Option<String>,
+    report: Option<String>,
 }
 
 async fn install<S: Story>() -> Option<Installed> {
@@ -143,10 +143,10 @@ pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
         serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))
             .unwrap();
     let token = eventually("a token", async || {
-        let answer = accounts
+        let response = accounts
             .create_token_request(account, &PostParams::default(), &request)
             .await;
-        let token = answer.ok().and_then(|answer| answer.status);
+        let token = response.ok().and_then(|response| response.status);
         (token.is_some(), token.map(|status| status.token))
     })
     .await;
@@ -204,12 +204,12 @@ impl Installed {
             "not used in {PATIENCE:?}: {:?}",
             spy.unused(rights)
         );
-        let mut told = None;
+        let mut report = None;
         if !spy.denied().is_empty() {
-            told = Some(
-                eventually("a word about what was refused", async || {
-                    let told = told_by(&handle, stage, &name).await;
-                    (told.is_some(), told)
+            report = Some(
+                eventually("a report of what was refused", async || {
+                    let report = report_of(&handle, stage, &name).await;
+                    (report.is_some(), report)
                 })
                 .await
                 .unwrap(),
@@ -221,13 +221,13 @@ impl Installed {
             running.abort();
         }
         // The Lease is released at the end.
-        if told.is_none() && !spy.denied().is_empty() {
-            told = told_by(&handle, stage, &name).await;
+        if report.is_none() && !spy.denied().is_empty() {
+            report = report_of(&handle, stage, &name).await;
         }
         S::clear(stage, &name).await;
         Played {
             denied: spy.denied(),
-            told,
+            report,
         }
     }
 
@@ -250,11 +250,11 @@ impl Installed {
         let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
         let reviews: Api<SubjectAccessReview> = Api::all(self.stage.client.clone());
         eventually("RBAC to know", async || {
-            let answer = reviews
+            let response = reviews
                 .create(&PostParams::default(), &review)
                 .await
                 .unwrap();
-            let status = answer.status.unwrap();
+            let status = response.status.unwrap();
             (status.allowed == wanted, (right.to_string(), status))
         })
         .await;
@@ -263,7 +263,7 @@ impl Installed {
 
 /// Returns where a denied request is visible: in the inputs of alerts, readiness, conditions and
 /// messages.
-async fn told_by(handle: &RuntimeHandle, stage: &Stage, name: &str) -> Option<String> {
+async fn report_of(handle: &RuntimeHandle, stage: &Stage, name: &str) -> Option<String> {
     let metrics = handle.metrics().await;
     let counted = metrics.lines().find(|line| {
         let refused =

@@ -49,11 +49,11 @@ impl Spy {
             let (inner, spy) = (inner.clone(), spy.clone());
             async move {
                 let right = right(&request);
-                let answer = inner.send(request).await?;
+                let response = inner.send(request).await?;
                 if let Some(right) = right {
-                    spy.note(right, answer.status() == http::StatusCode::FORBIDDEN);
+                    spy.note(right, response.status() == http::StatusCode::FORBIDDEN);
                 }
-                Ok::<_, kube::Error>(answer)
+                Ok::<_, kube::Error>(response)
             }
         });
         Client::new(service, client.default_namespace())

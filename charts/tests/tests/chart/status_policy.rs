@@ -68,7 +68,7 @@ async fn patch(stage: &Stage, user: &str, name: &str, patch: &Value) -> Option<S
 }
 
 /// Writes as the runtime does: server-side apply of one entry.
-async fn answer(stage: &Stage, user: &str, name: &str, check: &str) -> Option<String> {
+async fn write_state(stage: &Stage, user: &str, name: &str, check: &str) -> Option<String> {
     let client: Client = client_of(stage, user).await;
     let api: Api<_> = workloads(&client, &stage.namespace);
     let status = json!({"admissionChecks": [state(check, "Ready")]});
@@ -102,16 +102,23 @@ async fn only_a_check_and_kueue_change_the_checks_state_and_a_check_changes_noth
         let tried = tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let kind = format!("Tried{tried}");
         let change = json!({"status": {"conditions": [condition(&kind, "True")]}});
-        let said = answer(&stage, NEIGHBOUR, "first", "guarded").await;
+        let rejection = write_state(&stage, NEIGHBOUR, "first", "guarded").await;
         let account = patch(&stage, OURS, "first", &change).await;
-        (said.is_some() && account.is_some(), (said, account))
+        (
+            rejection.is_some() && account.is_some(),
+            (rejection, account),
+        )
     })
     .await;
 
     fresh("a").await;
-    assert_eq!(answer(&stage, OURS, "a", "guarded").await, None, "its own");
     assert_eq!(
-        answer(&stage, OTHER, "a", "guarded-other").await,
+        write_state(&stage, OURS, "a", "guarded").await,
+        None,
+        "its own"
+    );
+    assert_eq!(
+        write_state(&stage, OTHER, "a", "guarded-other").await,
         None,
         "another check's own"
     );
@@ -150,7 +157,7 @@ async fn only_a_check_and_kueue_change_the_checks_state_and_a_check_changes_noth
         ("admin", entries("Ready", "Pending"), &[only]),
     ] {
         fresh("b").await;
-        let said = match user {
+        let rejection = match user {
             // The administrator needs no role.
             "admin" => {
                 let api = workloads(&stage.client, "guarded");
@@ -161,16 +168,18 @@ async fn only_a_check_and_kueue_change_the_checks_state_and_a_check_changes_noth
             }
             user => patch(&stage, user, "b", &change).await,
         };
-        let said = said.unwrap_or_default();
+        let rejection = rejection.unwrap_or_default();
         assert!(
-            said.starts_with("403") || said.starts_with("422"),
-            "{user} {change}: {said}"
+            rejection.starts_with("403") || rejection.starts_with("422"),
+            "{user} {change}: {rejection}"
         );
-        let fits = expected.iter().any(|own| said.contains(own));
-        assert!(fits, "{user} {change}: {said}");
+        let fits = expected.iter().any(|own| rejection.contains(own));
+        assert!(fits, "{user} {change}: {rejection}");
     }
-    let said = answer(&stage, NEIGHBOUR, "b", "guarded").await.unwrap();
-    assert!(said.contains(only), "{said}");
+    let rejection = write_state(&stage, NEIGHBOUR, "b", "guarded")
+        .await
+        .unwrap();
+    assert!(rejection.contains(only), "{rejection}");
     for kind in [
         "ValidatingAdmissionPolicyBinding",
         "ValidatingAdmissionPolicy",

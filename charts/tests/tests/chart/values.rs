@@ -173,7 +173,7 @@ fn wrong_values_are_refused_with_a_reason() {
 }
 
 #[test]
-fn checks_of_one_controller_name_are_told_apart_by_the_kind_of_their_parameters() {
+fn checks_of_one_controller_name_are_distinguished_by_the_kind_of_their_parameters() {
     let Some(helm) = helm() else { return };
     let base = arguments(FILES[2]);
     let both = r#"check.controllers=[
@@ -192,15 +192,15 @@ fn checks_of_one_controller_name_are_told_apart_by_the_kind_of_their_parameters(
             .iter()
             .filter(|own| own["kind"] == "AdmissionCheck");
         let spec = &checks.next().unwrap()["spec"];
-        let answers = if controller.is_empty() {
+        let controller_name = if controller.is_empty() {
             "example.com/shared"
         } else {
             controller
         };
         let parameters = json!({"apiGroup": "example.com", "kind": kind, "name": "p"});
-        let expected = json!({"controllerName": answers, "parameters": parameters});
+        let expected = json!({"controllerName": controller_name, "parameters": parameters});
         assert_eq!(*spec, expected);
-        let named = format!("params.spec.controllerName in ['{answers}']");
+        let named = format!("params.spec.controllerName in ['{controller_name}']");
         let text = json!(documents).to_string();
         assert_eq!(text.matches(&named).count(), 1, "once: {text}");
     }

@@ -49,12 +49,15 @@ impl Meter {
 }
 
 impl Source for Meter {
-    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
+    fn query_spend(
+        &self,
+        spend_query: SpendQuery,
+    ) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         let (at, spent) = self.read();
-        let as_of = at.max(question.period.start).min(question.at);
+        let as_of = at.max(spend_query.period.start).min(spend_query.at);
         let observation = Observation {
             spent,
-            ..Observation::of(question.period, as_of)
+            ..Observation::of(spend_query.period, as_of)
         };
         futures::future::ready(Ok(SpendReport {
             observation,

@@ -27,7 +27,7 @@ pub fn estimate(arguments: &EstimateArguments) -> Result<String, CommandError> {
     let object = reserved(read(&arguments.job)?, &arguments.flavor);
     let workload =
         Workload::from_json(object).map_err(|error| CommandError::new("the job", error))?;
-    said(
+    estimate_text(
         &Arc::new(terms),
         &workload,
         arguments,
@@ -35,7 +35,7 @@ pub fn estimate(arguments: &EstimateArguments) -> Result<String, CommandError> {
     )
 }
 
-fn said(
+fn estimate_text(
     terms: &Arc<BudgetConfig>,
     workload: &Workload,
     arguments: &EstimateArguments,
@@ -109,8 +109,8 @@ fn reserved(job: Value, flavor: &str) -> Value {
     let sets = spec["podSets"].as_array().cloned().unwrap_or_default();
     let base =
         json!({"metadata": {"namespace": "x", "name": "x", "uid": "x"}, "spec": spec.clone()});
-    let asked = Workload::from_json(base).ok();
-    let assignments = asked.iter().flat_map(Workload::pod_sets).map(|pods| {
+    let requested = Workload::from_json(base).ok();
+    let assignments = requested.iter().flat_map(Workload::pod_sets).map(|pods| {
         let usage = |resource: &str| (pods.requests(resource) * pods.count()).to_string();
         let names: Vec<String> = pods.resources().map(|resource| resource.name().to_owned()).collect();
         let flavors: BTreeMap<&String, &str> = names.iter().map(|name| (name, flavor)).collect();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_quoted_as_it_would_be_told() {
+    fn the_estimate_has_the_message_of_the_check() {
         let job = json!({
             "apiVersion": "batch/v1", "kind": "Job",
             "metadata": {"name": "train", "namespace": "vision", "labels": {"kueue.x-k8s.io/max-exec-time-seconds": "7200"}},
@@ -178,7 +178,7 @@ mod tests {
                 flavor: "a100".to_owned(),
                 spent: spent.parse().unwrap(),
             };
-            let text = said(&terms(limit), &workload, &arguments, now).unwrap();
+            let text = estimate_text(&terms(limit), &workload, &arguments, now).unwrap();
             assert!(
                 text.starts_with("16.00 USD an hour for 2h and 30s to terminate: 32.13 USD\n")
                     && text.contains(expected),

@@ -88,13 +88,13 @@ async fn grants(shared: &SharedState, context: BackgroundContext) {
 }
 
 async fn warnings(shared: &SharedState, context: BackgroundContext) {
-    let mut told = warning_events::WarningEvents::default();
+    let mut events = warning_events::WarningEvents::default();
     let mut turns = PageTurns::new(shared, context.clone());
     loop {
         if turns.next().await {
-            told.begin();
+            events.begin();
         }
-        told.publish_new(shared, &context);
+        events.publish_new(shared, &context);
     }
 }
 

@@ -46,14 +46,14 @@ pub(super) fn conditions(
     });
     let overspent = names(&|balance| balance.overspent().is_some());
     let (limits, fresh) = (limits_known(book), is_fresh(book, source_result, now));
-    let says = |kind, status, reason, message: Option<String>| Observation {
+    let observation = |kind, status, reason, message: Option<String>| Observation {
         kind,
         status,
         reason,
         message: message.unwrap_or_default(),
     };
     let all = [
-        says(
+        observation(
             "Ready",
             limits.status && fresh.status,
             match (limits.status, fresh.status) {
@@ -66,15 +66,15 @@ pub(super) fn conditions(
         limits,
         fresh,
         match unpriced {
-            None => says("PricesComplete", true, "Complete", None),
-            Some((resource, flavor)) => says(
+            None => observation("PricesComplete", true, "Complete", None),
+            Some((resource, flavor)) => observation(
                 "PricesComplete",
                 false,
                 "PriceMissing",
                 Some(format!("no price for {resource} on flavor {flavor}")),
             ),
         },
-        says(
+        observation(
             "Exhausted",
             exhausted.is_some(),
             if exhausted.is_some() {
@@ -84,7 +84,7 @@ pub(super) fn conditions(
             },
             exhausted.map(|names| format!("not even the smallest waiting job fits: {names}")),
         ),
-        says(
+        observation(
             "Overspent",
             overspent.is_some(),
             if overspent.is_some() {
@@ -96,7 +96,7 @@ pub(super) fn conditions(
         ),
     ];
     all.into_iter()
-        .map(|says| with_times(says, book.terms().generation, before, now))
+        .map(|observation| with_times(observation, book.terms().generation, before, now))
         .collect()
 }
 
@@ -107,7 +107,7 @@ pub(super) fn conflicting(
     before: &[Condition],
     now: Timestamp,
 ) -> Condition {
-    let says = Observation {
+    let observation = Observation {
         kind: "Conflicting",
         status: !overlapping.is_empty(),
         reason: if overlapping.is_empty() {
@@ -124,7 +124,7 @@ pub(super) fn conflicting(
             )
         },
     };
-    with_times(says, generation, before, now)
+    with_times(observation, generation, before, now)
 }
 
 /// Returns the condition that a NamespaceBudget changes a limit of the Budget of `book`.
@@ -135,7 +135,7 @@ pub(super) fn effective(
     now: Timestamp,
 ) -> Condition {
     let counts = book.terms().limits_namespaces();
-    let says = Observation {
+    let observation = Observation {
         kind: "Effective",
         status: counts,
         reason: if counts {
@@ -152,7 +152,7 @@ pub(super) fn effective(
             )
         },
     };
-    with_times(says, generation, before, now)
+    with_times(observation, generation, before, now)
 }
 
 /// Returns the condition that limits are known. Until then jobs wait.
@@ -183,40 +183,44 @@ fn limits_known(book: &BudgetLedger) -> Observation {
 }
 
 /// Returns the condition that spend data is fresh.
-fn is_fresh(book: &BudgetLedger, asked: Option<&SourceResult>, now: Timestamp) -> Observation {
-    let says = |status, reason, message: String| Observation {
+fn is_fresh(
+    book: &BudgetLedger,
+    last_result: Option<&SourceResult>,
+    now: Timestamp,
+) -> Observation {
+    let observation = |status, reason, message: String| Observation {
         kind: "Fresh",
         status,
         reason,
         message,
     };
-    let Some(asked) = asked else {
+    let Some(last_result) = last_result else {
         let message = if book.terms().source.has_credentials() {
-            "the source has not answered yet; with credentials it is asked once an AdmissionCheck refers to the Budget"
+            "the source has not responded yet; with credentials it is queried once an AdmissionCheck refers to the Budget"
         } else {
-            "the source has not answered yet"
+            "the source has not responded yet"
         };
-        return says(false, "NotAskedYet", message.to_owned());
+        return observation(false, "NotAskedYet", message.to_owned());
     };
-    match &asked.result {
-        Err(error) => says(false, error.reason(), error.to_string()),
-        Ok(_) if !asked.taken.decreased.is_empty() => says(
+    match &last_result.result {
+        Err(error) => observation(false, error.reason(), error.to_string()),
+        Ok(_) if !last_result.taken.decreased.is_empty() => observation(
             false,
             "SpendDecreased",
             format!(
                 "less was reported than before, and the higher figure stays: {}",
-                asked.taken.decreased.join(", ")
+                last_result.taken.decreased.join(", ")
             ),
         ),
-        Ok(_) if !asked.taken.unmeasured.is_empty() => says(
+        Ok(_) if !last_result.taken.unmeasured.is_empty() => observation(
             false,
             "JobsNotMeasured",
             format!(
                 "jobs run in these namespaces, and the query has no current sample of them: {}",
-                asked.taken.unmeasured.join(", ")
+                last_result.taken.unmeasured.join(", ")
             ),
         ),
-        Ok(_) if !book.spend().is_covered() => says(
+        Ok(_) if !book.spend().is_covered() => observation(
             false,
             "PeriodNotCovered",
             "the source has nothing about the beginning of the period: what was spent then is unknown, and onUncovered applies".to_owned(),
@@ -229,13 +233,13 @@ fn is_fresh(book: &BudgetLedger, asked: Option<&SourceResult>, now: Timestamp) -
                 .is_none_or(|known| now.as_second() - known > book.terms().staleness);
             let first = notes.iter().find_map(|note| noted(note, book, now));
             match first {
-                Some((reason, message)) => says(false, reason, message),
-                None if stale => says(
+                Some((reason, message)) => observation(false, reason, message),
+                None if stale => observation(
                     false,
                     "Stale",
                     "the newest known spending is older than stalenessBound".to_owned(),
                 ),
-                None => says(true, "Fresh", remarks(notes).join("; ")),
+                None => observation(true, "Fresh", remarks(notes).join("; ")),
             }
         }
     }
@@ -288,24 +292,26 @@ fn noted(
 }
 
 fn with_times(
-    says: Observation,
+    observation: Observation,
     generation: i64,
     before: &[Condition],
     now: Timestamp,
 ) -> Condition {
-    let status = if says.status { "True" } else { "False" };
+    let status = if observation.status { "True" } else { "False" };
     let known = before
         .iter()
-        .find(|condition| condition.type_ == says.kind && condition.status == status);
+        .find(|condition| condition.type_ == observation.kind && condition.status == status);
     let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
     Condition {
         last_transition_time: known.map_or(Time(second), |condition| {
             condition.last_transition_time.clone()
         }),
-        message: kueue_check::Message::new(says.message).as_str().to_owned(),
+        message: kueue_check::Message::new(observation.message)
+            .as_str()
+            .to_owned(),
         observed_generation: Some(generation),
-        reason: says.reason.to_owned(),
+        reason: observation.reason.to_owned(),
         status: status.to_owned(),
-        type_: says.kind.to_owned(),
+        type_: observation.kind.to_owned(),
     }
 }

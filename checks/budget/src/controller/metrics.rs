@@ -80,7 +80,7 @@ impl Shown {
                     let age = now.as_second() - known.unwrap_or(since.as_second());
                     let is_up = shared
                         .source_result(name)
-                        .is_some_and(|asked| asked.result.is_ok());
+                        .is_some_and(|last_result| last_result.result.is_ok());
                     (age, is_up)
                 }),
                 limits_are_known,
@@ -176,7 +176,7 @@ impl Shown {
         }
         let mut family = text.gauge(
             "budget_source_up",
-            "Whether the source gave a usable answer when it was last asked",
+            "Whether the last response of the source was usable",
         );
         for (name, (_, is_up)) in sources() {
             family.count(&[("budget", name)], is_up.into());
@@ -207,14 +207,14 @@ impl Shown {
         }
         let mut family = text.counter(
             "budget_unapproved_starts",
-            "Runs that had our word without our having given it",
+            "Runs that were approved without an approval of this check",
         );
         for budget in &self.budgets {
             family.count(&[("budget", &budget.name)], budget.unapproved_starts);
         }
         let mut family = text.counter(
             "budget_source_invalid_names",
-            "Names in answers of the source that no namespace can have, which were left out",
+            "Names in responses of the source that no namespace can have, which were left out",
         );
         for budget in &self.budgets {
             family.count(&[("budget", &budget.name)], budget.invalid_names);
@@ -222,7 +222,7 @@ impl Shown {
         for (name, help, counts) in [
             (
                 "budget_source_requests",
-                "Questions to sources, by result",
+                "Queries to sources, by result",
                 &self.source_requests,
             ),
             (

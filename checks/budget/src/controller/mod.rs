@@ -134,9 +134,9 @@ impl AdmissionCheckController for BudgetCheck {
             return Ok(Verdict::unchanged());
         };
         let terms = Arc::clone(book.terms());
-        let told_before = book.message_changed_at(&run.uid);
+        let message_time = book.message_changed_at(&run.uid);
         let decision = book.decide(&run, now);
-        let told_again = book.message_changed_at(&run.uid) == told_before;
+        let same_message = book.message_changed_at(&run.uid) == message_time;
         let held = matches!(decision, Decision::Hold(_) | Decision::Unchanged)
             && !matches!(run.state, RunState::Running(_));
         if held
@@ -158,19 +158,19 @@ impl AdmissionCheckController for BudgetCheck {
         .verdict(&decision);
         // If a Workload has several checks of one Budget, a check that is already Ready gets no new
         // verdict while the others are evaluated.
-        let told = workload
+        let already_ready = workload
             .check(request.admission_check())
             .is_some_and(|entry| *entry.state() == CheckState::Ready);
         let new = match decision {
             Decision::Unchanged => false,
-            Decision::Hold(_) => !told_again,
-            _ => !told,
+            Decision::Hold(_) => !same_message,
+            _ => !already_ready,
         };
         if new {
             self.shared.count(&name, &decision);
             self.shared.changed();
         }
-        let verdict = if verdict.is_ready() && told {
+        let verdict = if verdict.is_ready() && already_ready {
             Verdict::unchanged()
         } else {
             verdict

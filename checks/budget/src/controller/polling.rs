@@ -29,18 +29,18 @@ type Outcome = (String, Arc<BudgetConfig>, Result<SpendReport, SourceError>);
 /// Polls the sources, forever.
 pub(super) async fn run(shared: &Arc<SharedState>, mut context: BackgroundContext) {
     let mut paces: BTreeMap<String, Pace> = BTreeMap::new();
-    let mut asking: FuturesUnordered<BoxFuture<'static, Outcome>> = FuturesUnordered::new();
+    let mut queries: FuturesUnordered<BoxFuture<'static, Outcome>> = FuturesUnordered::new();
     loop {
         while !context.is_leader() {
             paces.clear();
-            asking.clear();
+            queries.clear();
             context.leadership_changed().await;
         }
         follow_budgets(shared, &mut paces);
         for (name, pace) in &mut paces {
             if !pace.in_flight && pace.next <= Instant::now() {
                 pace.in_flight = true;
-                asking.push(ask(shared, name, pace));
+                queries.push(start_query(shared, name, pace));
             }
         }
         let next = paces
@@ -49,7 +49,7 @@ pub(super) async fn run(shared: &Arc<SharedState>, mut context: BackgroundContex
             .map(|pace| pace.next)
             .min();
         tokio::select! {
-            Some((name, terms, result)) = asking.next(), if !asking.is_empty() => {
+            Some((name, terms, result)) = queries.next(), if !queries.is_empty() => {
                 let pause = take(shared, &name, &terms, result, paces.get(&name));
                 if let Some(pace) = paces.get_mut(&name) {
                     pace.in_flight = false;
@@ -99,11 +99,11 @@ fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
             continue;
         };
         // An activation waits for a response for this generation.
-        let answered = shared
+        let has_result = shared
             .source_result(&name)
-            .is_some_and(|asked| asked.generation == terms.generation);
+            .is_some_and(|last_result| last_result.generation == terms.generation);
         let measures_another = !terms.measures_like(&pace.terms);
-        if !pace.in_flight && (!answered || measures_another) {
+        if !pace.in_flight && (!has_result || measures_another) {
             if measures_another {
                 pace.source = (shared.make)(&terms);
             }
@@ -115,14 +115,14 @@ fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
     }
 }
 
-fn ask(shared: &SharedState, name: &str, pace: &Pace) -> BoxFuture<'static, Outcome> {
+fn start_query(shared: &SharedState, name: &str, pace: &Pace) -> BoxFuture<'static, Outcome> {
     let (name, terms, source) = (
         name.to_owned(),
         Arc::clone(&pace.terms),
         Arc::clone(&pace.source),
     );
     let now = shared.now();
-    let question = terms.schedule.at(now).map(|period| SpendQuery {
+    let spend_query = terms.schedule.at(now).map(|period| SpendQuery {
         period,
         at: moment(now, terms.source.settle_delay(), source.step()),
         namespaces: if terms.governs_all() {
@@ -132,10 +132,10 @@ fn ask(shared: &SharedState, name: &str, pace: &Pace) -> BoxFuture<'static, Outc
         },
     });
     Box::pin(async move {
-        let result = match question {
-            Some(question) => source.ask(question).await,
+        let result = match spend_query {
+            Some(spend_query) => source.query_spend(spend_query).await,
             None => Err(SourceError::NotMeasured(
-                "the freshness metric is not asked for: there is no period now".to_owned(),
+                "the freshness metric is not queried: there is no period now".to_owned(),
             )),
         };
         (name, terms, result)
@@ -172,10 +172,10 @@ fn take(
         };
     };
     let pause = match result {
-        Ok(answer) => {
-            let answer = answer.without_invalid_names();
-            let answer = answer.corrected(&terms.source.corrections);
-            for note in &answer.notes {
+        Ok(report) => {
+            let report = report.without_invalid_names();
+            let report = report.corrected(&terms.source.corrections);
+            for note in &report.notes {
                 if let SourceWarning::InvalidNames { count, example } = note {
                     tracing::warn!(
                         budget = name,
@@ -186,7 +186,7 @@ fn take(
                     shared.count_invalid_names(name, *count);
                 }
             }
-            let taken = book.observe(&answer.observation, now);
+            let taken = book.observe(&report.observation, now);
             // A cold start ends with the first response about a time that was watched. The next
             // query is sent as soon as that time can be queried.
             let settle = i64::try_from(terms.source.settle_delay().as_secs())
@@ -196,8 +196,8 @@ fn take(
                 .cold_for(settle, now)
                 .and_then(|seconds| u64::try_from(seconds).ok());
             drop(books);
-            let slow = answer.notes.contains(&SourceWarning::SlowDown);
-            shared.record_source_result(name, terms.generation, Ok(answer.notes), taken);
+            let slow = report.notes.contains(&SourceWarning::SlowDown);
+            shared.record_source_result(name, terms.generation, Ok(report.notes), taken);
             Pause {
                 length: match cold {
                     Some(seconds) => interval.min(Duration::from_secs(seconds)),

@@ -27,13 +27,13 @@ pub(super) struct SharedState {
     pub(super) make: Box<SourceFactory>,
     clock: OnceLock<Clock>,
     /// The last result of each Budget's source.
-    answers: Mutex<BTreeMap<String, SourceResult>>,
-    answered: watch::Sender<u64>,
-    ask: Notify,
+    source_results: Mutex<BTreeMap<String, SourceResult>>,
+    result_count: watch::Sender<u64>,
+    poll_requested: Notify,
     changed: watch::Sender<()>,
     triggers: broadcast::Sender<Uid>,
     /// Queries to sources, by Budget and result.
-    questions: Mutex<BTreeMap<(String, &'static str), u64>>,
+    source_queries: Mutex<BTreeMap<(String, &'static str), u64>>,
     decisions: Mutex<BTreeMap<(String, &'static str), u64>>,
     pub(super) status_writes: AtomicU64,
     /// The number of Workloads that wait for quota, by ClusterQueue.
@@ -86,12 +86,12 @@ impl SharedState {
             books: Mutex::default(),
             make,
             clock: OnceLock::new(),
-            answers: Mutex::default(),
-            answered: watch::Sender::new(0),
-            ask: Notify::new(),
+            source_results: Mutex::default(),
+            result_count: watch::Sender::new(0),
+            poll_requested: Notify::new(),
             changed: watch::Sender::new(()),
             triggers: broadcast::channel(4096).0,
-            questions: Mutex::default(),
+            source_queries: Mutex::default(),
             decisions: Mutex::default(),
             status_writes: AtomicU64::new(0),
             pending: Mutex::default(),
@@ -133,7 +133,7 @@ impl SharedState {
         if adopted {
             self.populate_ledgers();
         }
-        self.ask.notify_one();
+        self.poll_requested.notify_one();
         self.changed();
     }
 
@@ -242,11 +242,11 @@ impl SharedState {
     }
 
     pub(super) async fn wait_for_poll_request(&self) {
-        self.ask.notified().await;
+        self.poll_requested.notified().await;
     }
 
     pub(super) fn request_poll(&self) {
-        self.ask.notify_one();
+        self.poll_requested.notify_one();
     }
 
     pub(super) fn triggers(&self) -> broadcast::Receiver<Uid> {
@@ -267,26 +267,26 @@ impl SharedState {
     ) -> Option<Result<Vec<SourceWarning>, SourceError>> {
         let known = self
             .source_result(budget)
-            .filter(|asked| asked.generation == generation);
+            .filter(|last_result| last_result.generation == generation);
         if let Some(SourceResult {
             result: Ok(notes), ..
         }) = known
         {
             return Some(Ok(notes));
         }
-        let before = known.map_or(0, |asked| asked.number);
-        let mut answered = self.answered.subscribe();
+        let before = known.map_or(0, |last_result| last_result.number);
+        let mut result_count = self.result_count.subscribe();
         self.clear_pause(budget);
         self.request_poll();
         let waited = tokio::time::timeout(FIRST_REPORT, async {
             loop {
-                let asked = self
-                    .source_result(budget)
-                    .filter(|asked| asked.generation == generation && asked.number > before);
-                if let Some(asked) = asked {
-                    return asked.result;
+                let last_result = self.source_result(budget).filter(|last_result| {
+                    last_result.generation == generation && last_result.number > before
+                });
+                if let Some(last_result) = last_result {
+                    return last_result.result;
                 }
-                if answered.changed().await.is_err() {
+                if result_count.changed().await.is_err() {
                     std::future::pending::<()>().await;
                 }
             }
@@ -295,13 +295,13 @@ impl SharedState {
     }
 
     fn clear_pause(&self, budget: &str) {
-        lock(&self.answers)
+        lock(&self.source_results)
             .entry(budget.to_owned())
-            .and_modify(|asked| asked.generation = -1);
+            .and_modify(|last_result| last_result.generation = -1);
     }
 
     pub(super) fn source_result(&self, budget: &str) -> Option<SourceResult> {
-        lock(&self.answers).get(budget).cloned()
+        lock(&self.source_results).get(budget).cloned()
     }
 
     /// Records the result of a query.
@@ -316,12 +316,15 @@ impl SharedState {
             Ok(_) => "ok",
             Err(error) => error.label(),
         };
-        *lock(&self.questions)
+        *lock(&self.source_queries)
             .entry((budget.to_owned(), word))
             .or_default() += 1;
-        let mut answers = lock(&self.answers);
-        let number = answers.get(budget).map_or(0, |asked| asked.number) + 1;
-        answers.insert(
+        let mut source_results = lock(&self.source_results);
+        let number = source_results
+            .get(budget)
+            .map_or(0, |last_result| last_result.number)
+            + 1;
+        source_results.insert(
             budget.to_owned(),
             SourceResult {
                 generation,
@@ -330,8 +333,8 @@ impl SharedState {
                 number,
             },
         );
-        drop(answers);
-        self.answered.send_modify(|count| *count += 1);
+        drop(source_results);
+        self.result_count.send_modify(|count| *count += 1);
     }
 
     pub(super) fn count(&self, budget: &str, decision: &Decision) {
@@ -359,7 +362,7 @@ impl SharedState {
     }
 
     pub(super) fn source_requests(&self) -> BTreeMap<(String, &'static str), u64> {
-        lock(&self.questions).clone()
+        lock(&self.source_queries).clone()
     }
 
     pub(super) fn decisions(&self) -> BTreeMap<(String, &'static str), u64> {

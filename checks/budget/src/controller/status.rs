@@ -102,9 +102,9 @@ fn due(
             continue;
         }
         let known = conditions_before(before, "", name);
-        let asked = shared.source_result(name);
+        let last_result = shared.source_result(name);
         let index = book.index();
-        let status = budget_status(book, &index, asked.as_ref(), &known, now);
+        let status = budget_status(book, &index, last_result.as_ref(), &known, now);
         for ((namespace, of), object) in &own {
             if object.spec.budget_ref == name {
                 let first = (namespace.clone(), String::new());
@@ -159,14 +159,14 @@ fn is_due(status: &Value, last: Option<&Last>, of_namespace: bool, now: i64) -> 
         status["asOf"] = Value::Null;
         status
     };
-    let said = |status: &Value| {
+    let significant = |status: &Value| {
         (
             status["conditions"].clone(),
             status["period"].clone(),
             status["observedGeneration"].clone(),
         )
     };
-    if said(status) != said(&last.status) {
+    if significant(status) != significant(&last.status) {
         return true;
     }
     if noted(status) != noted(&last.status) {
@@ -253,7 +253,7 @@ fn spent(book: &BudgetLedger, now: Timestamp) -> BTreeMap<String, crate::money::
 fn budget_status(
     book: &BudgetLedger,
     index: &AccountIndex<'_>,
-    asked: Option<&super::shared::SourceResult>,
+    last_result: Option<&super::shared::SourceResult>,
     before: &[Condition],
     now: Timestamp,
 ) -> BudgetStatus {
@@ -320,7 +320,7 @@ fn budget_status(
             .map(text),
         total: limits_are_known.then_some(total),
         accounts,
-        conditions: conditions(book, asked, index, &balances, before, now),
+        conditions: conditions(book, last_result, index, &balances, before, now),
     }
 }
 

@@ -43,7 +43,7 @@ impl WarningEvents {
 
     fn unpublished(&mut self, shared: &SharedState) -> Vec<(String, String, &'static str, String)> {
         let now = shared.now();
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         let books = shared.books();
         // The state of removed Budgets is dropped.
         let known: BTreeSet<&str> = books.all().map(|(name, _)| name).collect();
@@ -52,18 +52,18 @@ impl WarningEvents {
         self.unsanctioned.retain(|name, _| known.contains(&**name));
         for (name, book) in books.all() {
             let terms = book.terms();
-            let mut tell =
-                |reason, note| news.push((name.to_owned(), terms.uid.clone(), reason, note));
-            if let Some(asked) = shared.source_result(name) {
-                let reason = asked
+            let mut warn =
+                |reason, note| events.push((name.to_owned(), terms.uid.clone(), reason, note));
+            if let Some(last_result) = shared.source_result(name) {
+                let reason = last_result
                     .result
                     .as_ref()
                     .err()
                     .map(crate::source::SourceError::reason);
-                if let (Some(reason), Err(error)) = (reason, &asked.result)
+                if let (Some(reason), Err(error)) = (reason, &last_result.result)
                     && self.outages.get(name) != Some(&reason)
                 {
-                    tell("SourceFailed", error.to_string());
+                    warn("SourceFailed", error.to_string());
                 }
                 match reason {
                     Some(reason) => self.outages.insert(name.to_owned(), reason),
@@ -72,7 +72,7 @@ impl WarningEvents {
             }
             let seen = self.unsanctioned.entry(name.to_owned()).or_default();
             if book.unapproved_starts() > *seen {
-                tell(
+                warn(
                     "Unsanctioned",
                     format!(
                         "{} jobs may start that this check has not let start",
@@ -96,7 +96,7 @@ impl WarningEvents {
                     .unwrap_or(0);
                 let key = (name.to_owned(), account);
                 if level > self.levels.get(&key).copied().unwrap_or(0) {
-                    tell(
+                    warn(
                         "BudgetNearlyUsed",
                         format!(
                             "{}: {level}% of the limit of {} {} is spent or committed",
@@ -109,6 +109,6 @@ impl WarningEvents {
                 self.levels.insert(key, level);
             }
         }
-        news
+        events
     }
 }

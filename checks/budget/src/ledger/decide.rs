@@ -108,8 +108,8 @@ impl BudgetLedger {
         }
         let held = self.hold(run);
         let untrue = Self::is_untrue(held, &reason, now);
-        if let Some(said) = held.last_message.as_ref().filter(|_| !untrue) {
-            return Decision::Hold(said.reason.clone());
+        if let Some(last_message) = held.last_message.as_ref().filter(|_| !untrue) {
+            return Decision::Hold(last_message.reason.clone());
         }
         let at = now.as_second();
         held.last_message = Some(LastMessage {

@@ -77,7 +77,7 @@ impl Cluster {
     }
 
     /// Returns the check's verdict and message for the Workload `name`.
-    fn ask(&mut self, name: &str) -> (&'static str, String) {
+    fn evaluate(&mut self, name: &str) -> (&'static str, String) {
         let workload = &self.workloads[name];
         let run = self.books.run("b", workload.uid()).unwrap();
         let book = self.books.ledger_mut("b").unwrap();
@@ -174,31 +174,35 @@ const REPLACED: [&str; 3] = ["Admitted", "Ready", "Finished"];
 fn what_an_elastic_job_runs_is_counted_while_it_grows() {
     let mut cluster = Cluster::new("30");
     cluster.show(slice("el-1", 4, None, &[]));
-    assert_eq!(cluster.ask("el-1").0, "Ready");
+    assert_eq!(cluster.evaluate("el-1").0, "Ready");
     cluster.show(slice("el-1", 4, None, &RUNS));
     cluster.show(whole("other", 3, &[]));
-    assert_eq!(cluster.ask("other").0, "Ready");
+    assert_eq!(cluster.evaluate("other").0, "Ready");
     cluster.show(whole("other", 3, &RUNS));
     assert_eq!(cluster.total(), Amount::units(28));
 
     // Both orders of the replacement and the evaluation occur.
     cluster.show(slice("el-2", 6, Some("el-1"), &[]));
-    let (said, message) = cluster.ask("el-2");
-    assert_eq!(said, "Pending");
+    let (state, message) = cluster.evaluate("el-2");
+    assert_eq!(state, "Pending");
     assert!(
         message.starts_with("needs about 8.00 USD more than the 4 pods that run, 2.00 is left of"),
         "{message}"
     );
     cluster.show(slice("el-1", 4, None, &REPLACED));
-    assert_eq!(cluster.ask("el-2").0, "Pending");
+    assert_eq!(cluster.evaluate("el-2").0, "Pending");
     assert_eq!(cluster.total(), Amount::units(28), "four pods run on");
     cluster.show(whole("third", 1, &[]));
-    assert_eq!(cluster.ask("third").0, "Pending");
+    assert_eq!(cluster.evaluate("third").0, "Pending");
     assert_eq!(cluster.total(), Amount::units(28));
 
     // It is scaled down: the growth requests less.
     cluster.show(slice("el-2", 4, Some("el-1"), &[]));
-    assert_eq!(cluster.ask("el-2").0, "Ready", "nothing more is needed");
+    assert_eq!(
+        cluster.evaluate("el-2").0,
+        "Ready",
+        "nothing more is needed"
+    );
 }
 
 #[test]
@@ -207,8 +211,8 @@ fn a_growth_is_charged_what_it_adds_and_then_the_whole() {
     cluster.show(slice("el-1", 4, None, &RUNS));
     cluster.show(slice("el-2", 8, Some("el-1"), &[]));
     cluster.show(slice("el-1", 4, None, &REPLACED));
-    let (said, message) = cluster.ask("el-2");
-    assert_eq!(said, "Ready", "16 run, 16 more");
+    let (state, message) = cluster.evaluate("el-2");
+    assert_eq!(state, "Ready", "16 run, 16 more");
     assert!(
         message.starts_with(
             "estimate 32.00 USD for all pods of the job, 4 of which run, committed to"
@@ -255,12 +259,12 @@ fn pods_count_also_when_their_workload_is_deleted_while_a_growth_waits() {
     assert_eq!(cluster.total(), Amount::units(24), "at most six run");
     cluster.show(whole("other", 2, &[]));
     assert_eq!(
-        cluster.ask("other").0,
+        cluster.evaluate("other").0,
         "Pending",
         "8 and 24 are more than 30"
     );
     // All pods are counted already.
-    assert_eq!(cluster.ask("el-2").0, "Ready");
+    assert_eq!(cluster.evaluate("el-2").0, "Ready");
     assert_eq!(cluster.total(), Amount::units(24));
     cluster.show(slice("el-2", 6, Some("el-1"), &RUNS));
     assert_eq!(cluster.total(), Amount::units(24));
@@ -272,12 +276,16 @@ fn pods_count_also_when_their_workload_is_deleted_while_a_growth_waits() {
 fn a_growth_of_what_nobody_knows_is_charged_in_full() {
     let mut cluster = Cluster::new("20");
     cluster.show(slice("forged", 6, Some("none"), &[]));
-    assert_eq!(cluster.ask("forged").0, "Pending", "24 are more than 20");
+    assert_eq!(
+        cluster.evaluate("forged").0,
+        "Pending",
+        "24 are more than 20"
+    );
     let mut cluster = Cluster::new("30");
     cluster.show(slice("forged", 6, Some("none"), &[]));
     cluster.show(whole("other", 2, &[]));
-    assert_eq!(cluster.ask("forged").0, "Ready");
-    assert_eq!(cluster.ask("other").0, "Pending");
+    assert_eq!(cluster.evaluate("forged").0, "Ready");
+    assert_eq!(cluster.evaluate("other").0, "Pending");
 }
 
 /// A growth for which another check is pending may start when the running Workload has spent its
@@ -292,8 +300,8 @@ fn a_growth_that_may_start_later_needs_its_whole_estimate() {
     let mut cluster = Cluster::new("40");
     cluster.show(slice("el-1", 4, None, &RUNS));
     cluster.show(workload("el", "el-2", 8, &["Waits"], &metadata));
-    let (said, message) = cluster.ask("el-2");
-    assert_eq!(said, "Pending", "16 and 32 are more than 40: {message}");
+    let (state, message) = cluster.evaluate("el-2");
+    assert_eq!(state, "Pending", "16 and 32 are more than 40: {message}");
 }
 
 fn variant(flavor: &str, pods: u32, states: &[&str]) -> Workload {
@@ -312,7 +320,7 @@ fn a_variant_that_takes_the_place_of_another_is_charged_the_difference() {
     cluster.show(variant("spot", 3, &RUNS));
     assert_eq!(cluster.total(), Amount::units(12));
     cluster.show(variant("reserved", 5, &[]));
-    assert_eq!(cluster.ask("reserved").0, "Ready", "8 more");
+    assert_eq!(cluster.evaluate("reserved").0, "Ready", "8 more");
     assert_eq!(cluster.total(), Amount::units(20));
 }
 
@@ -325,10 +333,10 @@ fn variants_count_as_one_only_where_kueue_starts_one() {
         cluster.show(variant(flavor, 3, &[]));
     }
     assert!(cluster.books.has_variants());
-    assert_eq!(cluster.ask("a").0, "Ready");
-    assert_eq!(cluster.ask("b").0, "Pending", "24 are more than 20");
+    assert_eq!(cluster.evaluate("a").0, "Ready");
+    assert_eq!(cluster.evaluate("b").0, "Pending", "24 are more than 20");
     cluster.books.set_concurrent("cq", true, now());
-    assert_eq!(cluster.ask("b").0, "Ready");
+    assert_eq!(cluster.evaluate("b").0, "Ready");
     assert_eq!(cluster.total(), Amount::units(12));
     cluster.books.set_concurrent("cq", false, now());
     assert_eq!(cluster.total(), Amount::units(24));

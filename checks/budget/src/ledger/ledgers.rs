@@ -215,7 +215,7 @@ impl Ledgers {
     fn apply(&mut self, workload: &Workload, family: &Family, now: Timestamp) {
         let family = family.may_have_others().then_some(family);
         let holds = may_spend(workload, family);
-        let is_believed = accepted_job(&self.concurrent, workload, family);
+        let is_accepted = accepted_job(&self.concurrent, workload, family);
         if holds && workload.checks().is_empty() && !self.live.contains_key(workload.uid()) {
             return;
         }
@@ -228,7 +228,7 @@ impl Ledgers {
                 .filter(|(_, budget)| *budget == name)
                 .map(|(check, _)| check.as_str())
                 .collect();
-            read(book, &checks, workload, is_believed, now);
+            read(book, &checks, workload, is_accepted, now);
         }
         if holds {
             match family {

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_approved_when_all_checks_of_its_budget_say_so() {
+    fn a_run_is_approved_when_all_checks_of_its_budget_approve_it() {
         let spec = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
             "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
         let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();

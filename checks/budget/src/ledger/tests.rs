@@ -130,7 +130,7 @@ fn a_priority_class_is_exempt_in_the_namespaces_of_its_entry_only() {
     let untenanted = json!({"namespaceSelector": untenanted});
     let labelled = Some(json!({"tier": "sla", "tenant": "t"}));
     let bare = Some(json!({}));
-    for (entries, asked, labels, expected) in [
+    for (entries, run_class, labels, expected) in [
         (
             sla(json!({"namespaces": ["n"]})),
             class(WorkloadPriorityClass, "sla"),
@@ -217,12 +217,16 @@ fn a_priority_class_is_exempt_in_the_namespaces_of_its_entry_only() {
         if let Some(labels) = &labels {
             book.set_namespaces(namespaces(labels));
         }
-        let asked = Run {
-            class: asked,
+        let new_run = Run {
+            class: run_class,
             ..run("a", 101)
         };
-        let decision = book.decide(&asked, time(NOW));
-        assert_eq!(word(&decision), expected, "{entries} {labels:?} {asked:?}");
+        let decision = book.decide(&new_run, time(NOW));
+        assert_eq!(
+            word(&decision),
+            expected,
+            "{entries} {labels:?} {new_run:?}"
+        );
     }
 }
 
@@ -233,7 +237,7 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
     let patch = json!({"exempt": exempt, "onUnpriced": "Reject",
         "onOverspent": {"running": "Evict", "grace": "1s"}});
     let mut book = self::book(&patch, "0");
-    let asked = Run {
+    let new_run = Run {
         class: class(WorkloadPriorityClass, "sla"),
         ..run("a", 50)
     };
@@ -241,9 +245,9 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
     let unpriced = Run {
         estimate: Estimate {
             unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-            ..asked.estimate.clone()
+            ..new_run.estimate.clone()
         },
-        ..asked.clone()
+        ..new_run.clone()
     };
     assert_eq!(word(&book.decide(&unpriced, time(NOW))), "cold_start");
     // Once the labels are known, runs that wait for them start without an evaluation.
@@ -254,7 +258,7 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
     let mut book = self::book(&patch, "1000");
     let running = Run {
         state: RunState::Running(NOW - 5),
-        ..asked
+        ..new_run
     };
     assert_eq!(word(&book.decide(&running, time(NOW + 30))), "unchanged");
     for (labels, expected) in [
@@ -273,7 +277,7 @@ fn each_case_has_its_decision() {
         ..run("a", 0).estimate
     };
     let sla = json!({"exempt": {"priorityClasses": [{"name": "sla", "namespaces": ["n"]}]}});
-    for (case, patch, spent, asked, expected) in [
+    for (case, patch, spent, new_run, expected) in [
         ("fits", json!({}), "90", run("a", 10), "fits"),
         (
             "a millionth too much",
@@ -401,12 +405,12 @@ fn each_case_has_its_decision() {
         ),
     ] {
         let mut book = book(&patch, spent);
-        let decision = book.decide(&asked, time(NOW));
+        let decision = book.decide(&new_run, time(NOW));
         assert_eq!(word(&decision), expected, "{case}: {decision:?}");
-        let again = book.decide(&asked, time(NOW));
+        let again = book.decide(&new_run, time(NOW));
         assert!(
             word(&again) == "unchanged" || again == decision,
-            "{case}, asked again: {again:?}"
+            "{case}, evaluated again: {again:?}"
         );
         if expected == "reported: fits" || case.starts_with("reported") {
             assert!(matches!(decision, Decision::Admit(_)), "{case}");
@@ -418,13 +422,17 @@ fn each_case_has_its_decision() {
 fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
     let mut book = BudgetLedger::new(terms(&json!({})));
     book.set_own_limits(BTreeMap::new());
-    let asked = |book: &mut BudgetLedger| word(&book.decide(&run("a", 1), time(NOW)));
-    assert_eq!(asked(&mut book), "cold_start");
+    let evaluate = |book: &mut BudgetLedger| word(&book.decide(&run("a", 1), time(NOW)));
+    assert_eq!(evaluate(&mut book), "cold_start");
     book.watched_since(time(NOW - 30));
     know(&mut book, "0", NOW - 31);
-    assert_eq!(asked(&mut book), "cold_start", "it was told so");
+    assert_eq!(
+        evaluate(&mut book),
+        "cold_start",
+        "the watermark is before the start"
+    );
     know(&mut book, "0", NOW - 30);
-    assert_eq!(asked(&mut book), "fits");
+    assert_eq!(evaluate(&mut book), "fits");
     // With `WaitForSource`, a source that lags by days would hold all jobs for days.
     let mut trusting = BudgetLedger::new(terms(
         &json!({"takeover": "TrustWorkloads", "source": {"fixed": {}, "stalenessBound": "3d"}}),
@@ -432,7 +440,7 @@ fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
     trusting.set_own_limits(BTreeMap::new());
     trusting.watched_since(time(NOW));
     know(&mut trusting, "0", NOW - 86_400);
-    assert_eq!(asked(&mut trusting), "fits");
+    assert_eq!(evaluate(&mut trusting), "fits");
 }
 
 /// Returns the NamespaceBudget of the namespace `n`.
@@ -454,12 +462,16 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
         (json!({"max": "5000"}), BTreeMap::new(), "not_governed"),
     ] {
         let mut book = BudgetLedger::new(terms(&json!({"namespaceLimits": limits})));
-        let asked = |book: &mut BudgetLedger| word(&book.decide(&run("a", 1200), time(NOW)));
-        assert_eq!(asked(&mut book), "cold_start", "{limits}: nothing is known");
+        let evaluate = |book: &mut BudgetLedger| word(&book.decide(&run("a", 1200), time(NOW)));
+        assert_eq!(
+            evaluate(&mut book),
+            "cold_start",
+            "{limits}: nothing is known"
+        );
         book.watched_since(time(NOW - 60));
         know(&mut book, "0", NOW);
         assert_eq!(
-            asked(&mut book),
+            evaluate(&mut book),
             "cold_start",
             "{limits}: spending is known"
         );
@@ -473,7 +485,7 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
         assert_eq!(awaits, Awaited::NamespaceBudgets);
         assert!(
             problem.unwrap().contains("403"),
-            "{limits}: the cause is told"
+            "{limits}: the message has the cause"
         );
         let walked = book.allocate(time(NOW));
         assert_eq!(
@@ -483,12 +495,12 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
         );
         book.set_own_limits(known.clone());
         let walked = book.allocate(time(NOW));
-        let heard = walked.granted.len() + walked.outdated_messages.len();
+        let evaluated = walked.granted.len() + walked.outdated_messages.len();
         assert_eq!(
-            heard, 1,
+            evaluated, 1,
             "{limits}: the job is decided once limits are known"
         );
-        assert_eq!(asked(&mut book), expected, "{limits} {known:?}");
+        assert_eq!(evaluate(&mut book), expected, "{limits} {known:?}");
         // If a list fails later, its content stays known.
         book.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
         assert!(book.limits_are_known().is_ok());
@@ -521,7 +533,7 @@ fn the_rules_have_an_order() {
     // The message of each job when nothing is known, then with NamespaceBudgets, Namespaces,
     // Workloads, spending, and long after.
     let unknown = ["cold_start"; 4];
-    for (case, patch, asked, early, known, late) in [
+    for (case, patch, new_run, early, known, late) in [
         (
             "no period",
             with(json!({"period": gone})),
@@ -589,21 +601,21 @@ fn the_rules_have_an_order() {
         ),
     ] {
         let mut book = BudgetLedger::new(terms(&patch));
-        let told = |book: &BudgetLedger, at| word(&book.clone().decide(asked, time(at)));
-        let mut told_early = vec![told(&book, NOW)];
+        let evaluate = |book: &BudgetLedger, at| word(&book.clone().decide(new_run, time(at)));
+        let mut decided_early = vec![evaluate(&book, NOW)];
         book.set_own_limits(BTreeMap::new());
-        told_early.push(told(&book, NOW));
+        decided_early.push(evaluate(&book, NOW));
         let labels = BTreeMap::from([("org".to_owned(), "x".to_owned())]);
         book.set_namespaces(BTreeMap::from([("n".to_owned(), labels)]));
-        told_early.push(told(&book, NOW));
+        decided_early.push(evaluate(&book, NOW));
         book.watched_since(time(NOW - 60));
-        told_early.push(told(&book, NOW));
-        assert_eq!(told_early, early, "{case}");
+        decided_early.push(evaluate(&book, NOW));
+        assert_eq!(decided_early, early, "{case}");
         if case != "no period" {
             know(&mut book, "0", NOW);
         }
-        assert_eq!(told(&book, NOW), known, "{case}, all is known");
-        assert_eq!(told(&book, NOW + 1801), late, "{case}, stale");
+        assert_eq!(evaluate(&book, NOW), known, "{case}, all is known");
+        assert_eq!(evaluate(&book, NOW + 1801), late, "{case}, stale");
     }
 }
 
@@ -838,17 +850,21 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
         let decision = book.decide(&changed, time(at));
         assert_eq!(word(&decision), expected, "{case}: {decision:?}");
         if expected == "does_not_fit" {
-            assert_eq!(walked.outdated_messages.len(), 1, "{case}: it is asked for");
+            assert_eq!(
+                walked.outdated_messages.len(),
+                1,
+                "{case}: it is evaluated again"
+            );
             // A lost write is repeated, and until it succeeds the job may start.
             assert_eq!(book.decide(&changed, time(at)), decision, "{case}");
             let committed = balance(&book, at).committed.reserved;
             assert_eq!(committed, changed.estimate.total(), "{case}");
             // Once the cluster shows it, the run waits like others.
-            let asking = Run {
+            let pending_run = Run {
                 state: RunState::Evaluated,
                 ..changed
             };
-            assert_eq!(word(&book.decide(&asking, time(at))), "does_not_fit");
+            assert_eq!(word(&book.decide(&pending_run, time(at))), "does_not_fit");
             assert_eq!(balance(&book, at).committed.reserved, Amount::ZERO);
         } else {
             assert_eq!(walked.outdated_messages.len(), 0, "{case}");
@@ -879,7 +895,7 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
 }
 
 #[test]
-fn who_is_in_no_account_waits_unless_the_budget_says_otherwise() {
+fn a_run_in_no_account_waits_unless_the_budget_admits_it() {
     for (patch, expected) in [
         (json!({"namespaceLimits": {}}), "not_governed"),
         (
@@ -924,13 +940,17 @@ fn who_is_in_no_account_waits_unless_the_budget_says_otherwise() {
         (json!({}), "not_governed"),
     ] {
         book.set_namespaces(namespaces(&labels));
-        let asked = Run {
+        let new_run = Run {
             namespace: "n".into(),
             ..run("a", 10)
         };
         let mut book = book.clone();
         know(&mut book, "10", NOW);
-        assert_eq!(word(&book.decide(&asked, time(NOW))), expected, "{labels}");
+        assert_eq!(
+            word(&book.decide(&new_run, time(NOW))),
+            expected,
+            "{labels}"
+        );
     }
 }
 
@@ -1007,7 +1027,7 @@ fn a_period_begins_with_what_runs() {
 }
 
 #[test]
-fn all_accounts_must_have_room_and_none_pays_alone() {
+fn all_accounts_must_have_money_left_and_none_pays_alone() {
     let pools = json!({"pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}]});
     let mut book = book(&pools, "0");
     assert_eq!(
@@ -1074,11 +1094,11 @@ fn the_last_money_goes_by_priority_and_age_and_passes_nobody_if_so_chosen() {
 }
 
 #[test]
-fn a_held_job_is_told_again_only_when_it_matters() {
+fn the_message_of_a_held_job_changes_only_when_it_matters() {
     let mut book = book(&json!({}), "95");
-    let asked = run("a", 10);
-    let mut told = book.decide(&asked, time(NOW));
-    assert_eq!(word(&told), "does_not_fit");
+    let new_run = run("a", 10);
+    let mut decision = book.decide(&new_run, time(NOW));
+    assert_eq!(word(&decision), "does_not_fit");
     for (spent, later, expected) in [
         ("96", 60, "the same"),
         ("100", 120, "the same"),
@@ -1087,20 +1107,24 @@ fn a_held_job_is_told_again_only_when_it_matters() {
         ("111", 790, "the same"),
     ] {
         know(&mut book, spent, NOW + later);
-        let before = std::mem::replace(&mut told, book.decide(&asked, time(NOW + later)));
-        let same = if before == told {
+        let before = std::mem::replace(&mut decision, book.decide(&new_run, time(NOW + later)));
+        let same = if before == decision {
             "the same"
         } else {
-            word(&told)
+            word(&decision)
         };
         assert_eq!(same, expected, "{spent} after {later} s");
         // A lost message is returned again, word for word.
-        assert_eq!(book.decide(&asked, time(NOW + later)), told, "{spent}");
+        assert_eq!(
+            book.decide(&new_run, time(NOW + later)),
+            decision,
+            "{spent}"
+        );
     }
 }
 
 #[test]
-fn a_warning_is_not_money_and_less_than_before_is_not_believed() {
+fn a_warning_is_not_money_and_less_than_before_is_not_accepted() {
     let mut book = book(&json!({}), "50");
     assert_eq!(
         know(&mut book, "49.99", NOW + 60).decreased,
@@ -1293,7 +1317,7 @@ fn quota_is_given_back_in_turns_that_grow_rarer() {
 }
 
 #[test]
-fn who_might_give_quota_back_is_asked_when_one_may_and_not_at_each_change() {
+fn runs_that_may_release_quota_are_evaluated_when_one_may_and_not_at_each_change() {
     let yields = |quota: &str| json!({"onExhausted": {"quota": quota, "every": "10m"}});
     let mut book = book(&yields("Yield"), "100");
     for name in ["a", "b"] {
@@ -1306,7 +1330,11 @@ fn who_might_give_quota_back_is_asked_when_one_may_and_not_at_each_change() {
     assert_eq!(due(&mut book, 300, true), 0, "not for ten minutes");
     assert_eq!(due(&mut book, 600, false), 0, "nobody waits for quota");
     assert_eq!(due(&mut book, 600, true), 2);
-    assert_eq!(due(&mut book, 601, true), 0, "they have just been asked");
+    assert_eq!(
+        due(&mut book, 601, true),
+        0,
+        "they have just been evaluated"
+    );
     assert_eq!(due(&mut book, 630, true), 2, "none of them did");
     assert!(book.try_yield(&Uid::new("a"), "cq", 1, time(NOW + 630)));
     assert_eq!(due(&mut book, 700, true), 0, "one has");
@@ -1334,12 +1362,12 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
     }
     let mut times: Vec<std::time::Duration> = (0..DECISIONS)
         .map(|number| {
-            let asked = Run {
+            let new_run = Run {
                 namespace: "team-7".into(),
                 ..run(&format!("new-{number}"), 1)
             };
             let began = std::time::Instant::now();
-            let decision = book.decide(&asked, time(NOW));
+            let decision = book.decide(&new_run, time(NOW));
             let took = began.elapsed();
             assert_eq!(word(&decision), "fits");
             took

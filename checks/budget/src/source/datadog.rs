@@ -112,11 +112,11 @@ impl Datadog {
     /// Queries one number for each namespace; `None` if the site lacks that API.
     async fn scalar(
         &self,
-        question: &SpendQuery,
+        spend_query: &SpendQuery,
     ) -> Result<Option<(BTreeMap<String, f64>, bool)>, SourceError> {
         let query = json!({"data_source": "metrics", "name": "spent", "query": summed(&self.spec.query, BUCKET), "aggregator": "sum"});
         let attributes = json!({
-            "from": question.period.start.as_millisecond(), "to": question.at.as_millisecond(),
+            "from": spend_query.period.start.as_millisecond(), "to": spend_query.at.as_millisecond(),
             "queries": [query], "formulas": [{"formula": "spent"}],
         });
         let body =
@@ -151,23 +151,24 @@ impl Datadog {
         Ok((series(&reply)?, is_running_out(&reply.headers)))
     }
 
-    async fn answer(&self, question: SpendQuery) -> Result<SpendReport, SourceError> {
-        let mut observation = Observation::of(question.period, question.at);
-        if question.at <= question.period.start {
+    async fn fetch_report(&self, spend_query: SpendQuery) -> Result<SpendReport, SourceError> {
+        let mut observation = Observation::of(spend_query.period, spend_query.at);
+        if spend_query.at <= spend_query.period.start {
             return Ok(SpendReport {
                 observation,
                 notes: Vec::new(),
             });
         }
-        let from = Timestamp::from_second(question.at.as_second() - PROBE).unwrap_or(question.at);
+        let from =
+            Timestamp::from_second(spend_query.at.as_second() - PROBE).unwrap_or(spend_query.at);
         let (probe, mut slow) = self
-            .series(&summed(&self.spec.freshness, PROBED), from, question.at)
+            .series(&summed(&self.spec.freshness, PROBED), from, spend_query.at)
             .await?;
-        observation.as_of = newest_of(&probe)?.min(question.at);
+        observation.as_of = newest_of(&probe)?.min(spend_query.at);
         let scalar = if self.only_v1.load(Ordering::Relaxed) {
             None
         } else {
-            self.scalar(&question).await?
+            self.scalar(&spend_query).await?
         };
         let amounts = if let Some((amounts, slow_too)) = scalar {
             slow |= slow_too;
@@ -176,8 +177,8 @@ impl Datadog {
             let (all, slow_too) = self
                 .series(
                     &summed(&self.spec.query, BUCKET),
-                    question.period.start,
-                    question.at,
+                    spend_query.period.start,
+                    spend_query.at,
                 )
                 .await?;
             slow |= slow_too;
@@ -190,17 +191,17 @@ impl Datadog {
     /// the second response belongs.
     ///
     /// # Errors
-    /// See [`Source::ask`].
+    /// See [`Source::query_spend`].
     #[doc(hidden)]
-    pub fn read_answers(
+    pub fn read_responses(
         &self,
-        question: &SpendQuery,
+        spend_query: &SpendQuery,
         probe: &HttpResponse,
         spent: &HttpResponse,
         scalar: bool,
     ) -> Result<SpendReport, SourceError> {
-        let mut observation = Observation::of(question.period, question.at);
-        observation.as_of = newest_of(&series(probe)?)?.min(question.at);
+        let mut observation = Observation::of(spend_query.period, spend_query.at);
+        observation.as_of = newest_of(&series(probe)?)?.min(spend_query.at);
         let amounts = if scalar {
             columns(spent, &self.label)?
         } else {
@@ -241,8 +242,11 @@ fn newest_of(probe: &[Series]) -> Result<Timestamp, SourceError> {
 }
 
 impl Source for Datadog {
-    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
-        self.answer(question).boxed()
+    fn query_spend(
+        &self,
+        spend_query: SpendQuery,
+    ) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
+        self.fetch_report(spend_query).boxed()
     }
 
     fn step(&self) -> i64 {
@@ -277,7 +281,7 @@ struct Errors {
 }
 
 fn check(reply: &HttpResponse) -> Result<(), SourceError> {
-    let said = || {
+    let message = || {
         let errors: Errors = serde_json::from_slice(&reply.body).unwrap_or(Errors {
             errors: Vec::new(),
             error: String::new(),
@@ -298,8 +302,8 @@ fn check(reply: &HttpResponse) -> Result<(), SourceError> {
         })
     };
     match reply.status.as_u16() {
-        400 => Err(SourceError::BadQuery(GROUP_LABELS, said())),
-        422 => Err(SourceError::QueryFailed(GROUP_LABELS, said())),
+        400 => Err(SourceError::BadQuery(GROUP_LABELS, message())),
+        422 => Err(SourceError::QueryFailed(GROUP_LABELS, message())),
         _ => check_status(GROUP_LABELS, reply),
     }
 }
@@ -446,16 +450,16 @@ impl Series {
 /// error.
 fn series(reply: &HttpResponse) -> Result<Vec<Series>, SourceError> {
     check(reply)?;
-    let answer: Timeseries = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
-    match answer.error {
+    let response: Timeseries = serde_json::from_slice(&reply.body).map_err(|error| bad(&error))?;
+    match response.error {
         Some(error) if !error.is_empty() => {
             Err(SourceError::QueryFailed(GROUP_LABELS, brief(&error)))
         }
-        _ if answer.status != "ok" => Err(SourceError::QueryFailed(
+        _ if response.status != "ok" => Err(SourceError::QueryFailed(
             GROUP_LABELS,
-            brief(&format!("status {:?}", answer.status)),
+            brief(&format!("status {:?}", response.status)),
         )),
-        _ => Ok(answer.series),
+        _ => Ok(response.series),
     }
 }
 

@@ -19,11 +19,11 @@ fn amounts(pairs: &[(&str, f64)]) -> BTreeMap<String, f64> {
 
 #[test]
 fn columns_become_amounts() {
-    let answer = r#"{"data": {"type": "scalar_response", "attributes": {"columns": [
+    let body = r#"{"data": {"type": "scalar_response", "attributes": {"columns": [
         {"type": "group", "name": "kube_namespace", "values": [["vision"], ["nlp"], ["N/A"], ["idle"]]},
         {"type": "number", "name": "spent", "values": [12.5, 3, 99, null], "meta": {"unit": null}}]}}}"#;
     assert_eq!(
-        columns(&reply(200, answer), "kube_namespace").unwrap(),
+        columns(&reply(200, body), "kube_namespace").unwrap(),
         amounts(&[("vision", 12.5), ("nlp", 3.0), ("idle", 0.0)])
     );
     let empty = r#"{"data": {"attributes": {"columns": []}}}"#;
@@ -35,10 +35,10 @@ fn columns_become_amounts() {
 
 #[test]
 fn series_are_summed_without_gaps() {
-    let answer = r#"{"status": "ok", "series": [
+    let body = r#"{"status": "ok", "series": [
         {"tag_set": ["kube_namespace:vision"], "scope": "kube_namespace:vision", "interval": 900, "pointlist": [[1000, 1.5], [901000, null], [1801000, 2]]},
         {"tag_set": [], "scope": "host:a,kube_namespace:nlp", "interval": 900, "pointlist": []}]}"#;
-    let all = series(&reply(200, answer)).unwrap();
+    let all = series(&reply(200, body)).unwrap();
     assert_eq!(
         sums(&all, "kube_namespace").unwrap(),
         amounts(&[("vision", 3.5), ("nlp", 0.0)])
@@ -49,7 +49,7 @@ fn series_are_summed_without_gaps() {
 }
 
 #[test]
-fn each_bad_answer_has_its_reason() {
+fn each_bad_response_has_its_reason() {
     for (status, body, reason) in [
         (400, r#"{"errors": ["invalid query"]}"#, "BadQuery"),
         (401, "", "Unauthorized"),
@@ -91,7 +91,7 @@ fn each_bad_answer_has_its_reason() {
 }
 
 #[test]
-fn a_query_sums_and_asks_less_when_few_questions_are_left() {
+fn queries_sum_and_slow_down_when_few_requests_are_left() {
     assert_eq!(
         summed("sum:x{*} by {kube_namespace}.as_count()", 900),
         "sum:x{*} by {kube_namespace}.as_count().rollup(sum, 900)"

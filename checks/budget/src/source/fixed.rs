@@ -19,7 +19,10 @@ impl Fixed {
 }
 
 impl Source for Fixed {
-    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
+    fn query_spend(
+        &self,
+        spend_query: SpendQuery,
+    ) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         let observation = Observation {
             spent: self
                 .0
@@ -27,7 +30,7 @@ impl Source for Fixed {
                 .iter()
                 .map(|(namespace, spent)| (namespace.as_str().into(), *spent))
                 .collect(),
-            ..Observation::of(question.period, question.at)
+            ..Observation::of(spend_query.period, spend_query.at)
         };
         ready(Ok(SpendReport {
             observation,

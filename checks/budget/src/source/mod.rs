@@ -146,7 +146,10 @@ fn is_namespace_name(name: &str) -> bool {
 /// A source of spend data.
 pub trait Source: Send + Sync {
     /// Queries the source.
-    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>>;
+    fn query_spend(
+        &self,
+        spend_query: SpendQuery,
+    ) -> BoxFuture<'_, Result<SpendReport, SourceError>>;
 
     /// Returns the seconds to which the queried time is rounded down.
     fn step(&self) -> i64 {
@@ -195,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_moment_of_a_question_lies_behind_and_is_aligned() {
+    fn the_moment_of_a_query_lies_behind_and_is_aligned() {
         let now: Timestamp = "2026-11-21T09:03:47.9Z".parse().unwrap();
         for (settle, step, expected) in [
             (180, 60, "2026-11-21T09:00:00Z"),

@@ -63,53 +63,56 @@ impl Prometheus {
         self.client.query(query, at, [&self.label, MARK]).await
     }
 
-    async fn answer(&self, question: SpendQuery) -> Result<SpendReport, SourceError> {
+    async fn fetch_report(&self, spend_query: SpendQuery) -> Result<SpendReport, SourceError> {
         let step = self.sample_seconds();
-        let elapsed = question.period.elapsed(question.at);
+        let elapsed = spend_query.period.elapsed(spend_query.at);
         if elapsed < step {
             // `[0s]` is not a range. Nothing can have been spent yet.
             return Ok(SpendReport {
                 observation: Observation::of(
-                    question.period,
-                    question.at.min(question.period.start),
+                    spend_query.period,
+                    spend_query.at.min(spend_query.period.start),
                 ),
                 notes: Vec::new(),
             });
         }
-        let probe = probe(&self.spec, &self.label, &question, elapsed);
-        let probe = self.query(&probe, question.at).await?;
-        let freshness = Freshness::read(&probe, &self.spec, question.at)?;
+        let probe = probe(&self.spec, &self.label, &spend_query, elapsed);
+        let probe = self.query(&probe, spend_query.at).await?;
+        let freshness = Freshness::read(&probe, &self.spec, spend_query.at)?;
         let spent = self
             .query(
-                &spend(&self.spec, &self.label, &question, elapsed),
-                question.at,
+                &spend(&self.spec, &self.label, &spend_query, elapsed),
+                spend_query.at,
             )
             .await?;
-        read(&spent, freshness, &self.label, &question)
+        read(&spent, freshness, &self.label, &spend_query)
     }
 
     /// Reads the report from two responses, without a request.
     ///
     /// # Errors
-    /// See [`Source::ask`].
+    /// See [`Source::query_spend`].
     #[doc(hidden)]
-    pub fn read_answers(
+    pub fn read_responses(
         &self,
-        question: &SpendQuery,
+        spend_query: &SpendQuery,
         probe: &HttpResponse,
         spent: &HttpResponse,
     ) -> Result<SpendReport, SourceError> {
         let labels = [self.label.as_str(), MARK];
         let probe = self.client.read_vector(probe, labels)?;
-        let freshness = Freshness::read(&probe, &self.spec, question.at)?;
+        let freshness = Freshness::read(&probe, &self.spec, spend_query.at)?;
         let spent = self.client.read_vector(spent, labels)?;
-        read(&spent, freshness, &self.label, question)
+        read(&spent, freshness, &self.label, spend_query)
     }
 }
 
 impl Source for Prometheus {
-    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
-        self.answer(question).boxed()
+    fn query_spend(
+        &self,
+        spend_query: SpendQuery,
+    ) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
+        self.fetch_report(spend_query).boxed()
     }
 
     fn step(&self) -> i64 {
@@ -118,8 +121,8 @@ impl Source for Prometheus {
 }
 
 /// Returns the query for the spend in the `elapsed` seconds since the period began.
-fn spend(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u64) -> String {
-    let query = filled(&spec.query, question, elapsed);
+fn spend(spec: &PrometheusSource, label: &str, spend_query: &SpendQuery, elapsed: u64) -> String {
+    let query = filled(&spec.query, spend_query, elapsed);
     match spec.shape {
         Shape::Rate => {
             let interval = spec
@@ -138,7 +141,7 @@ fn spend(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u
 ///
 /// Its result has the newest sample of each raw metric, and whether one existed when the period
 /// began. It also has the namespaces of which the query has a sample now.
-fn probe(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u64) -> String {
+fn probe(spec: &PrometheusSource, label: &str, spend_query: &SpendQuery, elapsed: u64) -> String {
     let metric = &spec.freshness;
     let newest = |metric: &str| match &spec.freshness_by {
         None => format!("max(timestamp({metric}))"),
@@ -159,20 +162,20 @@ fn probe(spec: &PrometheusSource, label: &str, question: &SpendQuery, elapsed: u
     }
     if spec.shape != Shape::PeriodToDate {
         // A dead recording rule has no sample now, but its past samples still have a sum.
-        let query = filled(&spec.query, question, elapsed);
+        let query = filled(&spec.query, spend_query, elapsed);
         probe += &marked(&format!("max by ({label}) (timestamp({query}))"), CURRENT);
     }
     probe
 }
 
-fn filled(query: &str, question: &SpendQuery, elapsed: u64) -> String {
+fn filled(query: &str, spend_query: &SpendQuery, elapsed: u64) -> String {
     query
         .replace("{{elapsed}}", &elapsed.to_string())
         .replace(
             "{{periodStart}}",
-            &question.period.start.as_second().to_string(),
+            &spend_query.period.start.as_second().to_string(),
         )
-        .replace("{{accounts}}", &accounts(&question.namespaces))
+        .replace("{{accounts}}", &accounts(&spend_query.namespaces))
 }
 
 /// Returns a regular expression of the namespaces. Names of namespaces need no escape, but are
@@ -253,12 +256,12 @@ fn read(
     spent: &[Spend],
     freshness: Freshness,
     label: &str,
-    question: &SpendQuery,
+    spend_query: &SpendQuery,
 ) -> Result<SpendReport, SourceError> {
     let mut observation = Observation {
         covered: freshness.covered,
         current: freshness.current,
-        ..Observation::of(question.period, freshness.as_of)
+        ..Observation::of(spend_query.period, freshness.as_of)
     };
     let mut notes = BTreeMap::new();
     let mut unlabelled = false;

@@ -153,10 +153,10 @@ async fn what_makes_no_sense_is_refused_with_a_reason() {
         } else {
             parent[key] = value.clone();
         }
-        let said = refusal(&stage, &budget(&unique("bad"), &bad)).await;
+        let error = refusal(&stage, &budget(&unique("bad"), &bad)).await;
         assert!(
-            said.as_ref().is_some_and(|said| said.contains(expected)),
-            "{path} = {value}: {said:?}, expected {expected:?}"
+            error.as_ref().is_some_and(|error| error.contains(expected)),
+            "{path} = {value}: {error:?}, expected {expected:?}"
         );
     }
 }
@@ -192,10 +192,10 @@ async fn a_namespace_budget_is_checked_too_and_the_columns_show_balances() {
             "validUntil",
         ),
     ] {
-        let said = refusal(&stage, &own(spec.clone())).await;
+        let error = refusal(&stage, &own(spec.clone())).await;
         assert!(
-            said.as_ref().is_some_and(|said| said.contains(expected)),
-            "{spec}: {said:?}"
+            error.as_ref().is_some_and(|error| error.contains(expected)),
+            "{spec}: {error:?}"
         );
     }
     let definition = serde_json::to_value(

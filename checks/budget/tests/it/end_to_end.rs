@@ -87,16 +87,16 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
     stage
         .wait("first", "Ready", "estimate 1.00 USD committed")
         .await;
-    let before = server.asked().len();
+    let before = server.requests().len();
     let jobs: Vec<String> = (0..499).map(|number| format!("job-{number:03}")).collect();
     join_all(jobs.iter().map(|job| stage.job(job, name, 1))).await;
-    let entries = eventually("500 answers", async || {
+    let entries = eventually("500 verdicts", async || {
         let entries = stage.entries().await;
-        let answered = entries
+        let decided = entries
             .iter()
             .filter(|(_, state, message)| state == "Ready" || !message.is_empty())
             .count();
-        (answered == 500, entries)
+        (decided == 500, entries)
     })
     .await;
     assert_eq!(
@@ -114,14 +114,14 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
         "{held}"
     );
     // The two queries of each interval and no more: the queried time is the same for both.
-    let asked = server.asked()[before..].to_vec();
+    let requests = server.requests()[before..].to_vec();
     let mut by_moment: BTreeMap<i64, usize> = BTreeMap::new();
-    for (_, time, _) in &asked {
+    for (_, time, _) in &requests {
         *by_moment.entry(*time).or_default() += 1;
     }
     println!(
-        "{} questions while 500 jobs were decided, at {by_moment:?}",
-        asked.len()
+        "{} queries while 500 jobs were decided, at {by_moment:?}",
+        requests.len()
     );
     assert!(by_moment.values().all(|count| *count <= 2), "{by_moment:?}");
     let moments: Vec<i64> = by_moment.into_keys().collect();
@@ -264,33 +264,33 @@ async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
         "`budget-check balance {name} --namespace {}`",
         stage.namespace
     );
-    for said in [
+    for part in [
         "0.00 is left",
         "the ledger is kept by the program that runs",
         &statement,
     ] {
-        assert!(text.contains(said), "{said} is not in {text}");
+        assert!(text.contains(part), "{part} is not in {text}");
     }
 }
 
 /// Returns all that the program has logged, shown, and written about the Budget `name` and its
 /// jobs, and the events alone.
-pub(super) async fn everything_said(
+pub(super) async fn all_output(
     program: &Program,
     stage: &Stage,
     name: &str,
 ) -> (String, Vec<Event>) {
-    let mut said =
+    let mut output =
         program.log() + &program.get("/metrics").await + &program.get("/diagnostics").await;
     for (name, state, message) in stage.entries().await {
-        said += &[name, state, message].concat();
+        output += &[name, state, message].concat();
     }
     let budget = stage.get(&super::harness::budget(name, &Value::Null)).await;
-    said += &budget.to_string();
+    output += &budget.to_string();
     let events: Api<Event> = Api::all(stage.client.clone());
     let events = events.list(&ListParams::default()).await.unwrap().items;
-    said += &serde_json::to_string(&events).unwrap();
-    (said, events)
+    output += &serde_json::to_string(&events).unwrap();
+    (output, events)
 }
 
 #[tokio::test]
@@ -339,7 +339,7 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
         "nothing was evicted"
     );
     assert!(program.metric("kueue_check_evictions_total").await < 1.0);
-    let (seen, events) = everything_said(&program, stage, name).await;
+    let (seen, events) = all_output(&program, stage, name).await;
     assert!(!seen.contains("canary-token"), "a token was shown");
     let outages = events.iter().filter(|event| {
         event.reason.as_deref() == Some("SourceFailed")

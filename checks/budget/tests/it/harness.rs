@@ -324,11 +324,11 @@ pub(crate) fn now() -> String {
 /// never is.
 pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
     what: &str,
-    mut look: impl FnMut() -> F,
+    mut poll: impl FnMut() -> F,
 ) -> T {
     let began = Instant::now();
     loop {
-        let (yes, seen) = look().await;
+        let (yes, seen) = poll().await;
         if yes {
             return seen;
         }

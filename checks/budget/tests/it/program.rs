@@ -73,12 +73,12 @@ pub(crate) async fn install(stage: &Stage, name: &str) -> PathBuf {
         ..TokenRequest::default()
     };
     let token = eventually("a token", async || {
-        let answer = accounts
+        let response = accounts
             .create_token_request(name, &PostParams::default(), &request)
             .await;
-        let token = answer
+        let token = response
             .ok()
-            .and_then(|answer| answer.status)
+            .and_then(|response| response.status)
             .map(|status| status.token);
         (token.is_some(), token)
     })
@@ -149,8 +149,8 @@ impl Program {
             Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
         let url = format!("http://127.0.0.1:{}{path}", self.admin);
         match client.get(url.parse().unwrap()).await {
-            Ok(answer) => {
-                String::from_utf8_lossy(&answer.into_body().collect().await.unwrap().to_bytes())
+            Ok(response) => {
+                String::from_utf8_lossy(&response.into_body().collect().await.unwrap().to_bytes())
                     .into_owned()
             }
             Err(_) => String::new(),

@@ -44,7 +44,7 @@ impl Drop for Prometheus {
 }
 
 async fn exporter(rates: Rates) -> String {
-    let answer = async move || match &*rates.lock().unwrap() {
+    let handler = async move || match &*rates.lock().unwrap() {
         None => (axum::http::StatusCode::SERVICE_UNAVAILABLE, String::new()),
         Some(rates) => {
             let lines = rates.iter().map(|(name, rate)| {
@@ -62,7 +62,7 @@ async fn exporter(rates: Rates) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
-        axum::serve(listener, Router::new().route("/metrics", get(answer))).await
+        axum::serve(listener, Router::new().route("/metrics", get(handler))).await
     });
     address
 }
@@ -135,11 +135,11 @@ impl Prometheus {
         self.rates.lock().unwrap().take()
     }
 
-    fn exporter_says(&self, rates: BTreeMap<String, f64>) {
+    fn exporter_reports(&self, rates: BTreeMap<String, f64>) {
         *self.rates.lock().unwrap() = Some(rates);
     }
 
-    async fn ask(
+    async fn query_spend(
         &self,
         patch: serde_json::Value,
         back: i64,
@@ -157,7 +157,7 @@ impl Prometheus {
             end: second(at + 86_400),
         };
         source(&spec, &Http::new(Credentials::default()))
-            .ask(SpendQuery {
+            .query_spend(SpendQuery {
                 period,
                 at: second(at),
                 namespaces: Vec::new(),
@@ -166,8 +166,8 @@ impl Prometheus {
     }
 }
 
-fn spent(answer: &SpendReport, namespace: &str) -> f64 {
-    answer
+fn spent(report: &SpendReport, namespace: &str) -> f64 {
+    report
         .observation
         .spent
         .get(namespace)
@@ -181,12 +181,12 @@ async fn what_is_measured_live_is_what_was_spent() {
         return;
     };
     let first = eventually("figures", async || {
-        let answer = prometheus.ask(json!({}), 1, 3600).await;
+        let report = prometheus.query_spend(json!({}), 1, 3600).await;
         (
-            answer
+            report
                 .as_ref()
-                .is_ok_and(|answer| spent(answer, "vision") >= 3.0),
-            answer,
+                .is_ok_and(|report| spent(report, "vision") >= 3.0),
+            report,
         )
     })
     .await
@@ -197,7 +197,7 @@ async fn what_is_measured_live_is_what_was_spent() {
         "{first:?}"
     );
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let second = prometheus.ask(json!({}), 1, 3600).await.unwrap();
+    let second = prometheus.query_spend(json!({}), 1, 3600).await.unwrap();
     let passed = second.observation.as_of.as_second() - first.observation.as_of.as_second();
     let more = spent(&second, "vision") - spent(&first, "vision");
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
@@ -208,8 +208,8 @@ async fn what_is_measured_live_is_what_was_spent() {
         !second.observation.covered,
         "this server is younger than the period"
     );
-    let current = |answer: &SpendReport, namespace: &str| {
-        let current = answer.observation.current.as_ref();
+    let current = |report: &SpendReport, namespace: &str| {
+        let current = report.observation.current.as_ref();
         current.is_some_and(|current| current.contains(namespace))
     };
     assert!(current(&second, "vision"), "{second:?}");
@@ -218,12 +218,12 @@ async fn what_is_measured_live_is_what_was_spent() {
     // metric is as fresh as before.
     prometheus.rules("groups: []\n");
     let dead = eventually("no current sample of the rule", async || {
-        let answer = prometheus.ask(json!({}), 1, 3600).await;
+        let report = prometheus.query_spend(json!({}), 1, 3600).await;
         (
-            answer
+            report
                 .as_ref()
-                .is_ok_and(|answer| !current(answer, "vision")),
-            answer,
+                .is_ok_and(|report| !current(report, "vision")),
+            report,
         )
     })
     .await
@@ -232,11 +232,11 @@ async fn what_is_measured_live_is_what_was_spent() {
     assert!(dead.observation.as_of > second.observation.as_of);
     prometheus.rules(RULES);
     eventually("a current sample of the rule", async || {
-        let answer = prometheus.ask(json!({}), 1, 3600).await;
-        let back = answer
+        let report = prometheus.query_spend(json!({}), 1, 3600).await;
+        let back = report
             .as_ref()
-            .is_ok_and(|answer| current(answer, "vision"));
-        (back, answer)
+            .is_ok_and(|report| current(report, "vision"));
+        (back, report)
     })
     .await
     .unwrap();
@@ -244,26 +244,26 @@ async fn what_is_measured_live_is_what_was_spent() {
     // The exporter dies: its series end at once, and nothing counts as zero.
     let rates = prometheus.exporter_dies().unwrap();
     let error = eventually("nothing to be measured", async || {
-        let answer = prometheus.ask(json!({}), 1, 3600).await;
-        (answer.is_err(), answer)
+        let report = prometheus.query_spend(json!({}), 1, 3600).await;
+        (report.is_err(), report)
     })
     .await
     .unwrap_err();
     assert_eq!(error.reason(), "NotMeasured");
     // It starts again, with nonsense for one namespace.
-    prometheus.exporter_says(
+    prometheus.exporter_reports(
         rates
             .into_iter()
             .chain([("odd".to_owned(), f64::NAN)])
             .collect(),
     );
     let back = eventually("figures again", async || {
-        let answer = prometheus.ask(json!({}), 1, 3600).await;
+        let report = prometheus.query_spend(json!({}), 1, 3600).await;
         (
-            answer
+            report
                 .as_ref()
-                .is_ok_and(|answer| !answer.observation.unknown.is_empty()),
-            answer,
+                .is_ok_and(|report| !report.observation.unknown.is_empty()),
+            report,
         )
     })
     .await
@@ -276,7 +276,7 @@ async fn what_is_measured_live_is_what_was_spent() {
 
     // The errors that Prometheus itself reports, for an invalid query and for one that fails.
     let bad = prometheus
-        .ask(
+        .query_spend(
             json!({"shape": "PeriodToDate", "query": "sum by (namespace) (x[{{elapsed}}s]"}),
             1,
             3600,
@@ -287,12 +287,12 @@ async fn what_is_measured_live_is_what_was_spent() {
     assert!(bad.to_string().contains("parse error"), "{bad}");
     let many = "pod_cost_per_hour * on (namespace) group_left () {__name__=~\"pod_cost_per_hour|namespace:cost_per_hour:sum\"} * 0 + {{elapsed}}";
     let failed = prometheus
-        .ask(json!({"shape": "PeriodToDate", "query": many}), 1, 3600)
+        .query_spend(json!({"shape": "PeriodToDate", "query": many}), 1, 3600)
         .await
         .unwrap_err();
     assert!(matches!(failed.reason(), "QueryFailed"), "{failed}");
     let scalar = prometheus
-        .ask(
+        .query_spend(
             json!({"shape": "PeriodToDate", "query": "scalar(vector({{elapsed}}))"}),
             1,
             3600,
@@ -300,7 +300,7 @@ async fn what_is_measured_live_is_what_was_spent() {
         .await
         .unwrap_err();
     assert_eq!(scalar.reason(), "WrongShape");
-    let zero = prometheus.ask(json!({"shape": "PeriodToDate", "query": "sum by (namespace) (missing) * {{elapsed}} or vector(0)"}), 1, 3600).await.unwrap_err();
+    let zero = prometheus.query_spend(json!({"shape": "PeriodToDate", "query": "sum by (namespace) (missing) * {{elapsed}} or vector(0)"}), 1, 3600).await.unwrap_err();
     assert_eq!(zero.reason(), "WrongShape");
 }
 
@@ -324,25 +324,28 @@ async fn a_week_of_history_is_summed_to_one_sample() {
     let week =
         json!({"query": "namespace_cost", "freshness": "namespace_cost", "sampleInterval": "1m"});
     let back = timestamp().as_second() - end;
-    let answer = eventually("the history", async || {
-        let answer = prometheus.ask(week.clone(), back, 7 * 86_400).await;
-        (answer.is_ok(), answer)
+    let report = eventually("the history", async || {
+        let report = prometheus.query_spend(week.clone(), back, 7 * 86_400).await;
+        (report.is_ok(), report)
     })
     .await
     .unwrap();
     // 168 hours; a range of 7 days has one sample more on Prometheus 2.
     assert!(
-        (spent(&answer, "vision") - 168.0 * 2.4).abs() <= 2.4 / 60.0 + 1e-6,
-        "{answer:?}"
+        (spent(&report, "vision") - 168.0 * 2.4).abs() <= 2.4 / 60.0 + 1e-6,
+        "{report:?}"
     );
     assert!(
-        (spent(&answer, "nlp") - 168.0 * 12.0).abs() <= 12.0 / 60.0 + 1e-6,
-        "{answer:?}"
+        (spent(&report, "nlp") - 168.0 * 12.0).abs() <= 12.0 / 60.0 + 1e-6,
+        "{report:?}"
     );
-    assert_eq!(answer.notes, []);
-    assert!(answer.observation.covered, "the beginning of the week");
+    assert_eq!(report.notes, []);
+    assert!(report.observation.covered, "the beginning of the week");
     // For a query after the last sample, the watermark stays behind.
-    let later = prometheus.ask(week, back - 240, 7 * 86_400).await.unwrap();
+    let later = prometheus
+        .query_spend(week, back - 240, 7 * 86_400)
+        .await
+        .unwrap();
     assert!(
         (later.observation.as_of.as_second() - end).abs() <= 60,
         "{later:?}"
@@ -403,7 +406,7 @@ async fn a_real_prometheus_decides_workloads_end_to_end() {
     tokio::time::sleep(Duration::from_secs(45)).await;
     stage.job("c", &name, 1).await;
     stage.wait("c", "Pending", "is unknown since").await;
-    prometheus.exporter_says(rates);
+    prometheus.exporter_reports(rates);
     stage.wait("c", "Ready", "committed").await;
     let states: Vec<String> = stage
         .entries()

@@ -36,10 +36,10 @@ pub(crate) struct Replica {
 
 impl Replica {
     pub(crate) fn new(check: BudgetCheck, server: &ApiServer, clock: &Clock, leads: bool) -> Self {
-        let (leads, acting) = watch::channel(leads);
+        let (leads, leadership) = watch::channel(leads);
         let check = Check::new(check);
         let called = DynCheck::new(check.clone());
-        let context = BackgroundContext::new(server.client(), clock.clone(), acting);
+        let context = BackgroundContext::new(server.client(), clock.clone(), leadership);
         let background = called.clone();
         let session = tokio::spawn(async move { background.background(context).await });
         called.observe(WorkloadEvent::ListStarted);
@@ -129,7 +129,7 @@ async fn only_the_leader_shows_figures() {
     assert_eq!(first.shows(), BTreeMap::new(), "one that has led");
     assert_eq!(of_accounts(&second), all);
     let age = second.shows()[&series("budget_watermark_age_seconds", "")];
-    assert!(age < 300.0, "{age}: the source is asked");
+    assert!(age < 300.0, "{age}: the source is queried");
     // A session that ends while it leads shows nothing either.
     second.session.abort();
     sleep(Duration::from_secs(1)).await;
@@ -140,7 +140,7 @@ async fn only_the_leader_shows_figures() {
 struct Down;
 
 impl Source for Down {
-    fn ask(&self, _: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
+    fn query_spend(&self, _: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         ready(Err(SourceError::Unavailable(
             "The source",
             503,
@@ -193,9 +193,9 @@ async fn names_of_the_source_are_no_accounts_unless_a_namespace_can_have_them() 
         .collect();
     assert_eq!(accounts, ["default"]);
     let of = |name: &str, about: &str| shown.get(&series(name, about)).copied();
-    let asked = of("budget_source_requests_total", "ok").unwrap();
+    let queries = of("budget_source_requests_total", "ok").unwrap();
     let dropped = of("budget_source_invalid_names_total", "");
-    assert_eq!(dropped, Some(9.0 * asked));
+    assert_eq!(dropped, Some(9.0 * queries));
     let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
     let shown = server.get(&budgets, "", "budget").unwrap();
     let conditions = shown["status"]["conditions"].as_array().unwrap();
@@ -210,7 +210,7 @@ async fn names_of_the_source_are_no_accounts_unless_a_namespace_can_have_them() 
 }
 
 /// Returns a check whose source reports that `spent` has been spent in `default`.
-fn says(spent: &str) -> BudgetCheck {
+fn check_reporting(spent: &str) -> BudgetCheck {
     let spent = serde_json::from_value(json!({"spent": {"default": spent}})).unwrap();
     let source: Arc<dyn Source> = Arc::new(Fixed::new(spent));
     BudgetCheck::with_sources(move |_| Arc::clone(&source))
@@ -220,18 +220,18 @@ fn says(spent: &str) -> BudgetCheck {
 async fn what_was_spent_is_not_forgotten_with_the_source_and_the_process() {
     let (server, clock) = server(&json!({}));
     let spent = |replica: &Replica| replica.shows()[&series("budget_spent", "default")];
-    let first = Replica::new(says("9"), &server, &clock, true);
+    let first = Replica::new(check_reporting("9"), &server, &clock, true);
     sleep(Duration::from_secs(60)).await;
     assert!((spent(&first) - 9.0).abs() < 1e-9);
     first.session.abort();
     // Prometheus has lost its disk, and a node was drained.
-    let second = Replica::new(says("0"), &server, &clock, true);
+    let second = Replica::new(check_reporting("0"), &server, &clock, true);
     sleep(Duration::from_secs(60)).await;
     assert!((spent(&second) - 9.0).abs() < 1e-9, "{}", spent(&second));
     // A replica that has stood by for long has no outdated figure.
-    let standby = Replica::new(says("0"), &server, &clock, false);
+    let standby = Replica::new(check_reporting("0"), &server, &clock, false);
     second.session.abort();
-    let third = Replica::new(says("9.5"), &server, &clock, true);
+    let third = Replica::new(check_reporting("9.5"), &server, &clock, true);
     sleep(Duration::from_secs(1200)).await;
     third.session.abort();
     standby.leads.send_replace(true);
@@ -246,7 +246,7 @@ async fn what_was_spent_is_not_forgotten_with_the_source_and_the_process() {
 async fn a_wrong_figure_is_corrected_in_the_budget() {
     let (server, clock) = server(&json!({}));
     let spent = |replica: &Replica| replica.shows()[&series("budget_spent", "default")];
-    let replica = Replica::new(says("9"), &server, &clock, true);
+    let replica = Replica::new(check_reporting("9"), &server, &clock, true);
     sleep(Duration::from_secs(60)).await;
     assert!((spent(&replica) - 9.0).abs() < 1e-9);
     let budgets = Resource::new("budget.kueue-check.dev", "v1alpha1", "budgets");
@@ -256,8 +256,8 @@ async fn a_wrong_figure_is_corrected_in_the_budget() {
         let patch = ApiRequest::new(Verb::Patch(Patch::Merge), &budgets)
             .name("budget")
             .body(json!({"spec": {"source": {"corrections": [correction]}}}));
-        let answer = server.call(&patch);
-        assert_eq!(answer.code, 200, "{}", answer.body);
+        let response = server.call(&patch);
+        assert_eq!(response.code, 200, "{}", response.body);
     };
     for (overstated, period, expected) in [
         ("7", "2026-11-01T00:00:00Z", 2.0),
@@ -279,7 +279,7 @@ async fn a_wrong_figure_is_corrected_in_the_budget() {
     assert_eq!(message, "corrected by alice: default has spent 6 less");
     // A new process does not restore the wrong figure.
     replica.session.abort();
-    let next = Replica::new(says("9"), &server, &clock, true);
+    let next = Replica::new(check_reporting("9"), &server, &clock, true);
     sleep(Duration::from_secs(60)).await;
     assert!((spent(&next) - 3.0).abs() < 1e-9, "{}", spent(&next));
 }

@@ -40,20 +40,20 @@ impl Reply {
 }
 
 #[derive(Default)]
-struct Told {
+struct ServerState {
     spent: BTreeMap<String, f64>,
     /// The response instead of the spend.
     instead: Option<Reply>,
     /// The next responses, in this order.
     queue: std::collections::VecDeque<Reply>,
-    asked: Vec<(String, i64, Option<String>)>,
+    requests: Vec<(String, i64, Option<String>)>,
     token: Option<String>,
 }
 
 /// The stand-in. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Server {
-    told: Arc<Mutex<Told>>,
+    state: Arc<Mutex<ServerState>>,
     pub(crate) url: String,
 }
 
@@ -61,18 +61,18 @@ impl Server {
     pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Self {
-            told: Arc::default(),
+            state: Arc::default(),
             url: format!("http://{}", listener.local_addr().unwrap()),
         };
         let router = Router::new()
-            .route("/api/v1/query", post(answer))
+            .route("/api/v1/query", post(handle))
             .with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         server
     }
 
     pub(crate) fn spent(&self, namespace: &str, amount: f64) {
-        self.told
+        self.state
             .lock()
             .unwrap()
             .spent
@@ -81,22 +81,22 @@ impl Server {
 
     /// Sets the response to every query, until it is reset.
     pub(crate) fn instead(&self, reply: Option<Reply>) {
-        self.told.lock().unwrap().instead = reply;
+        self.state.lock().unwrap().instead = reply;
     }
 
     /// Queues the next responses, in this order.
     pub(crate) fn queue(&self, replies: Vec<Reply>) {
-        self.told.lock().unwrap().queue.extend(replies);
+        self.state.lock().unwrap().queue.extend(replies);
     }
 
     /// Accepts only requests with this token.
     pub(crate) fn wants(&self, token: &str) {
-        self.told.lock().unwrap().token = Some(token.to_owned());
+        self.state.lock().unwrap().token = Some(token.to_owned());
     }
 
     /// Returns query, time and authorization of each request so far.
-    pub(crate) fn asked(&self) -> Vec<(String, i64, Option<String>)> {
-        self.told.lock().unwrap().asked.clone()
+    pub(crate) fn requests(&self) -> Vec<(String, i64, Option<String>)> {
+        self.state.lock().unwrap().requests.clone()
     }
 }
 
@@ -107,7 +107,7 @@ fn refuse(problem: &str) -> Reply {
     )
 }
 
-async fn answer(State(server): State<Server>, headers: HeaderMap, body: String) -> Response {
+async fn handle(State(server): State<Server>, headers: HeaderMap, body: String) -> Response {
     let reply = server.reply(&headers, &body);
     let mut response = Response::builder().status(StatusCode::from_u16(reply.status).unwrap());
     for (name, value) in reply.headers {
@@ -121,7 +121,7 @@ impl Server {
         let form: BTreeMap<String, String> = form_urlencoded::parse(body.as_bytes())
             .into_owned()
             .collect();
-        let mut told = self.told.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
         let authorization = headers
             .get("authorization")
             .and_then(|value| value.to_str().ok())
@@ -132,26 +132,27 @@ impl Server {
         ) else {
             return refuse("query and time are needed");
         };
-        told.asked
+        state
+            .requests
             .push((query.clone(), time, authorization.clone()));
         if form.contains_key("limit") || !form.contains_key("timeout") {
             return refuse("a limit truncates, and a timeout is needed");
         }
-        if let Some(token) = &told.token
+        if let Some(token) = &state.token
             && authorization.as_deref() != Some(&format!("Bearer {token}"))
         {
             return Reply::status(401, "who are you?");
         }
-        if let Some(reply) = told.queue.pop_front() {
+        if let Some(reply) = state.queue.pop_front() {
             return reply;
         }
-        if let Some(reply) = &told.instead {
+        if let Some(reply) = &state.instead {
             return reply.clone();
         }
         if query.contains("timestamp(") {
             let newest = time;
             let start = json!({"metric": {"budget_check_probe": "start"}, "value": [time, "1"]});
-            let current = told.spent.keys().map(|name| {
+            let current = state.spent.keys().map(|name| {
                 let metric = json!({"budget_check_probe": "current", "namespace": name});
                 json!({"metric": metric, "value": [time, newest.to_string()]})
             });
@@ -162,7 +163,7 @@ impl Server {
         if !query.starts_with("sum by (namespace) (") {
             return refuse("parse error at char 1");
         }
-        let result: Vec<Value> = told.spent.iter().map(|(name, spent)| json!({"metric": {"namespace": name}, "value": [time, spent.to_string()]})).collect();
+        let result: Vec<Value> = state.spent.iter().map(|(name, spent)| json!({"metric": {"namespace": name}, "value": [time, spent.to_string()]})).collect();
         vector(&result)
     }
 }

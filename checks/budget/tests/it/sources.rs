@@ -23,7 +23,7 @@ fn time(second: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(second).unwrap()
 }
 
-fn question() -> SpendQuery {
+fn spend_query() -> SpendQuery {
     SpendQuery {
         period: Period {
             start: time(AT - 86_400),
@@ -43,20 +43,20 @@ fn spec(url: &str, patch: &Value) -> SourceSpec {
     serde_json::from_value(json!({"prometheus": prometheus})).unwrap()
 }
 
-async fn ask(
+async fn query_spend(
     server: &Server,
     patch: &Value,
     credentials: Credentials,
 ) -> Result<SpendReport, SourceError> {
     source(&spec(&server.url, patch), &Http::new(credentials))
-        .ask(question())
+        .query_spend(spend_query())
         .await
 }
 
-async fn answer_to(reply: Reply) -> Result<SpendReport, SourceError> {
+async fn report_from(reply: Reply) -> Result<SpendReport, SourceError> {
     let server = Server::start().await;
     server.instead(Some(reply));
-    ask(&server, &json!({}), Credentials::default()).await
+    query_spend(&server, &json!({}), Credentials::default()).await
 }
 
 fn body(kind: &str, result: &Value) -> String {
@@ -69,7 +69,7 @@ fn error(kind: &str, text: &str) -> String {
 
 /// Returns the message of a Workload when the source reports nothing else: that of a job held by a
 /// stale account states the reason.
-fn told(problem: &SourceError) -> String {
+fn held_message(problem: &SourceError) -> String {
     let budget = json!({"unit": "USD", "period": {"calendar": "Week"}, "source": {"fixed": {}}, "namespaceLimits": {"default": "10"},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
     let terms =
@@ -106,9 +106,9 @@ fn told(problem: &SourceError) -> String {
 }
 
 #[tokio::test]
-async fn each_unusable_answer_has_its_reason_pause_and_message() {
+async fn each_unusable_response_has_its_reason_pause_and_message() {
     let long = "x".repeat(2000);
-    for (reply, reason, word, inactive, says) in [
+    for (reply, reason, word, inactive, part) in [
         (Reply::status(503, error("timeout", "query timed out")), "Unavailable", "unavailable", false, "503 query timed out"),
         (Reply::status(500, "oops"), "Unavailable", "unavailable", false, "500 oops"),
         (Reply::status(502, "<html>bad gateway</html>"), "Unavailable", "unavailable", false, "502"),
@@ -137,21 +137,21 @@ async fn each_unusable_answer_has_its_reason_pause_and_message() {
         (Reply::status(500, long), "Unavailable", "unavailable", false, "xxx"),
     ] {
         let shown = format!("{} {:.60}", reply.status, reply.body);
-        let error = answer_to(reply).await.unwrap_err();
+        let error = report_from(reply).await.unwrap_err();
         assert_eq!((error.reason(), error.label(), error.is_configuration()), (reason, word, inactive), "{shown}");
         let text = error.to_string();
-        assert!(text.contains(says) && text.chars().count() < 400, "{shown}: {text}");
-        let message = told(&error);
-        assert!(message.starts_with("spend of namespace vision is unknown since") && message.contains(says), "{message}");
+        assert!(text.contains(part) && text.chars().count() < 400, "{shown}: {text}");
+        let message = held_message(&error);
+        assert!(message.starts_with("spend of namespace vision is unknown since") && message.contains(part), "{message}");
     }
     let gone = spec("http://127.0.0.1:1", &json!({}));
     let error = source(&gone, &Http::new(Credentials::default()))
-        .ask(question())
+        .query_spend(spend_query())
         .await
         .unwrap_err();
     assert_eq!(error.reason(), "Unreachable");
     assert!(
-        told(&error).contains("Prometheus cannot be reached"),
+        held_message(&error).contains("Prometheus cannot be reached"),
         "{error}"
     );
 }
@@ -173,12 +173,12 @@ async fn spending(samples: &[(&str, &str)]) -> Result<SpendReport, SourceError> 
         vector(&[newest, start]),
         vector(&samples.iter().map(of).collect::<Vec<_>>()),
     ]);
-    ask(&server, &json!({}), Credentials::default()).await
+    query_spend(&server, &json!({}), Credentials::default()).await
 }
 
 #[tokio::test]
 async fn what_is_missing_odd_or_doubled_has_its_meaning() {
-    let answer = spending(&[
+    let report = spending(&[
         ("vision", "12.5"),
         ("nlp", "NaN"),
         ("speech", "-3"),
@@ -189,11 +189,11 @@ async fn what_is_missing_odd_or_doubled_has_its_meaning() {
     .await
     .unwrap();
     assert_eq!(
-        answer.observation.as_of,
+        report.observation.as_of,
         time(AT - 7),
         "as new as the newest sample"
     );
-    let spent: Vec<(&str, String)> = answer
+    let spent: Vec<(&str, String)> = report
         .observation
         .spent
         .iter()
@@ -203,7 +203,7 @@ async fn what_is_missing_odd_or_doubled_has_its_meaning() {
         spent,
         [("ocr", "0".to_owned()), ("vision", "12.5".to_owned())]
     );
-    let unknown: Vec<&str> = answer
+    let unknown: Vec<&str> = report
         .observation
         .unknown
         .iter()
@@ -211,16 +211,16 @@ async fn what_is_missing_odd_or_doubled_has_its_meaning() {
         .collect();
     assert_eq!(unknown, ["big", "inf", "nlp", "speech"]);
 
-    let answer = spending(&[("vision", "1"), ("vision", "2")]).await.unwrap();
-    assert_eq!(answer.observation.spent["vision"].to_string(), "3");
+    let report = spending(&[("vision", "1"), ("vision", "2")]).await.unwrap();
+    assert_eq!(report.observation.spent["vision"].to_string(), "3");
     assert_eq!(
-        answer.notes,
+        report.notes,
         [SourceWarning::Duplicate("vision".to_owned())]
     );
 
-    let answer = spending(&[]).await.unwrap();
+    let report = spending(&[]).await.unwrap();
     assert_eq!(
-        (answer.observation.spent.len(), answer.notes),
+        (report.observation.spent.len(), report.notes),
         (0, vec![SourceWarning::NoSpendMatched])
     );
     // `or vector(0)` turns missing data into a zero without a name.
@@ -291,11 +291,11 @@ async fn a_job_that_runs_and_is_in_no_figure_is_not_free() {
             .chain(also)
             .collect();
         server.queue(vec![vector(&probe), vector(std::slice::from_ref(&spent))]);
-        let answer = ask(&server, &json!({}), Credentials::default())
+        let report = query_spend(&server, &json!({}), Credentials::default())
             .await
             .unwrap();
         let mut book = running(seconds, cpus);
-        book.observe(&answer.observation, time(AT));
+        book.observe(&report.observation, time(AT));
         let account = kueue_check_budget::config::Account::Namespace("vision".into());
         assert_eq!(book.watermark(&account) == Some(AT), is_known, "{case}");
     }
@@ -322,31 +322,31 @@ async fn spending_is_known_up_to_the_metric_that_is_furthest_behind() {
         let probe: Vec<Value> = samples.into_iter().flatten().collect();
         server.queue(vec![vector(&probe), vector(&[])]);
         let also = json!({"alsoFresh": ["gpu"]});
-        let answer = ask(&server, &also, Credentials::default()).await;
-        let known = answer.map(|answer| answer.observation.as_of);
+        let report = query_spend(&server, &also, Credentials::default()).await;
+        let known = report.map(|report| report.observation.as_of);
         match (known, expected) {
             (Ok(known), Ok(expected)) => assert_eq!(known, time(expected)),
-            (Err(error), Err(says)) => assert!(error.to_string().contains(says), "{error}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (known, expected) => panic!("{known:?}, not {expected:?}"),
         }
     }
 }
 
 #[tokio::test]
-async fn a_source_that_knows_nothing_of_the_periods_beginning_says_so() {
+async fn missing_data_of_the_periods_beginning_is_reported() {
     let server = Server::start().await;
     server.queue(vec![
         vector(&[json!({"metric": {}, "value": [AT, AT.to_string()]})]),
         vector(&[json!({"metric": {"namespace": "a"}, "value": [AT, "1"]})]),
     ]);
-    let answer = ask(&server, &json!({}), Credentials::default())
+    let report = query_spend(&server, &json!({}), Credentials::default())
         .await
         .unwrap();
-    assert_eq!((answer.observation.covered, answer.notes), (false, vec![]));
+    assert_eq!((report.observation.covered, report.notes), (false, vec![]));
 }
 
 #[tokio::test]
-async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_can_be_anything() {
+async fn the_queries_are_those_of_the_shapes_and_nothing_is_queried_before_there_can_be_anything() {
     for (patch, expected, current) in [
         (
             json!({}),
@@ -366,9 +366,11 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_c
     ] {
         let server = Server::start().await;
         server.spent("a", 1.0);
-        ask(&server, &patch, Credentials::default()).await.unwrap();
-        let asked: Vec<(String, i64)> = server
-            .asked()
+        query_spend(&server, &patch, Credentials::default())
+            .await
+            .unwrap();
+        let requests: Vec<(String, i64)> = server
+            .requests()
             .into_iter()
             .map(|(query, time, _)| (query, time))
             .collect();
@@ -378,22 +380,22 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_asked_before_there_c
                 " or label_replace(max by (namespace) (timestamp({current})), \"budget_check_probe\", \"current\", \"\", \"\")"
             );
         }
-        assert_eq!(asked, [(probe, AT), (expected.to_owned(), AT)]);
+        assert_eq!(requests, [(probe, AT), (expected.to_owned(), AT)]);
     }
     let server = Server::start().await;
     let early = SpendQuery {
         at: time(AT - 86_400 + 59),
-        ..question()
+        ..spend_query()
     };
-    let answer = source(
+    let report = source(
         &spec(&server.url, &json!({})),
         &Http::new(Credentials::default()),
     )
-    .ask(early)
+    .query_spend(early)
     .await
     .unwrap();
     assert_eq!(
-        (answer.observation.as_of, server.asked().len()),
+        (report.observation.as_of, server.requests().len()),
         (time(AT - 86_400), 0)
     );
 }
@@ -423,10 +425,10 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
     let server = Server::start().await;
     server.wants("canary-1");
     let credentials = credentials_for(&folder, &server.url);
-    ask(&server, &bearer("token"), credentials.clone())
+    query_spend(&server, &bearer("token"), credentials.clone())
         .await
         .unwrap();
-    ask(
+    query_spend(
         &server,
         &bearer(folder.path().join("token").to_str().unwrap()),
         credentials.clone(),
@@ -434,7 +436,7 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
     .await
     .unwrap();
     for file in ["/etc/hostname", "../../etc/hostname", "missing", "two"] {
-        let error = ask(&server, &bearer(file), credentials.clone())
+        let error = query_spend(&server, &bearer(file), credentials.clone())
             .await
             .unwrap_err();
         assert_eq!(error.reason(), "CredentialsUnusable", "{file}: {error}");
@@ -445,19 +447,19 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
     server.instead(Some(
         Reply::status(307, "").header("location", format!("{}/api/v1/query", thief.url)),
     ));
-    let error = ask(&server, &bearer("token"), credentials.clone())
+    let error = query_spend(&server, &bearer("token"), credentials.clone())
         .await
         .unwrap_err();
-    assert_eq!((error.reason(), thief.asked().len()), ("BadResponse", 0));
+    assert_eq!((error.reason(), thief.requests().len()), ("BadResponse", 0));
     // A user and a password.
     folder.write("password", "pass:word");
     let server = Server::start().await;
     let basic = json!({"auth": {"basic": {"user": "me", "passwordFile": "password"}}});
-    ask(&server, &basic, credentials_for(&folder, &server.url))
+    query_spend(&server, &basic, credentials_for(&folder, &server.url))
         .await
         .unwrap();
     assert_eq!(
-        server.asked()[0].2.as_deref(),
+        server.requests()[0].2.as_deref(),
         Some("Basic bWU6cGFzczp3b3Jk")
     );
 }
@@ -524,7 +526,7 @@ async fn credentials_are_sent_to_the_servers_that_the_deployment_names_and_to_no
             Err((unusable, "without credentials")),
         ),
         (
-            "asked without credentials",
+            "queried without credentials",
             vec![entry(here, None, false)],
             None,
             Ok(()),
@@ -539,7 +541,7 @@ async fn credentials_are_sent_to_the_servers_that_the_deployment_names_and_to_no
             "another port, no credentials",
             vec![entry(&other_port, Some("ours"), true)],
             None,
-            Err(("Unreachable", "not among the servers that may be asked")),
+            Err(("Unreachable", "not among the servers that may be queried")),
         ),
         (
             "another scheme",
@@ -554,29 +556,32 @@ async fn credentials_are_sent_to_the_servers_that_the_deployment_names_and_to_no
             Err((unusable, "does not name it")),
         ),
     ] {
-        let before = server.asked().len();
+        let before = server.requests().len();
         let credentials = Credentials {
             folder: folder.path().to_owned(),
             servers,
         };
         let patch = file.map_or(json!({}), bearer);
-        let answer = ask(&server, &patch, credentials).await;
-        let asked = server.asked().split_off(before);
-        if let Err((reason, says)) = expected {
-            let error = answer.expect_err(case);
+        let report = query_spend(&server, &patch, credentials).await;
+        let requests = server.requests().split_off(before);
+        if let Err((reason, part)) = expected {
+            let error = report.expect_err(case);
             assert_eq!(error.reason(), reason, "{case}: {error}");
-            assert!(error.to_string().contains(says), "{case}: {error}");
-            assert_eq!(asked, [], "{case}");
+            assert!(error.to_string().contains(part), "{case}: {error}");
+            assert_eq!(requests, [], "{case}");
         } else {
-            answer.unwrap_or_else(|error| panic!("{case}: {error}"));
+            report.unwrap_or_else(|error| panic!("{case}: {error}"));
             let sent = file.map(|_| "Bearer canary-1".to_owned());
-            assert!(asked.iter().all(|(_, _, header)| *header == sent), "{case}");
+            assert!(
+                requests.iter().all(|(_, _, header)| *header == sent),
+                "{case}"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn datadogs_keys_are_sent_nowhere_unless_the_deployment_says_where() {
+async fn datadogs_keys_are_sent_nowhere_unless_the_deployment_names_the_server() {
     let folder = Folder::new();
     folder.write("datadog/api-key", "canary-api");
     folder.write("datadog/app-key", "canary-application");
@@ -588,12 +593,12 @@ async fn datadogs_keys_are_sent_nowhere_unless_the_deployment_says_where() {
     let spec = json!({"datadog": {"site": "datadoghq.com", "url": thief.url, "query": "x by {kube_namespace}", "freshness": "x"}});
     let spec: SourceSpec = serde_json::from_value(spec).unwrap();
     let error = source(&spec, &Http::new(credentials))
-        .ask(question())
+        .query_spend(spend_query())
         .await
         .unwrap_err();
     assert_eq!(error.reason(), "CredentialsUnusable", "{error}");
     assert!(!error.to_string().contains("canary"), "{error}");
-    assert_eq!(thief.asked(), []);
+    assert_eq!(thief.requests(), []);
 }
 
 #[tokio::test]
@@ -613,7 +618,7 @@ async fn a_server_is_trusted_by_the_authority_that_is_named() {
     let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
     folder.write("token", token);
     let credentials = credentials_for(&folder, cluster["server"].as_str().unwrap());
-    for (patch, reason, says) in [
+    for (patch, reason, part) in [
         (
             json!({"caFile": "ca.crt", "auth": {"bearerTokenFile": "token"}}),
             "BadResponse",
@@ -637,11 +642,11 @@ async fn a_server_is_trusted_by_the_authority_that_is_named() {
     ] {
         let spec = spec(cluster["server"].as_str().unwrap(), &patch);
         let error = source(&spec, &Http::new(credentials.clone()))
-            .ask(question())
+            .query_spend(spend_query())
             .await
             .unwrap_err();
         assert_eq!(error.reason(), reason, "{patch}: {error}");
-        assert!(error.to_string().contains(says), "{patch}: {error}");
+        assert!(error.to_string().contains(part), "{patch}: {error}");
         assert!(!error.to_string().contains(token), "{error}");
     }
 }

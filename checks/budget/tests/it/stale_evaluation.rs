@@ -49,7 +49,7 @@ async fn a_job_that_has_ended_is_not_counted_again() {
     let (check, called) = (&replica.check, &replica.called);
     sleep(Duration::from_secs(60)).await;
     let parameters = parameters(&server);
-    let ask = async |check: &Check<Budget>| {
+    let evaluate = async |check: &Check<Budget>| {
         let request = RequestBuilder::new(workload(false), "check").build(parameters.clone());
         check.evaluate(request).await.unwrap()
     };
@@ -62,12 +62,12 @@ async fn a_job_that_has_ended_is_not_counted_again() {
     let seen = workload(false);
     called.observe(WorkloadEvent::Applied(&seen, &Family::of(&seen, [])));
     called.observe(WorkloadEvent::ListCompleted { continuous: false });
-    let _ = ask(check).await;
+    let _ = evaluate(check).await;
     let begun = committed(&called.metrics());
     let seen = workload(true);
     called.observe(WorkloadEvent::Applied(&seen, &Family::of(&seen, [])));
     let ended = called.metrics();
     assert!(committed(&ended) < 1.0 && begun >= 1.0, "{begun}, {ended}");
-    let _ = ask(check).await;
+    let _ = evaluate(check).await;
     assert_eq!(called.metrics(), ended);
 }

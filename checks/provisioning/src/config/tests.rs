@@ -98,7 +98,7 @@ fn the_backoff_is_kueues() {
 }
 
 #[test]
-fn a_config_that_makes_no_sense_says_what_is_wrong() {
+fn an_invalid_config_reports_the_problem() {
     let table = [
         (
             with_strategy(&json!({"backoffBaseSeconds": -5})),

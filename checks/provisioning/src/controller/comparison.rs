@@ -15,7 +15,7 @@ use super::CapacityCheck;
 use super::cache::key;
 use crate::backend::Backend;
 use crate::config::ProvisioningRequestConfig;
-use crate::pods::{AskedPods, Group, merge, shortfall, wanted};
+use crate::pods::{Group, RequestedPods, merge, shortfall, wanted};
 use crate::request::CapacityRequest;
 
 type Question = CheckRequest<ProvisioningRequestConfig>;
@@ -73,15 +73,15 @@ impl<B: Backend> CapacityCheck<B> {
         request: &CapacityRequest,
         needed: &[Group<'_>],
     ) -> Result<Option<String>, kube::Error> {
-        let mut asked = Vec::with_capacity(request.pods.len());
+        let mut requested = Vec::with_capacity(request.pods.len());
         for pods in &request.pods {
             let template = self.templates.read(&request.namespace, &pods.template);
             if let Some(template) = template.await? {
                 let count = pods.count;
-                asked.push(AskedPods { count, template });
+                requested.push(RequestedPods { count, template });
             }
         }
-        Ok(shortfall(needed, &asked))
+        Ok(shortfall(needed, &requested))
     }
 
     /// Reports that requests were deleted because they were too small.

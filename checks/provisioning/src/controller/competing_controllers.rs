@@ -16,20 +16,20 @@ pub(super) async fn warn_if_kueue_writes(client: &Client, name: &str) {
         return;
     };
     for (manager, at) in
-        other_answerers(&serde_json::to_value(&object.metadata).unwrap_or_default())
+        other_controllers(&serde_json::to_value(&object.metadata).unwrap_or_default())
     {
         tracing::warn!(
             check = name,
             manager,
             at,
-            "another controller has answered this AdmissionCheck under the same controller name: if it still runs, each undoes what the other does. Kueue's own cannot be switched off (0.14 to 0.19): use the controller name {CONTROLLER_NAME}"
+            "another controller has handled this AdmissionCheck under the same controller name: if it still runs, each undoes what the other does. Kueue's own cannot be switched off (0.14 to 0.19): use the controller name {CONTROLLER_NAME}"
         );
     }
 }
 
 /// Returns the managers other than this SDK that have written the condition `Active`, and when.
 /// This SDK applies, Kueue updates.
-fn other_answerers(metadata: &Value) -> Vec<(String, String)> {
+fn other_controllers(metadata: &Value) -> Vec<(String, String)> {
     let managers = metadata["managedFields"].as_array().into_iter().flatten();
     let wrote = managers.filter(|entry| {
         entry["subresource"] == "status"
@@ -51,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn somebody_else_who_answers_under_the_same_name_is_seen() {
+    fn another_controller_under_the_same_name_is_detected() {
         let entry = |operation: &str, subresource: &str, fields: Value| json!({"manager": "kueue", "time": "2026-11-21T09:00:00Z", "operation": operation, "subresource": subresource, "fieldsV1": fields});
         let conditions = json!({"f:status": {"f:conditions": {}}});
-        let of = |entry: Value| other_answerers(&json!({"managedFields": [entry]}));
+        let of = |entry: Value| other_controllers(&json!({"managedFields": [entry]}));
         let seen = of(entry("Update", "status", conditions.clone()));
         assert_eq!(
             seen,
@@ -63,6 +63,6 @@ mod tests {
         assert!(of(entry("Apply", "status", conditions.clone())).is_empty());
         assert!(of(entry("Update", "", conditions)).is_empty());
         assert!(of(entry("Update", "status", json!({}))).is_empty());
-        assert!(other_answerers(&Value::Null).is_empty());
+        assert!(other_controllers(&Value::Null).is_empty());
     }
 }

@@ -121,7 +121,7 @@ impl<B: Backend> CapacityCheck<B> {
             })?;
             owner.get_or_insert(template);
         }
-        let owner = owner.ok_or("there are no pods to ask for capacity for")?;
+        let owner = owner.ok_or("there are no pods that need capacity")?;
         let refused = |error: &dyn std::fmt::Display| {
             format!("Error creating {} \"{}\": {error}", B::KIND, plan.name)
         };

@@ -140,21 +140,21 @@ impl<B: Backend> CapacityCheck<B> {
                     self.name.as_str(),
                     request.flavors(),
                 );
-                let said = match planned {
+                let message = match planned {
                     Ok(plan) => format!("would create the {} \"{}\"", B::KIND, plan.name),
                     Err(PlanError::Inconsistent(error)) => {
                         return Err(CheckError::permanent(error));
                     }
                     Err(error @ PlanError::Template { .. }) => error.to_string(),
                 };
-                Verdict::pending(said).recheck_in(UNHANDLED_TIMEOUT)
+                Verdict::pending(message).recheck_in(UNHANDLED_TIMEOUT)
             }
-            Step::Answer {
-                answer,
+            Step::Verdict {
+                result,
                 request: about,
             } => {
                 let about = about.and_then(|name| self.find(workload, &name));
-                verdict::verdict(&self.backend, answer, about.as_deref(), workload, config)?
+                verdict::verdict(&self.backend, result, about.as_deref(), workload, config)?
             }
         };
         Ok(Preview::of(verdict))

@@ -109,12 +109,12 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         Self::report_insufficient(&request, &gathered.insufficient);
         match decision.step {
             Step::Create(new) => self.create(&request, &facts, new, whole).await,
-            Step::Answer {
-                answer,
+            Step::Verdict {
+                result,
                 request: about,
             } => {
                 let about = about.and_then(|name| self.find(workload, &name));
-                verdict::verdict(&self.backend, answer, about.as_deref(), workload, config)
+                verdict::verdict(&self.backend, result, about.as_deref(), workload, config)
             }
         }
     }
@@ -197,11 +197,11 @@ impl<B: Backend> CapacityCheck<B> {
         if self.name.as_str() == KUEUES_CONTROLLER_NAME {
             return check;
         }
-        let (read, said) = (self.topologies.clone(), self.topologies.clone());
+        let (read, messages) = (self.topologies.clone(), self.topologies.clone());
         let client = self.client.clone();
         check
             .watches_stream("topologies", move || read.follow(client.clone()))
-            .active_message(move |check| said.message(check.name()))
+            .active_message(move |check| messages.message(check.name()))
             .permissions([Topologies::permissions()])
     }
 

@@ -39,13 +39,13 @@ struct State {
     /// permissions.
     forbidden: Option<String>,
     /// The message last reported to the runtime, by AdmissionCheck.
-    said: BTreeMap<String, Option<String>>,
+    reported: BTreeMap<String, Option<String>>,
 }
 
 impl State {
     fn message(&mut self, check: &str) -> Option<String> {
         let message = self.current(check);
-        self.said.insert(check.to_owned(), message.clone());
+        self.reported.insert(check.to_owned(), message.clone());
         message
     }
 
@@ -57,9 +57,9 @@ impl State {
     /// Returns the AdmissionChecks whose reported message is outdated.
     fn outdated(&self) -> Vec<String> {
         let outdated = self
-            .said
+            .reported
             .iter()
-            .filter(|(check, said)| **said != self.current(check));
+            .filter(|(check, reported)| **reported != self.current(check));
         outdated.map(|(check, _)| check.clone()).collect()
     }
 }
@@ -100,7 +100,7 @@ impl Topologies {
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
                 let problem = status.message.clone();
                 self.state().forbidden = Some(format!(
-                    "flavors with a topology, on which it may ask for no capacity, can't be named: {problem}"
+                    "flavors with a topology, on which it may request no capacity, can't be named: {problem}"
                 ));
                 problem
             }
@@ -130,7 +130,7 @@ impl Topologies {
 }
 
 async fn read(client: &Client) -> kube::Result<Messages> {
-    // The API server may answer from its cache.
+    // The API server may serve this from its cache.
     let list = async |kind| {
         let objects = served(client, kind, |api| async move {
             api.list(&ListParams::default().match_any()).await
@@ -150,7 +150,7 @@ fn messages(queues: &[(String, Value)], flavors: &[(String, Value)]) -> Messages
         .filter(|(_, flavor)| flavor["spec"]["topologyName"].is_string())
         .map(|(name, _)| name.as_str())
         .collect();
-    let mut never_asked: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
+    let mut never_evaluated: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
     for (queue, object) in queues {
         let groups = items(&object["spec"]["resourceGroups"]);
         let of_queue = groups
@@ -164,12 +164,13 @@ fn messages(queues: &[(String, Value)], flavors: &[(String, Value)]) -> Messages
                 .iter()
                 .filter(|flavor| only_on.is_empty() || only_on.contains(flavor))
                 .map(|flavor| (queue.as_str(), *flavor));
-            never_asked.entry(check).or_default().extend(meant);
+            never_evaluated.entry(check).or_default().extend(meant);
         }
     }
-    never_asked.retain(|_, flavors| !flavors.is_empty());
-    let said = never_asked.into_iter();
-    said.map(|(check, flavors)| (check.to_owned(), message(&flavors)))
+    never_evaluated.retain(|_, flavors| !flavors.is_empty());
+    let unevaluated = never_evaluated.into_iter();
+    unevaluated
+        .map(|(check, flavors)| (check.to_owned(), message(&flavors)))
         .collect()
 }
 
@@ -200,7 +201,7 @@ fn message(flavors: &BTreeSet<(&str, &str)>) -> String {
         named = format!("{named} and {more} more");
     }
     format!(
-        "it asks for no capacity on flavors with a topology whose nodes are not there yet, because Kueue reserves their quota only on nodes that exist, so that a job may wait for ever: {named}. Take this check off them (onFlavors), or use flavors without spec.topologyName"
+        "it requests no capacity on flavors with a topology whose nodes are not there yet, because Kueue reserves their quota only on nodes that exist, so that a job may wait for ever: {named}. Take this check off them (onFlavors), or use flavors without spec.topologyName"
     )
 }
 
@@ -279,12 +280,12 @@ mod tests {
                 "",
             ),
         ];
-        for (name, of_queue, rest, said) in table {
+        for (name, of_queue, rest, expected) in table {
             let found = messages(&[queue("q", of_queue, rest)], &flavors);
             let found = found.get("c").map(String::as_str).unwrap_or_default();
             let (_, named) = found.split_once("for ever: ").unwrap_or_default();
             let (named, _) = named.split_once(". Take").unwrap_or_default();
-            assert_eq!(named, said, "{name}: {found}");
+            assert_eq!(named, expected, "{name}: {found}");
         }
     }
 
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_queue_of_kueue_says_nothing() {
+    fn malformed_objects_give_no_message() {
         let odd = [
             json!(null),
             json!({"spec": 1}),
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_admission_check_is_named_until_the_runtime_was_told() {
+    fn an_admission_check_is_outdated_until_its_message_is_reported() {
         type Pairs<'a> = &'a [(&'a str, &'a str)];
         let mut state = State::default();
         let messages = |all: Pairs<'_>| {

@@ -9,10 +9,10 @@ use crate::decide::CheckResult;
 use crate::names::template_name;
 use crate::request::CapacityRequest;
 
-/// Returns the verdict for `answer`, which is about `request`.
+/// Returns the verdict for `result`, which is about `request`.
 pub(super) fn verdict<B: Backend>(
     backend: &B,
-    answer: CheckResult,
+    result: CheckResult,
     request: Option<&CapacityRequest>,
     workload: &Workload,
     config: &ProvisioningRequestConfig,
@@ -21,7 +21,7 @@ pub(super) fn verdict<B: Backend>(
         Some(delay) => verdict.recheck_in(delay),
         None => verdict,
     };
-    Ok(match answer {
+    Ok(match result {
         CheckResult::Ready { message } => {
             let updates = match request {
                 Some(request) => updates(backend, request, workload, config)?,
@@ -55,7 +55,7 @@ fn updates<B: Backend>(
             let detail = rule.value_from_provisioning_class_detail.as_str();
             let value = request.details.get(detail);
             if value.is_none() {
-                tracing::info!(%workload, request = &*request.name, detail, "the provider has not told this detail; its node selector is left out");
+                tracing::info!(%workload, request = &*request.name, detail, "the provider has not set this detail; its node selector is left out");
             }
             Some((rule.key.as_str(), &**value?))
         })

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kueue_check::HumanDuration;
 use kueue_check::api::CheckState;
 
-use super::{CheckResult, Facts, NewRequest, Step, after, answer, remaining};
+use super::{CheckResult, Facts, NewRequest, Step, after, remaining, verdict};
 use crate::config::{AfterFailure, BackoffFrom, Limit};
 use crate::request::{CapacityRequest, FailureCounts, FailureKind, Phase};
 
@@ -87,7 +87,7 @@ pub(super) fn follow(
                 "{message} (attempt {attempt}, and no other follows: {EITHER_OR} \"{name}\")"
             );
         }
-        return answer(CheckResult::Rejected { message }, Some(request));
+        return verdict(CheckResult::Rejected { message }, Some(request));
     }
     let delay = facts.config.spec.retry_strategy.delay(attempt);
     let message = format!("Retrying after {}: {message}", failure.what);
@@ -97,12 +97,12 @@ pub(super) fn follow(
             AfterFailure::Requeue | AfterFailure::KeepQuota => delay,
             AfterFailure::ReleaseQuota => Duration::ZERO,
         };
-        return answer(CheckResult::Retry { delay, message }, Some(request));
+        return verdict(CheckResult::Retry { delay, message }, Some(request));
     }
     if let Some((due, wait)) = wait(facts, failure.at, delay) {
         let message = format!("{message} (the next attempt begins at {due:.0})");
         let recheck_in = Some(wait);
-        return answer(
+        return verdict(
             CheckResult::Pending {
                 message,
                 recheck_in,

@@ -79,9 +79,9 @@ pub enum Step {
     /// A request is created.
     Create(NewRequest),
     /// The check returns a verdict.
-    Answer {
+    Verdict {
         /// The verdict.
-        answer: CheckResult,
+        result: CheckResult,
         /// The request that it is about. Its templates must belong to it.
         request: Option<Box<str>>,
     },
@@ -137,10 +137,10 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     let chosen = choose::choose(facts);
     let mut decision = Decision {
         delete: chosen.discard,
-        step: answer(CheckResult::Unchanged { recheck_in: None }, None),
+        step: verdict(CheckResult::Unchanged { recheck_in: None }, None),
     };
     if let Some(message) = revoked_earlier(facts) {
-        decision.step = answer(CheckResult::Rejected { message }, None);
+        decision.step = verdict(CheckResult::Rejected { message }, None);
         return decision;
     }
     if !facts.needed {
@@ -149,7 +149,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             .delete
             .extend(kept.map(|(request, _)| request.name.clone()));
         let message = NOT_NEEDED.to_owned();
-        decision.step = answer(CheckResult::Ready { message }, None);
+        decision.step = verdict(CheckResult::Ready { message }, None);
         return decision;
     }
     decision.step = match chosen.kept {
@@ -168,16 +168,16 @@ fn revoked_earlier(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
-fn answer(answer: CheckResult, request: Option<&CapacityRequest>) -> Step {
+fn verdict(result: CheckResult, request: Option<&CapacityRequest>) -> Step {
     let request = request.map(|request| request.name.clone());
-    Step::Answer { answer, request }
+    Step::Verdict { result, request }
 }
 
 /// Returns the step if there is no request.
 fn begin(facts: &Facts<'_>) -> Step {
     // A Ready check needs none: if the request was deleted, the capacity existed.
     if *facts.state != CheckState::Pending {
-        return answer(CheckResult::Unchanged { recheck_in: None }, None);
+        return verdict(CheckResult::Unchanged { recheck_in: None }, None);
     }
     let attempt = facts.retry_count.saturating_add(1);
     let gave_back = facts.config.options.after_failure == AfterFailure::ReleaseQuota;
@@ -188,7 +188,7 @@ fn begin(facts: &Facts<'_>) -> Step {
         if let Some(wait) = remaining(begin, delay, facts.now) {
             let message = format!("attempt {attempt} begins at {:.0}", after(begin, delay));
             let recheck_in = Some(wait);
-            return answer(
+            return verdict(
                 CheckResult::Pending {
                     message,
                     recheck_in,
@@ -209,40 +209,40 @@ fn begin(facts: &Facts<'_>) -> Step {
 
 /// Returns the step for an existing request, by its conditions in their order.
 fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
-    let say = |said| answer(said, Some(request));
+    let step = |result| verdict(result, Some(request));
     let unchanged = CheckResult::Unchanged { recheck_in: None };
     if let Some(failure) = failure::of(facts, request) {
         let ignore = facts.config.options.failed_after_admission == OnFailedAfterAdmission::Ignore;
         if facts.admitted && ignore {
-            return say(unchanged);
+            return step(unchanged);
         }
         return failure::follow(facts, request, attempt, &failure);
     }
     match &request.phase {
-        Phase::Revoked { message, .. } => say(CheckResult::Rejected {
+        Phase::Revoked { message, .. } => step(CheckResult::Rejected {
             message: message.to_string(),
         }),
-        Phase::Provisioned { message } => say(CheckResult::Ready {
+        Phase::Provisioned { message } => step(CheckResult::Ready {
             message: message.to_string(),
         }),
         // Failures were handled before; a booking that expires after admission is no failure.
-        Phase::Failed { .. } | Phase::BookingExpired { .. } => say(unchanged),
-        _ if facts.admitted && *facts.state == CheckState::Ready => say(unchanged),
-        Phase::Waiting { message } => say(CheckResult::Pending {
+        Phase::Failed { .. } | Phase::BookingExpired { .. } => step(unchanged),
+        _ if facts.admitted && *facts.state == CheckState::Ready => step(unchanged),
+        Phase::Waiting { message } => step(CheckResult::Pending {
             message: message.to_string(),
             recheck_in: timeout(facts, request),
         }),
-        Phase::Accepted => say(CheckResult::Unchanged {
+        Phase::Accepted => step(CheckResult::Unchanged {
             recheck_in: timeout(facts, request),
         }),
-        Phase::New => say(unhandled(facts, request)),
+        Phase::New => step(unhandled(facts, request)),
     }
 }
 
 /// Returns the result if no autoscaler has reported anything about `request`.
 fn unhandled(facts: &Facts<'_>, request: &CapacityRequest) -> CheckResult {
-    let heard_of = remaining(request.created, UNHANDLED_TIMEOUT, facts.now);
-    let message = match heard_of {
+    let time_left = remaining(request.created, UNHANDLED_TIMEOUT, facts.now);
+    let message = match time_left {
         Some(_) => String::new(),
         None => format!(
             "nobody has taken up the request for {} minutes: is there an autoscaler for the class \"{}\"?",
@@ -250,7 +250,7 @@ fn unhandled(facts: &Facts<'_>, request: &CapacityRequest) -> CheckResult {
             request.class
         ),
     };
-    let recheck_in = [heard_of, timeout(facts, request)]
+    let recheck_in = [time_left, timeout(facts, request)]
         .into_iter()
         .flatten()
         .min();

@@ -153,7 +153,7 @@ impl Case {
     }
 
     /// Returns the decision as one line.
-    fn says(&self) -> String {
+    fn summary(&self) -> String {
         let Decision {
             delete: discard,
             step,
@@ -165,14 +165,14 @@ impl Case {
                 format!(" again in {}s", delay.as_secs())
             })
         };
-        let said = match step {
+        let outcome = match step {
             Step::Create(NewRequest {
                 attempt, replaces, ..
             }) => {
                 let replaces = replaces.map_or(String::new(), |name| format!(" for {name}"));
                 format!("create {attempt}{replaces}")
             }
-            Step::Answer { answer, .. } => match answer {
+            Step::Verdict { result, .. } => match result {
                 CheckResult::Ready { message } => format!("Ready: {message}"),
                 CheckResult::Pending {
                     message,
@@ -189,7 +189,7 @@ impl Case {
                 CheckResult::Rejected { message } => format!("Rejected: {message}"),
             },
         };
-        format!("{discarded}{said}")
+        format!("{discarded}{outcome}")
     }
 }
 
@@ -203,19 +203,19 @@ fn option(name: &str, value: &str) -> ProvisioningRequestConfig {
 
 #[test]
 fn a_workload_without_a_request_gets_the_first() {
-    assert_eq!(case().says(), "create 1");
+    assert_eq!(case().summary(), "create 1");
 }
 
 #[test]
 fn the_attempt_follows_kueues_count_when_the_request_was_cleaned_up() {
-    for (retry_count, says) in [(1, "create 2"), (2, "create 3")] {
+    for (retry_count, expected) in [(1, "create 2"), (2, "create 3")] {
         assert_eq!(
             Case {
                 retry_count,
                 ..case()
             }
-            .says(),
-            says
+            .summary(),
+            expected
         );
     }
 }
@@ -229,7 +229,7 @@ fn what_is_not_needed_is_ready_and_its_requests_go() {
         ..case()
     };
     assert_eq!(
-        case.says(),
+        case.summary(),
         "-wl-pr-1 -wl-pr-2 Ready: the provisioning request is not needed"
     );
 }
@@ -239,29 +239,34 @@ fn the_highest_attempt_counts_whatever_the_order() {
     let (one, two) = (failed(1), request(2, Phase::New));
     for requests in [vec![one.clone(), two.clone()], vec![two, one]] {
         let case = Case { requests, ..case() };
-        assert_eq!(case.says(), "-wl-pr-1 Pending:  again in 299s");
+        assert_eq!(case.summary(), "-wl-pr-1 Pending:  again in 299s");
     }
 }
 
 #[test]
-fn each_condition_says_what_kueues_own_check_says() {
-    let said = |text: &str| -> Box<str> { text.into() };
+fn each_condition_gives_the_verdict_of_kueues_own_check() {
+    let message = |text: &str| -> Box<str> { text.into() };
     let table = [
         (Phase::New, "Pending:  again in 299s"),
         (Phase::Accepted, "unchanged"),
         (
             Phase::Waiting {
-                message: said("ETA 10 minutes"),
+                message: message("ETA 10 minutes"),
             },
             "Pending: ETA 10 minutes",
         ),
         (
             Phase::Provisioned {
-                message: said("Provisioned"),
+                message: message("Provisioned"),
             },
             "Ready: Provisioned",
         ),
-        (Phase::Provisioned { message: said("") }, "Ready: "),
+        (
+            Phase::Provisioned {
+                message: message(""),
+            },
+            "Ready: ",
+        ),
         (revoked(), "Rejected: gone"),
         (
             expired(),
@@ -276,12 +281,12 @@ fn each_condition_says_what_kueues_own_check_says() {
             "Retry 60s: Retrying after failure: By test",
         ),
     ];
-    for (phase, says) in table {
+    for (phase, expected) in table {
         let case = Case {
             requests: vec![request(1, phase.clone())],
             ..case()
         };
-        assert_eq!(case.says(), says, "{phase:?}");
+        assert_eq!(case.summary(), expected, "{phase:?}");
     }
 }
 
@@ -295,14 +300,18 @@ fn a_failure_beyond_the_limit_is_rejected() {
         (3, 3, "Retry 240s: Retrying after failure: By test"),
         (3, 4, "Rejected: By test"),
     ];
-    for (limit_count, attempt, says) in table {
+    for (limit_count, attempt, expected) in table {
         let case = Case {
             config: limit(limit_count),
             retry_count: attempt - 1,
             requests: vec![failed(attempt)],
             ..case()
         };
-        assert_eq!(case.says(), says, "limit {limit_count}, attempt {attempt}");
+        assert_eq!(
+            case.summary(),
+            expected,
+            "limit {limit_count}, attempt {attempt}"
+        );
     }
 }
 
@@ -315,12 +324,12 @@ fn an_expired_booking_counts_only_before_admission() {
         requests: vec![request(1, expired())],
         ..case()
     };
-    assert_eq!(of(1, true).says(), "unchanged");
+    assert_eq!(of(1, true).summary(), "unchanged");
     assert_eq!(
-        of(1, false).says(),
+        of(1, false).summary(),
         "Retry 60s: Retrying after booking expired: booking gone"
     );
-    assert_eq!(of(0, false).says(), "Rejected: booking gone");
+    assert_eq!(of(0, false).summary(), "Rejected: booking gone");
 }
 
 fn provisioned() -> Phase {
@@ -350,7 +359,7 @@ fn capacity_that_is_revoked_from_pods_that_ran_before_a_growth_rejects_the_grown
             earlier: vec![request(1, revoked())],
             ..case()
         };
-        assert_eq!(case.says(), expected, "admitted: {admitted}");
+        assert_eq!(case.summary(), expected, "admitted: {admitted}");
     }
 }
 
@@ -366,7 +375,7 @@ fn revoked_capacity_rejects_before_and_after_admission() {
                 requests,
                 ..case()
             }
-            .says(),
+            .summary(),
             "Rejected: gone"
         );
     }
@@ -381,9 +390,12 @@ fn a_failure_after_admission_stops_no_running_job_unless_the_options_say_so() {
         requests: vec![failed(1)],
         ..case()
     };
-    assert_eq!(of(limit(3)).says(), "unchanged");
+    assert_eq!(of(limit(3)).summary(), "unchanged");
     let retry = of(option("failed-after-admission", "Retry"));
-    assert_eq!(retry.says(), "Retry 60s: Retrying after failure: By test");
+    assert_eq!(
+        retry.summary(),
+        "Retry 60s: Retrying after failure: By test"
+    );
 }
 
 #[test]
@@ -394,21 +406,21 @@ fn a_ready_check_needs_no_request_any_more() {
             admitted,
             ..case()
         };
-        assert_eq!(case.says(), "unchanged");
+        assert_eq!(case.summary(), "unchanged");
     }
 }
 
 #[test]
-fn a_check_that_is_added_to_a_running_job_asks_for_capacity() {
+fn a_check_that_is_added_to_a_running_job_requests_capacity() {
     let case = Case {
         admitted: true,
         ..case()
     };
-    assert_eq!(case.says(), "create 1");
+    assert_eq!(case.summary(), "create 1");
 }
 
 #[test]
-fn a_request_that_asks_for_something_else_is_replaced_under_the_same_number() {
+fn a_request_for_something_else_is_replaced_under_the_same_number() {
     let mut other_class = request(1, Phase::Accepted);
     other_class.class = "class2".into();
     let mut other_parameter = request(1, Phase::Accepted);
@@ -420,13 +432,13 @@ fn a_request_that_asks_for_something_else_is_replaced_under_the_same_number() {
             requests: vec![stale.clone()],
             ..case()
         };
-        assert_eq!(case.says(), "-wl-pr-1 create 1");
+        assert_eq!(case.summary(), "-wl-pr-1 create 1");
         let ready = Case {
             state: CheckState::Ready,
             requests: vec![stale],
             ..case
         };
-        assert_eq!(ready.says(), "-wl-pr-1 unchanged");
+        assert_eq!(ready.summary(), "-wl-pr-1 unchanged");
     }
     let mut more = request(1, Phase::Accepted);
     more.parameters.insert("p2".into(), "v2".into());
@@ -435,7 +447,7 @@ fn a_request_that_asks_for_something_else_is_replaced_under_the_same_number() {
             requests: vec![more],
             ..case()
         }
-        .says(),
+        .summary(),
         "unchanged"
     );
 }
@@ -450,7 +462,7 @@ fn an_annotation_that_overrides_a_parameter_does_not_recreate_the_request() {
         requests: vec![own],
         ..case()
     };
-    assert_eq!(case.says(), "unchanged");
+    assert_eq!(case.summary(), "unchanged");
 }
 
 #[test]
@@ -463,7 +475,7 @@ fn a_request_whose_name_was_cut_is_recognized_by_its_mark() {
         requests: vec![long],
         ..case()
     };
-    assert_eq!(case.says(), "unchanged");
+    assert_eq!(case.summary(), "unchanged");
 }
 
 #[test]
@@ -475,14 +487,14 @@ fn requests_that_kueue_created_are_taken_over_by_their_names() {
             requests: vec![kueues],
             ..case()
         }
-        .says(),
+        .summary(),
         "unchanged"
     );
 }
 
 /// Neither the capacity nor the failure of the request counts for the Workload.
 #[test]
-fn a_request_that_asks_for_less_counts_for_nothing() {
+fn an_insufficient_request_is_ignored() {
     let provisioned = || Phase::Provisioned {
         message: "there".into(),
     };
@@ -499,9 +511,9 @@ fn a_request_that_asks_for_less_counts_for_nothing() {
             ..case()
         };
         assert!(
-            alone.says().starts_with("-wl-pr-1 create 1"),
+            alone.summary().starts_with("-wl-pr-1 create 1"),
             "{}",
-            alone.says()
+            alone.summary()
         );
         let beside = Case {
             requests: vec![request(1, provisioned()), request(9, phase)],
@@ -509,9 +521,9 @@ fn a_request_that_asks_for_less_counts_for_nothing() {
             ..case()
         };
         assert!(
-            beside.says().starts_with("-wl-pr-9 Ready"),
+            beside.summary().starts_with("-wl-pr-9 Ready"),
             "{}",
-            beside.says()
+            beside.summary()
         );
     }
 }
@@ -534,7 +546,7 @@ fn requests_of_checks_that_the_workload_does_not_need_go() {
             ..case()
         };
         assert_eq!(
-            case.says(),
+            case.summary(),
             "-wl-check2-1 create 1",
             "not one of its checks"
         );
@@ -542,7 +554,7 @@ fn requests_of_checks_that_the_workload_does_not_need_go() {
             requests: vec![of("other", mark)],
             ..case
         };
-        assert_eq!(case.says(), "create 1", "another of its checks");
+        assert_eq!(case.summary(), "create 1", "another of its checks");
     }
 }
 
@@ -555,7 +567,7 @@ fn a_request_that_is_being_deleted_does_not_count() {
             requests: vec![going],
             ..case()
         }
-        .says(),
+        .summary(),
         "create 1"
     );
 }
@@ -567,7 +579,7 @@ fn a_failure_that_kueue_has_counted_leads_to_the_next_attempt() {
         requests: vec![failed(1)],
         ..case()
     };
-    assert_eq!(case.says(), "create 2 for wl-pr-1");
+    assert_eq!(case.summary(), "create 2 for wl-pr-1");
 }
 
 #[test]
@@ -576,7 +588,7 @@ fn a_failure_from_before_the_reservation_is_not_a_second_retry() {
     before.phase = Phase::Failed {
         kind: FailureKind::Error,
         at: at("2026-11-21T08:59:30Z"),
-        message: "no room".into(),
+        message: "no nodes".into(),
     };
     let early = Case {
         requests: vec![before],
@@ -584,14 +596,14 @@ fn a_failure_from_before_the_reservation_is_not_a_second_retry() {
         ..case()
     };
     assert_eq!(
-        early.says(),
-        "Pending: Retrying after failure: no room (the next attempt begins at 2026-11-21T09:00:30Z) again in 20s"
+        early.summary(),
+        "Pending: Retrying after failure: no nodes (the next attempt begins at 2026-11-21T09:00:30Z) again in 20s"
     );
     let due = Case {
         now: "2026-11-21T09:00:30Z",
         ..early
     };
-    assert_eq!(due.says(), "create 2 for wl-pr-1");
+    assert_eq!(due.summary(), "create 2 for wl-pr-1");
 }
 
 #[test]
@@ -606,9 +618,12 @@ fn quota_may_be_kept_between_attempts() {
         ..case()
     };
     let waits = "Pending: Retrying after failure: By test (the next attempt begins at 2026-11-21T09:06:00Z) again in 59s";
-    assert_eq!(of(1, NOW).says(), waits);
-    assert_eq!(of(1, "2026-11-21T09:06:00Z").says(), "create 2 for wl-pr-1");
-    assert_eq!(of(3, NOW).says(), "Rejected: By test");
+    assert_eq!(of(1, NOW).summary(), waits);
+    assert_eq!(
+        of(1, "2026-11-21T09:06:00Z").summary(),
+        "create 2 for wl-pr-1"
+    );
+    assert_eq!(of(3, NOW).summary(), "Rejected: By test");
     let expired = Case {
         state: CheckState::Ready,
         requests: vec![request(1, expired())],
@@ -616,7 +631,7 @@ fn quota_may_be_kept_between_attempts() {
     };
     assert!(
         expired
-            .says()
+            .summary()
             .starts_with("Pending: Retrying after booking expired")
     );
 }
@@ -640,7 +655,7 @@ fn attempts_of_a_growth_are_counted_by_its_requests() {
         for options in ["Requeue", "ReleaseQuota", "KeepQuota"] {
             let of = |attempt, now| {
                 let options = json!({"after-failure": options});
-                of(attempt, phase.clone(), now, options).says()
+                of(attempt, phase.clone(), now, options).summary()
             };
             let waits = |until: &str, left: &str| {
                 format!(
@@ -670,7 +685,7 @@ fn quota_may_be_given_back_during_the_backoff() {
         requests: vec![failed(1)],
         ..case()
     };
-    assert_eq!(fails.says(), "Retry 0s: Retrying after failure: By test");
+    assert_eq!(fails.summary(), "Retry 0s: Retrying after failure: By test");
     // Evicted at 09:05:02, and quota reserved again at once.
     let again = |now| Case {
         config: give_back(),
@@ -680,10 +695,10 @@ fn quota_may_be_given_back_during_the_backoff() {
         ..case()
     };
     assert_eq!(
-        again("2026-11-21T09:05:03Z").says(),
+        again("2026-11-21T09:05:03Z").summary(),
         "Pending: attempt 2 begins at 2026-11-21T09:06:02Z again in 59s"
     );
-    assert_eq!(again("2026-11-21T09:06:02Z").says(), "create 2");
+    assert_eq!(again("2026-11-21T09:06:02Z").summary(), "create 2");
 }
 
 #[test]
@@ -698,10 +713,10 @@ fn the_backoff_may_count_from_the_workloads_creation() {
     };
     // Created at 08:59:00.
     assert_eq!(
-        of("2026-11-21T09:05:03Z").says(),
+        of("2026-11-21T09:05:03Z").summary(),
         "Pending: attempt 2 begins at 2026-11-21T09:09:00Z again in 237s"
     );
-    assert_eq!(of("2026-11-21T09:09:00Z").says(), "create 2");
+    assert_eq!(of("2026-11-21T09:09:00Z").summary(), "create 2");
 }
 
 #[test]
@@ -713,7 +728,10 @@ fn the_number_of_attempts_may_be_unlimited() {
         requests: vec![failed(100)],
         ..case()
     };
-    assert_eq!(case.says(), "Retry 1800s: Retrying after failure: By test");
+    assert_eq!(
+        case.summary(),
+        "Retry 1800s: Retrying after failure: By test"
+    );
 }
 
 #[test]
@@ -732,7 +750,7 @@ fn failures_for_want_of_capacity_may_be_counted_apart() {
             requests: vec![request],
             ..case()
         };
-        case.says().starts_with("Retry")
+        case.summary().starts_with("Retry")
     };
     let table = [
         (FailureKind::NoCapacity, 0, 2, true),
@@ -782,17 +800,20 @@ fn a_request_without_an_end_may_be_given_up() {
     let eta = || Phase::Waiting {
         message: "queued".into(),
     };
-    assert_eq!(of(Phase::Accepted, early).says(), "unchanged again in 60s");
-    assert_eq!(of(eta(), early).says(), "Pending: queued again in 60s");
+    assert_eq!(
+        of(Phase::Accepted, early).summary(),
+        "unchanged again in 60s"
+    );
+    assert_eq!(of(eta(), early).summary(), "Pending: queued again in 60s");
     let table = [
         (Phase::New, "nobody has taken it up"),
         (Phase::Accepted, "accepted, and nothing since"),
         (eta(), "queued"),
     ];
     for (phase, last) in table {
-        let says = of(phase.clone(), late).says();
+        let summary = of(phase.clone(), late).summary();
         assert_eq!(
-            says,
+            summary,
             format!("Retry 60s: Retrying after timeout: not provisioned in 3d: {last}")
         );
         let admitted = Case {
@@ -800,31 +821,31 @@ fn a_request_without_an_end_may_be_given_up() {
             state: CheckState::Ready,
             ..of(phase.clone(), late)
         };
-        assert_eq!(admitted.says(), "unchanged");
+        assert_eq!(admitted.summary(), "unchanged");
         let off = Case {
             config: limit(1),
             ..of(phase, late)
         };
-        assert!(!off.says().contains("Retry"), "off by default");
+        assert!(!off.summary().contains("Retry"), "off by default");
     }
     let mut second = of(Phase::Accepted, late);
     second.retry_count = 1;
     second.requests = vec![request(2, Phase::Accepted)];
     assert_eq!(
-        second.says(),
+        second.summary(),
         "Rejected: not provisioned in 3d: accepted, and nothing since"
     );
 }
 
 #[test]
-fn a_class_that_nobody_answers_is_not_silent_for_ever() {
+fn a_class_without_an_autoscaler_is_reported() {
     let case = Case {
         requests: vec![request(1, Phase::New)],
         now: "2026-11-21T09:10:00Z",
         ..case()
     };
     assert_eq!(
-        case.says(),
+        case.summary(),
         "Pending: nobody has taken up the request for 10 minutes: is there an autoscaler for the class \"class1\"?"
     );
 }

@@ -10,20 +10,20 @@ use super::{Group, list};
 
 /// Requested pods, with their template.
 #[derive(Clone, Debug)]
-pub struct AskedPods {
+pub struct RequestedPods {
     /// The number of pods.
     pub count: u64,
     /// The pods' template.
     pub template: Value,
 }
 
-/// Returns what of `needed` is missing in `asked`, or `None` if nothing is.
+/// Returns what of `needed` is missing in `requested`, or `None` if nothing is.
 ///
 /// Pods cover a pod set if each requests at least as much as a pod of the set. They must have the
 /// node selector, affinity and claims of its template. The additions of the assigned flavors are
 /// not compared: a request is used again when quota is lost and reserved in another flavor.
-pub fn shortfall(needed: &[Group<'_>], asked: &[AskedPods]) -> Option<String> {
-    let mut left: Vec<(u64, &Value)> = asked
+pub fn shortfall(needed: &[Group<'_>], requested: &[RequestedPods]) -> Option<String> {
+    let mut left: Vec<(u64, &Value)> = requested
         .iter()
         .map(|pods| (pods.count, &pods.template))
         .collect();
@@ -49,18 +49,18 @@ pub fn shortfall(needed: &[Group<'_>], asked: &[AskedPods]) -> Option<String> {
     None
 }
 
-/// Returns true if capacity for a pod of `asked` is capacity for one of `needed`.
-fn is_covered(needed: &Value, asked: &Value) -> bool {
-    let (needed, asked) = (&needed["spec"], &asked["spec"]);
-    let own = requests(asked);
+/// Returns true if capacity for a pod of `requested` is capacity for one of `needed`.
+fn is_covered(needed: &Value, requested: &Value) -> bool {
+    let (needed, requested) = (&needed["spec"], &requested["spec"]);
+    let own = requests(requested);
     let enough = requests(needed)
         .into_iter()
         .all(|(name, amount)| own.get(name).copied().unwrap_or_default() >= amount);
     let selects = entries(&needed["nodeSelector"])
-        .all(|(key, value)| asked["nodeSelector"][key.as_str()] == *value);
+        .all(|(key, value)| requested["nodeSelector"][key.as_str()] == *value);
     let same = ["affinity", "resourceClaims"]
         .iter()
-        .all(|field| normal(&needed[*field]) == normal(&asked[*field]));
+        .all(|field| normal(&needed[*field]) == normal(&requested[*field]));
     enough && selects && same
 }
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_less_is_found_out() {
+    fn an_insufficient_request_is_detected() {
         let same = template(&json!({}));
         let selective = template(&json!({"nodeSelector": {"gpu": "a100"}}));
         let near = json!({"podAffinity": {"x": 1}});
@@ -223,10 +223,10 @@ mod tests {
                 short("main", 0),
             ),
         ];
-        for (what, needed, asked, expected) in cases {
-            let asked: Vec<AskedPods> = asked
+        for (what, needed, requested, expected) in cases {
+            let requested: Vec<RequestedPods> = requested
                 .into_iter()
-                .map(|(count, template)| AskedPods { count, template })
+                .map(|(count, template)| RequestedPods { count, template })
                 .collect();
             let group = Group {
                 first: RequestedPodSet {
@@ -238,7 +238,7 @@ mod tests {
                 count: 3,
                 others: Vec::new(),
             };
-            assert_eq!(shortfall(&[group], &asked), expected, "{what}");
+            assert_eq!(shortfall(&[group], &requested), expected, "{what}");
         }
     }
 
@@ -256,16 +256,16 @@ mod tests {
             others: Vec::new(),
         };
         let needed = [group("driver"), group("workers")];
-        let asked = |count| AskedPods {
+        let requested = |count| RequestedPods {
             count,
             template: same.clone(),
         };
         assert_eq!(
-            shortfall(&needed, &[asked(6)]),
+            shortfall(&needed, &[requested(6)]),
             None,
             "they were merged once"
         );
-        let missing = shortfall(&needed, &[asked(5)]).unwrap();
+        let missing = shortfall(&needed, &[requested(5)]).unwrap();
         assert_eq!(
             missing,
             "of 3 pods like those of pod set \"workers\" it has 2"

@@ -11,7 +11,7 @@ mod tests;
 use kueue_check::{Family, FamilyRole};
 use serde_json::Value;
 
-pub use coverage::{AskedPods, shortfall};
+pub use coverage::{RequestedPods, shortfall};
 pub use merge::{Group, merge};
 pub use template::{TemplateError, pod_template};
 

@@ -75,7 +75,7 @@ fn whether_capacity_is_needed() {
     assert_eq!(
         is_needed(&partial, &whole(), &[]),
         Ok(true),
-        "what comes after the first is not looked at"
+        "what comes after the first is not compared"
     );
     assert_eq!(
         wanted(&partial, &whole(), &[]).unwrap_err(),
@@ -173,7 +173,7 @@ fn merged(templates: &[Value], counts: &[u64], policy: Option<MergePolicy>) -> V
 }
 
 #[test]
-fn pod_sets_with_equal_templates_are_asked_for_as_one() {
+fn pod_sets_with_equal_templates_are_requested_as_one() {
     let template = |cpu: &str| pods(&json!({"cpu": cpu}));
     let mut urgent = template("2");
     urgent["spec"]["priorityClassName"] = json!("urgent");
@@ -191,7 +191,7 @@ fn pod_sets_with_equal_templates_are_asked_for_as_one() {
 }
 
 #[test]
-fn pod_sets_that_the_scheduler_treats_alike_are_asked_for_as_one() {
+fn pod_sets_that_the_scheduler_treats_alike_are_requested_as_one() {
     let template = |cpu: &str| pods(&json!({"cpu": cpu}));
     let mut urgent = template("2");
     urgent["spec"]["priorityClassName"] = json!("urgent");
@@ -318,7 +318,7 @@ fn a_template_that_contradicts_its_flavor_is_refused() {
 }
 
 #[test]
-fn a_growth_asks_for_what_does_not_run() {
+fn a_growth_requests_what_does_not_run() {
     let slice = |name: &str, pods: u32, replaces: Option<&str>, admitted: bool| {
         let mut annotations = json!({"kueue.x-k8s.io/elastic-job": "true"});
         if let Some(replaces) = replaces {
@@ -337,7 +337,7 @@ fn a_growth_asks_for_what_does_not_run() {
         }))
         .unwrap()
     };
-    let asked = |spec: i64, assigned: i64, runs: Option<u32>, admitted: bool| {
+    let requested_pods = |spec: i64, assigned: i64, runs: Option<u32>, admitted: bool| {
         let first = runs.map(|pods| slice("first", pods, None, true));
         let growth = slice("growth", 4, Some("first"), admitted);
         let family = Family::of(&growth, &first);
@@ -348,12 +348,20 @@ fn a_growth_asks_for_what_does_not_run() {
         assert_eq!(needed, !wanted.is_empty());
         wanted.first().map_or(0, |pods| pods.count)
     };
-    assert_eq!(asked(4, 4, Some(2), false), 2, "2 run");
-    assert_eq!(asked(3, 4, Some(2), false), 1, "scaled back while it waits");
-    assert_eq!(asked(2, 4, Some(2), false), 0, "to what runs");
-    assert_eq!(asked(4, 4, None, false), 4, "what runs is not known");
+    assert_eq!(requested_pods(4, 4, Some(2), false), 2, "2 run");
     assert_eq!(
-        asked(4, 4, Some(2), true),
+        requested_pods(3, 4, Some(2), false),
+        1,
+        "scaled back while it waits"
+    );
+    assert_eq!(requested_pods(2, 4, Some(2), false), 0, "to what runs");
+    assert_eq!(
+        requested_pods(4, 4, None, false),
+        4,
+        "what runs is not known"
+    );
+    assert_eq!(
+        requested_pods(4, 4, Some(2), true),
         4,
         "it was admitted, and is the whole"
     );

@@ -26,7 +26,7 @@ fn a_check_pointed_to_another_config_makes_its_requests_anew() {
         .run(async |cluster| {
             cluster.submit(Job::new("train"));
             let request = requested(cluster, "train", 1).await;
-            says(cluster, &request, "Accepted", "True", "");
+            set_condition(cluster, &request, "Accepted", "True", "");
             point_to(cluster, "other");
             let anew = |cluster: &Cluster| {
                 let all = requests(cluster);
@@ -41,7 +41,7 @@ fn a_check_pointed_to_another_config_makes_its_requests_anew() {
                 created(cluster, "provisioningrequests"),
                 [request.clone(), request.clone()]
             );
-            says(cluster, &request, "Provisioned", "True", "Provisioned");
+            set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
             cluster.expect_admitted("train").await;
             // While Ready, only the stale request is deleted.
             point_to(cluster, "config");
@@ -103,7 +103,7 @@ fn a_missing_definition_is_shown_in_active_until_it_is_there() {
         cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
         cluster.expect_active("check").await;
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
     });
 }
@@ -130,17 +130,17 @@ fn a_definition_that_comes_back_finds_the_jobs_that_wait() {
         cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
         cluster.expect_active("check").await;
         assert_eq!(requested(cluster, "train", 1).await, request);
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
     });
 }
 
 #[test]
-fn each_bad_reference_says_what_is_wrong() {
+fn each_invalid_reference_reports_the_problem() {
     let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
     let good = json!({"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "config"});
     trial(&retries(1)).run(async |cluster| {
-        for (field, value, said) in [
+        for (field, value, expected) in [
             (
                 "apiGroup",
                 "example.com",
@@ -152,7 +152,7 @@ fn each_bad_reference_says_what_is_wrong() {
             let mut bad = good.clone();
             bad[field] = json!(value);
             cluster.merge(&check, &json!({"spec": {"parameters": bad}}));
-            cluster.expect_inactive("check", said).await;
+            cluster.expect_inactive("check", expected).await;
         }
         cluster.merge(&check, &json!({"spec": {"parameters": null}}));
         cluster

@@ -40,8 +40,8 @@ fn provisioned_and_finished() {
     trial(&retries(1)).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Accepted", "True", "");
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Accepted", "True", "");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         cluster.complete("train");
         cluster.expect_finished("train").await;
@@ -54,9 +54,9 @@ fn retried() {
     trial(&retries(1)).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
-        says(cluster, &first, "Failed", "True", "no room");
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
         let second = requested(cluster, "train", 2).await;
-        says(cluster, &second, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         cluster.complete("train");
         cluster.expect_finished("train").await;
@@ -80,9 +80,9 @@ fn revoked_after_admission() {
     trial(&retries(1)).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
-        says(cluster, &request, "CapacityRevoked", "True", "gone");
+        set_condition(cluster, &request, "CapacityRevoked", "True", "gone");
         cluster.expect_deactivated("train").await;
         nothing_twice_and_nothing_left(cluster).await;
     });
@@ -105,7 +105,7 @@ fn the_config_changed() {
         cluster.expect("the request is another one", changed).await;
         let name = names(cluster)[0].clone();
         cluster.advance(Duration::from_secs(60)).await;
-        says(cluster, &name, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &name, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         cluster.complete("train");
         cluster.expect_finished("train").await;
@@ -120,15 +120,15 @@ fn expired() {
         .every_single_fault(async |cluster| {
             cluster.submit(Job::new("train"));
             let first = requested(cluster, "train", 1).await;
-            says(cluster, &first, "Provisioned", "True", "Provisioned");
+            set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
             cluster.expect_state("train", CheckState::Ready).await;
-            says(cluster, &first, "BookingExpired", "True", "booking gone");
+            set_condition(cluster, &first, "BookingExpired", "True", "booking gone");
             let second = requested(cluster, "train", 2).await;
             sign(cluster);
-            says(cluster, &second, "Provisioned", "True", "Provisioned");
+            set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
             cluster.expect_admitted("train").await;
             // After admission it has no effect.
-            says(cluster, &second, "BookingExpired", "True", "booking gone");
+            set_condition(cluster, &second, "BookingExpired", "True", "booking gone");
             cluster.advance(Duration::from_secs(60)).await;
             assert!(cluster.is_admitted("train"));
             cluster.complete("train");
@@ -144,9 +144,9 @@ fn revoked_before_admission() {
         .every_single_fault(async |cluster| {
             cluster.submit(Job::new("train"));
             let request = requested(cluster, "train", 1).await;
-            says(cluster, &request, "Provisioned", "True", "Provisioned");
+            set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
             cluster.expect_state("train", CheckState::Ready).await;
-            says(cluster, &request, "CapacityRevoked", "True", "gone");
+            set_condition(cluster, &request, "CapacityRevoked", "True", "gone");
             cluster.expect_deactivated("train").await;
             nothing_twice_and_nothing_left(cluster).await;
         });

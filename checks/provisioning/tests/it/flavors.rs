@@ -35,7 +35,7 @@ fn with_flavors(checks: &Value) -> Trial {
 async fn falls_back(cluster: &Cluster) -> String {
     cluster.submit(Job::new("train").cpus(4));
     let request = requested(cluster, "train", 1).await;
-    says(cluster, &request, "Accepted", "True", "");
+    set_condition(cluster, &request, "Accepted", "True", "");
     let urgent = Job::new("urgent").cpus(4);
     cluster.submit(urgent.label("kueue.x-k8s.io/priority-class", "urgent"));
     let flavor = "/status/admission/podSetAssignments/0/flavors/cpu";
@@ -58,7 +58,11 @@ fn a_job_that_falls_back_to_a_flavor_without_a_check_needs_no_request() {
         let gone = |cluster: &Cluster| !names(cluster).contains(&request);
         cluster.expect("its request is gone", gone).await;
         cluster.advance(Duration::from_secs(60)).await;
-        assert_eq!(entry(cluster, "train"), Value::Null, "Kueue asks no more");
+        assert_eq!(
+            entry(cluster, "train"),
+            Value::Null,
+            "Kueue does not evaluate it"
+        );
         assert!(!names(cluster).contains(&request));
     });
 }
@@ -89,7 +93,7 @@ fn a_job_that_falls_back_to_a_flavor_with_another_check_gets_its_request() {
             cluster
                 .expect("the request is the other check's", only)
                 .await;
-            says(cluster, &own, "Provisioned", "True", "Provisioned");
+            set_condition(cluster, &own, "Provisioned", "True", "Provisioned");
             cluster.expect_admitted("train").await;
             let selector = |name: &str| {
                 let all = templates(cluster);

@@ -22,18 +22,18 @@ async fn expect_pods(cluster: &Cluster, pods: usize) {
 async fn started(cluster: &Cluster) -> String {
     cluster.submit(Job::new("train").pods(2).elastic());
     let request = requested(cluster, "train", 1).await;
-    says(cluster, &request, "Provisioned", "True", "Provisioned");
+    set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
     expect_pods(cluster, 2).await;
     request
 }
 
 /// Waits for attempt `attempt` for the newest growth, with which the job has `pods` pods.
 async fn growth_requested(cluster: &Cluster, pods: u32, attempt: u32) -> String {
-    let asks = |cluster: &Cluster| {
+    let is_submitted = |cluster: &Cluster| {
         let workload = cluster.workload("train");
         workload.is_some_and(|workload| workload["spec"]["podSets"][0]["count"] == pods)
     };
-    cluster.expect("the growth is there", asks).await;
+    cluster.expect("the growth is there", is_submitted).await;
     requested(cluster, "train", attempt).await
 }
 
@@ -77,11 +77,11 @@ fn a_growth_that_fails_is_tried_again_until_the_limit() {
         cluster.scale("train", 4);
         let first = growth_requested(cluster, 4, 1).await;
         assert_eq!(pods_of(cluster, &first), json!(2));
-        says(cluster, &first, "Failed", "True", "no room");
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
         let second = growth_requested(cluster, 4, 2).await;
-        says(cluster, &second, "Failed", "True", "no room again");
+        set_condition(cluster, &second, "Failed", "True", "no nodes again");
         let what = format!(
-            "would be refused: no room again (attempt 2, and no other follows: scale the job back, or begin again by deleting the request \"{second}\"); the job runs on with 2 pods"
+            "would be refused: no nodes again (attempt 2, and no other follows: scale the job back, or begin again by deleting the request \"{second}\"); the job runs on with 2 pods"
         );
         cluster.expect_message("train", &what).await;
         cluster.advance(20 * MINUTE).await;
@@ -92,7 +92,7 @@ fn a_growth_that_fails_is_tried_again_until_the_limit() {
             "metadata": {"namespace": "default", "name": second}}));
         let again = growth_requested(cluster, 4, 1).await;
         assert_eq!(again, first);
-        says(cluster, &again, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &again, "Provisioned", "True", "Provisioned");
         expect_pods(cluster, 4).await;
         assert_eq!(names(cluster), [running, first.clone()]);
         ends(cluster, &[&first]).await;
@@ -110,12 +110,12 @@ fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_tried_again
                 signs(cluster, false);
                 cluster.scale("train", 4);
                 let first = growth_requested(cluster, 4, 1).await;
-                says(cluster, &first, "Provisioned", "True", "Provisioned");
+                set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
                 cluster.expect_state("train", CheckState::Ready).await;
-                says(cluster, &first, lost, "True", "gone");
+                set_condition(cluster, &first, lost, "True", "gone");
                 let second = growth_requested(cluster, 4, 2).await;
                 assert_eq!(cluster.running_pods("train"), 2);
-                says(cluster, &second, "Provisioned", "True", "Provisioned");
+                set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
                 sign(cluster);
                 expect_pods(cluster, 4).await;
                 ends(cluster, &[]).await;
@@ -129,7 +129,7 @@ fn a_growth_that_is_scaled_back_or_grown_on_leaves_no_request() {
         let running = started(cluster).await;
         cluster.scale("train", 4);
         let first = growth_requested(cluster, 4, 1).await;
-        says(cluster, &first, "Failed", "True", "no room");
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
         cluster.expect_message("train", "no other follows").await;
         // Grown again: another Workload, whose attempts start at 1.
         cluster.scale("train", 7);
@@ -153,7 +153,7 @@ async fn grown(cluster: &Cluster) -> [String; 2] {
     let before = started(cluster).await;
     cluster.scale("train", 4);
     let growth = growth_requested(cluster, 4, 1).await;
-    says(cluster, &growth, "Provisioned", "True", "Provisioned");
+    set_condition(cluster, &growth, "Provisioned", "True", "Provisioned");
     expect_pods(cluster, 4).await;
     [before, growth]
 }
@@ -162,7 +162,7 @@ async fn grown(cluster: &Cluster) -> [String; 2] {
 fn capacity_that_is_revoked_from_the_pods_that_ran_before_a_growth_stops_the_job() {
     trial(&retries(0)).every_single_fault(async |cluster| {
         let [before, _] = grown(cluster).await;
-        says(
+        set_condition(
             cluster,
             &before,
             "CapacityRevoked",

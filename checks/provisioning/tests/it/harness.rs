@@ -173,7 +173,13 @@ pub(crate) async fn no_requests(cluster: &Cluster) {
 }
 
 /// Sets a condition of a request, as the autoscaler does.
-pub(crate) fn says(cluster: &Cluster, request: &str, kind: &str, status: &str, message: &str) {
+pub(crate) fn set_condition(
+    cluster: &Cluster,
+    request: &str,
+    kind: &str,
+    status: &str,
+    message: &str,
+) {
     let resource = requests_resource();
     let object = cluster
         .server()
@@ -195,8 +201,8 @@ pub(crate) fn status_is(cluster: &Cluster, request: &str, status: &Value) {
         .subresource("status")
         .agent("autoscaler")
         .body(json!({"status": status}));
-    let answer = cluster.server().call(&call);
-    assert_eq!(answer.code, 200, "{}", answer.body);
+    let response = cluster.server().call(&call);
+    assert_eq!(response.code, 200, "{}", response.body);
 }
 
 fn seconds(cluster: &Cluster) -> String {
@@ -236,8 +242,8 @@ pub(crate) fn check_status(cluster: &Cluster, name: &str, status: &Value) {
         .subresource("status")
         .agent("nobody")
         .body(json!({"status": status}));
-    let answer = cluster.server().call(&call);
-    assert_eq!(answer.code, 200, "{}", answer.body);
+    let response = cluster.server().call(&call);
+    assert_eq!(response.code, 200, "{}", response.body);
 }
 
 /// Returns the names of all ProvisioningRequests or PodTemplates that were ever created.

@@ -21,8 +21,8 @@ fn each_thing_is_one_request_and_quiet_costs_none() {
             1,
             "the templates are read once"
         );
-        says(cluster, &request, "Accepted", "True", "");
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Accepted", "True", "");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         assert_eq!(
             cluster.requests("apply workloads/status"),
@@ -53,20 +53,20 @@ fn each_change_of_state_is_one_write() {
         let writes = || cluster.requests("apply workloads/status");
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
-        says(cluster, &first, "Accepted", "True", "");
+        set_condition(cluster, &first, "Accepted", "True", "");
         cluster.advance(Duration::from_secs(5)).await;
         assert_eq!(writes(), 0, "that it was accepted is nothing to say");
-        says(cluster, &first, "Provisioned", "False", "ETA: soon");
+        set_condition(cluster, &first, "Provisioned", "False", "ETA: soon");
         cluster.expect_message("train", "ETA: soon").await;
         cluster.advance(Duration::from_secs(5)).await;
         assert_eq!(writes(), 1, "the ETA");
-        says(cluster, &first, "Failed", "True", "no room");
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
         cluster.expect_state("train", CheckState::Retry).await;
         assert_eq!(writes(), 2, "Retry");
         let second = requested(cluster, "train", 2).await;
         cluster.advance(Duration::from_secs(5)).await;
         assert_eq!(writes(), 3, "the message of the first attempt is over");
-        says(cluster, &second, "Failed", "True", "no room");
+        set_condition(cluster, &second, "Failed", "True", "no nodes");
         cluster.expect_deactivated("train").await;
         no_requests(cluster).await;
         assert_eq!(writes(), 4, "Rejected");
@@ -92,8 +92,8 @@ fn a_request_that_is_waited_for_costs_nothing() {
         trial(&config).run(async |cluster| {
             cluster.submit(Job::new("train"));
             let request = requested(cluster, "train", 1).await;
-            says(cluster, &request, "Accepted", "True", "");
-            says(cluster, &request, "Provisioned", "False", "queued");
+            set_condition(cluster, &request, "Accepted", "True", "");
+            set_condition(cluster, &request, "Provisioned", "False", "queued");
             cluster.expect_message("train", "queued").await;
             cluster.advance(Duration::from_secs(60)).await;
             assert_eq!(in_an_hour(cluster).await, 0);
@@ -112,7 +112,7 @@ fn a_request_that_nobody_takes_up_costs_one_write() {
         assert_eq!(
             in_an_hour(cluster).await,
             1,
-            "that it is silent is said once"
+            "the missing autoscaler is reported once"
         );
         assert_eq!(cluster.requests("apply workloads/status"), writes + 1);
         assert_eq!(in_an_hour(cluster).await, 0);

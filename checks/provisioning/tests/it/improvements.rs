@@ -15,7 +15,7 @@ fn an_annotation_that_overrides_a_parameter_makes_one_request() {
     trial(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
         cluster.submit(Job::new("train").annotation("provreq.kueue.x-k8s.io/p1", "mine"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Accepted", "True", "");
+        set_condition(cluster, &request, "Accepted", "True", "");
         cluster.advance(Duration::from_secs(600)).await;
         assert_eq!(created(cluster, "provisioningrequests"), [request]);
         assert_eq!(
@@ -39,13 +39,13 @@ fn a_name_of_253_characters_makes_one_request() {
             .await;
         let request = names(cluster)[0].clone();
         assert_eq!(request.len(), 253);
-        says(cluster, &request, "Accepted", "True", "");
+        set_condition(cluster, &request, "Accepted", "True", "");
         cluster.advance(Duration::from_secs(600)).await;
         assert_eq!(
             created(cluster, "provisioningrequests"),
             std::slice::from_ref(&request)
         );
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_state(&name, CheckState::Ready).await;
         assert_eq!(
             entry(cluster, &name)["podSetUpdates"]
@@ -81,7 +81,7 @@ fn every_member_of_a_merged_pod_set_is_updated() {
             1
         );
         assert_eq!(requests(cluster)[0]["spec"]["podSets"][0]["count"], 3);
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_state("wl", CheckState::Ready).await;
         let updates = entry(cluster, "wl")["podSetUpdates"].clone();
         let names: Vec<&Value> = updates
@@ -99,9 +99,9 @@ fn a_failure_after_admission_does_not_stop_a_running_job() {
     trial(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
-        says(cluster, &request, "Failed", "True", "too late");
+        set_condition(cluster, &request, "Failed", "True", "too late");
         cluster.advance(Duration::from_secs(600)).await;
         assert!(cluster.is_admitted("train"));
     });
@@ -112,9 +112,9 @@ fn a_failure_after_admission_does_not_stop_a_running_job() {
     trial(&evicting).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
-        says(cluster, &request, "Failed", "True", "too late");
+        set_condition(cluster, &request, "Failed", "True", "too late");
         requested(cluster, "train", 2).await;
     });
 }
@@ -144,7 +144,7 @@ fn one_check_without_a_request_does_not_stop_the_other() {
                 .into_iter()
                 .find(|name| *name != first)
                 .unwrap();
-            says(cluster, &first, "Provisioned", "True", "Provisioned");
+            set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
             cluster.expect_state("train", CheckState::Ready).await;
             // The first check's request is deleted; it is Ready and needs none. The second check is
             // still evaluated.
@@ -153,10 +153,10 @@ fn one_check_without_a_request_does_not_stop_the_other() {
                 .find(|request| request["metadata"]["name"] == first)
                 .unwrap();
             cluster.delete(&gone);
-            says(cluster, &of_second, "Accepted", "True", "");
-            says(cluster, &of_second, "Provisioned", "False", "ETA");
+            set_condition(cluster, &of_second, "Accepted", "True", "");
+            set_condition(cluster, &of_second, "Provisioned", "False", "ETA");
             cluster
-                .expect("the second says so", |cluster| {
+                .expect("the second reports it", |cluster| {
                     cluster.message_of("second", "train") == "ETA"
                 })
                 .await;
@@ -179,7 +179,7 @@ fn a_bad_reference_is_shown_in_active() {
         assert_eq!(names(cluster), std::slice::from_ref(&request));
         cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "ProvisioningRequestConfig"}}}));
         cluster.expect_active("check").await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         assert_eq!(created(cluster, "provisioningrequests"), [request]);
     });
@@ -212,7 +212,7 @@ fn a_request_without_an_end_is_given_up_after_the_timeout() {
     trial(&days).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Accepted", "True", "");
+        set_condition(cluster, &request, "Accepted", "True", "");
         cluster.advance(Duration::from_secs(3 * 86_400 - 60)).await;
         assert_eq!(names(cluster), [request]);
         cluster
@@ -243,7 +243,7 @@ fn an_unknown_class_is_shown_in_active() {
 }
 
 #[test]
-fn quota_is_kept_between_attempts_where_the_option_says_so() {
+fn quota_is_kept_between_attempts_if_the_option_is_set() {
     let keep = config(
         &json!({"retryStrategy": {"backoffBaseSeconds": 60}}),
         &json!({"after-failure": "KeepQuota"}),
@@ -251,7 +251,7 @@ fn quota_is_kept_between_attempts_where_the_option_says_so() {
     trial(&keep).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
-        says(cluster, &first, "Failed", "True", "no room");
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
         cluster
             .expect_message("train", "the next attempt begins at")
             .await;
@@ -264,7 +264,7 @@ fn quota_is_kept_between_attempts_where_the_option_says_so() {
                 !names(cluster).contains(&first)
             })
             .await;
-        says(cluster, &second, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         assert!(
             !cluster
@@ -277,7 +277,7 @@ fn quota_is_kept_between_attempts_where_the_option_says_so() {
 }
 
 #[test]
-fn quota_is_given_back_during_the_backoff_where_the_option_says_so() {
+fn quota_is_released_during_the_backoff_if_the_option_is_set() {
     let give = config(
         &json!({"retryStrategy": {"backoffBaseSeconds": 300}}),
         &json!({"after-failure": "ReleaseQuota"}),
@@ -286,10 +286,10 @@ fn quota_is_given_back_during_the_backoff_where_the_option_says_so() {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
         cluster.submit(Job::new("other"));
-        says(cluster, &first, "Failed", "True", "no room");
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
         // The other job reserves the quota at once; with a delayed Retry it would take 5 min.
         let other = requested(cluster, "other", 1).await;
-        says(cluster, &other, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &other, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("other").await;
         assert!(!cluster.condition("train", "QuotaReserved"));
         cluster.complete("other");
@@ -313,14 +313,14 @@ fn failures_for_want_of_capacity_do_not_burn_the_limit_where_they_are_counted_ap
         }
         let last = requested(cluster, "train", 6).await;
         cluster.expect("only the last is left", |cluster| names(cluster) == [last.clone()]).await;
-        says(cluster, &last, "Failed", "True", "an error, once");
+        set_condition(cluster, &last, "Failed", "True", "an error, once");
         cluster.expect_deactivated("train").await;
         no_requests(cluster).await;
     });
 }
 
 #[test]
-fn a_create_that_is_refused_is_said_and_tried_again() {
+fn a_rejected_create_is_reported_and_retried() {
     // 101 parameters exceed the limit by one.
     let many: serde_json::Map<String, Value> = (0..100)
         .map(|n| (format!("p{n}"), json!("x".repeat(255))))
@@ -353,7 +353,7 @@ fn a_create_that_is_refused_is_said_and_tried_again() {
 }
 
 #[test]
-fn a_name_that_somebody_else_has_is_said() {
+fn a_name_of_another_owner_is_reported() {
     trial(&retries(1)).run(async |cluster| {
         let workload = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "wl", "namespace": "default"}, "spec": {
             "queueName": "queue", "podSets": [{"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [
@@ -379,12 +379,12 @@ fn a_restart_at_any_moment_creates_nothing_twice() {
             cluster.crash(0);
             let first = requested(cluster, "train", 1).await;
             cluster.advance(Duration::from_secs(5)).await;
-            says(cluster, &first, "Failed", "True", "no room");
+            set_condition(cluster, &first, "Failed", "True", "no nodes");
             cluster.advance(Duration::from_millis(moment * 100)).await;
             cluster.crash(0);
             let second = requested(cluster, "train", 2).await;
             cluster.advance(Duration::from_secs(5)).await;
-            says(cluster, &second, "Provisioned", "True", "Provisioned");
+            set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
             cluster.expect_admitted("train").await;
             assert_eq!(created(cluster, "provisioningrequests"), [first, second]);
             cluster.complete("train");
@@ -438,16 +438,16 @@ fn finish(cluster: &Cluster, name: &str, reason: &str) {
         .subresource("status")
         .agent("kueue")
         .body(json!({"status": {"conditions": status["conditions"]}}));
-    let answer = cluster.server().call(&call);
-    assert_eq!(answer.code, 200, "{}", answer.body);
+    let response = cluster.server().call(&call);
+    assert_eq!(response.code, 200, "{}", response.body);
 }
 
 #[test]
-fn a_growth_asks_for_its_increase_and_keeps_the_request_of_what_runs() {
+fn a_growth_requests_its_increase_and_keeps_the_request_of_what_runs() {
     trial(&retries(1)).run(async |cluster| {
         cluster.apply(&slice(cluster, "el-1", 2, None));
         let first = requested(cluster, "el-1", 1).await;
-        says(cluster, &first, "Provisioned", "True", "");
+        set_condition(cluster, &first, "Provisioned", "True", "");
         let admitted =
             |name: &'static str| move |cluster: &Cluster| is_true(cluster, name, "Admitted");
         cluster.expect("el-1 runs", admitted("el-1")).await;
@@ -463,7 +463,7 @@ fn a_growth_asks_for_its_increase_and_keeps_the_request_of_what_runs() {
             request.unwrap()["spec"]["podSets"][0]["count"].clone()
         };
         assert_eq!((count(&first), count(&second)), (json!(2), json!(3)));
-        says(cluster, &second, "Provisioned", "True", "");
+        set_condition(cluster, &second, "Provisioned", "True", "");
         cluster.expect("el-2 runs", admitted("el-2")).await;
         cluster.advance(Duration::from_secs(600)).await;
         assert_eq!(names(cluster), [first, second], "all pods run");

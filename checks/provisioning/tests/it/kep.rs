@@ -12,7 +12,7 @@ use crate::harness::*;
 async fn provisioned(cluster: &Cluster) {
     cluster.submit(Job::new("train").cpus(60));
     let request = requested(cluster, "train", 1).await;
-    says(cluster, &request, "Provisioned", "True", "Provisioned");
+    set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
     cluster.expect_admitted("train").await;
 }
 
@@ -60,7 +60,7 @@ fn completed_successfully_and_the_workload_is_deleted() {
     trial(&retries(1)).run(async |cluster| {
         cluster.apply(&bare());
         let request = requested(cluster, "wl", 1).await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("wl").await;
         cluster.delete(&bare());
         no_requests(cluster).await;
@@ -80,7 +80,7 @@ fn failed() {
     trial(&retries(0)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Failed", "True", "no room");
+        set_condition(cluster, &request, "Failed", "True", "no nodes");
         cluster.expect_deactivated("train").await;
         no_requests(cluster).await;
     });
@@ -154,7 +154,7 @@ fn the_config_is_removed() {
         // The config exists again.
         cluster.apply(&config);
         requested(cluster, "train", 1).await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
     });
 }

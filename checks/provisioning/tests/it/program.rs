@@ -12,7 +12,7 @@ fn manifests(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_the_manifests_run_answers_to_the_name_that_was_given_to_them() {
+fn the_program_of_manifests_uses_their_controller_name() {
     let cases: [(&[&str], &str); 2] = [
         (&[], "kueue-check.dev/provisioning-request"),
         (
@@ -72,7 +72,7 @@ fn the_shell_completes_the_commands_and_flags() {
 fn a_config_is_compared_with_kueues_definition_and_with_this_programs_own_rules() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("validate");
     std::fs::create_dir_all(&folder).unwrap();
-    for (name, annotation, spec, well, said) in [
+    for (name, annotation, spec, well, expected) in [
         (
             "right",
             "10m",
@@ -112,7 +112,7 @@ fn a_config_is_compared_with_kueues_definition_and_with_this_programs_own_rules(
         assert_eq!(output.status.success(), well, "{name}: {output:?}");
         let all = [output.stdout, output.stderr].concat();
         let all = String::from_utf8_lossy(&all).into_owned();
-        assert!(all.contains(said), "{name}: {all}");
+        assert!(all.contains(expected), "{name}: {all}");
         assert!(!all.contains("not looked for"), "{name}: {all}");
     }
 }

@@ -29,11 +29,11 @@ fn a_request_is_created_followed_and_consumed() {
         assert_eq!(request["metadata"]["ownerReferences"][0]["uid"], templates[0]["metadata"]["uid"]);
         assert_eq!(events(cluster, "ProvisioningRequestCreated"), [format!("Created ProvisioningRequest: \"{name}\"")]);
 
-        says(cluster, &name, "Accepted", "True", "accepted");
-        says(cluster, &name, "Provisioned", "False", "Not provisioned, ETA: 2024-02-22T10:36:40Z.");
+        set_condition(cluster, &name, "Accepted", "True", "accepted");
+        set_condition(cluster, &name, "Provisioned", "False", "Not provisioned, ETA: 2024-02-22T10:36:40Z.");
         cluster.expect_message("train", "Not provisioned, ETA").await;
         assert_eq!(cluster.state("train"), Some(CheckState::Pending));
-        says(cluster, &name, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &name, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         let entry = entry(cluster, "train");
         let annotations = json!({"autoscaling.x-k8s.io/consume-provisioning-request": name, "autoscaling.x-k8s.io/provisioning-class-name": CLASS});
@@ -67,7 +67,7 @@ fn a_request_is_kept_when_quota_is_lost_without_eviction_and_used_again() {
         cluster.expect_without_quota("train").await;
         cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(names(cluster), std::slice::from_ref(&request));
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
         cluster.expect_admitted("train").await;
         assert_eq!(created(cluster, "provisioningrequests"), [request]);
@@ -107,10 +107,10 @@ fn revoked_capacity_deactivates_before_and_after_admission() {
             cluster.submit(Job::new("train"));
             let request = requested(cluster, "train", 1).await;
             if admitted {
-                says(cluster, &request, "Provisioned", "True", "Provisioned");
+                set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
                 cluster.expect_admitted("train").await;
             }
-            says(cluster, &request, "CapacityRevoked", "True", "gone");
+            set_condition(cluster, &request, "CapacityRevoked", "True", "gone");
             cluster.expect_deactivated("train").await;
             no_requests(cluster).await;
             let changed = events(cluster, "AdmissionCheckUpdated");
@@ -130,9 +130,9 @@ fn an_expired_booking_is_ignored_after_admission() {
     trial(&retries(0)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
-        says(cluster, &request, "BookingExpired", "True", "booking gone");
+        set_condition(cluster, &request, "BookingExpired", "True", "booking gone");
         cluster.advance(Duration::from_secs(60)).await;
         assert!(cluster.is_admitted("train"));
         assert_eq!(cluster.state("train"), Some(CheckState::Ready));
@@ -144,7 +144,7 @@ fn a_running_job_goes_on_when_its_request_is_deleted() {
     trial(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         cluster.delete(&requests(cluster)[0]);
         cluster.advance(Duration::from_secs(60)).await;
@@ -205,7 +205,7 @@ fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() 
         cluster.merge(&object, &json!({"spec": {"retryStrategy": {"backoffLimitCount": 7}}}));
         cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(created(cluster, "provisioningrequests").len(), 3);
-        says(cluster, &request, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         // While Ready, a change only deletes the stale request.
         cluster.merge(&object, &json!({"spec": {"parameters": {"p1": "v3"}}}));
@@ -215,7 +215,7 @@ fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() 
 }
 
 #[test]
-fn node_selectors_are_what_the_provider_tells() {
+fn node_selectors_have_the_values_of_the_provider() {
     let rules = json!({"podSetUpdates": {"nodeSelector": [
         {"key": "pool", "valueFromProvisioningClassDetail": "NodePoolName"}, {"key": "rack", "valueFromProvisioningClassDetail": "Rack"},
     ]}});
@@ -227,7 +227,7 @@ fn node_selectors_are_what_the_provider_tells() {
             &request,
             &json!({"provisioningClassDetails": {"NodePoolName": "p-1"}}),
         );
-        says(cluster, &request, "Provisioned", "True", "");
+        set_condition(cluster, &request, "Provisioned", "True", "");
         cluster.expect_admitted("train").await;
         let update = &entry(cluster, "train")["podSetUpdates"][0];
         assert_eq!(
@@ -247,7 +247,7 @@ fn kueues_own_check_leaves_the_requests_alone() {
     trial(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Accepted", "True", "accepted");
+        set_condition(cluster, &request, "Accepted", "True", "accepted");
         cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(created(cluster, "provisioningrequests"), [request]);
     });
@@ -294,7 +294,7 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
         cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(cluster.state("train"), Some(CheckState::Pending));
         assert_eq!(names(cluster), [own.as_str()]);
-        says(cluster, &own, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &own, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
     });
 }
@@ -322,7 +322,7 @@ fn pods_of(cluster: &Cluster, request: &str) -> u64 {
 /// A user who may create requests in the Workload's namespace creates a small one, which is
 /// provisioned.
 #[test]
-fn a_request_that_asks_for_less_is_deleted_and_the_true_one_kept() {
+fn an_insufficient_request_is_deleted_and_the_sufficient_one_kept() {
     trial(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train").pods(4));
         let own = requested(cluster, "train", 1).await;
@@ -330,7 +330,7 @@ fn a_request_that_asks_for_less_is_deleted_and_the_true_one_kept() {
         let template = format!("ppt-{own}-main");
         for (attempt, crashes) in [(9, false), (10, true)] {
             forged(cluster, "train", ("small", attempt), 1, &template);
-            says(cluster, "small", "Provisioned", "True", "Provisioned");
+            set_condition(cluster, "small", "Provisioned", "True", "Provisioned");
             if crashes {
                 // A new process compares the valid request too.
                 cluster.crash(0);
@@ -341,13 +341,13 @@ fn a_request_that_asks_for_less_is_deleted_and_the_true_one_kept() {
             assert_eq!(templates(cluster).len(), 1, "its template is still there");
         }
         let note = "Deleted ProvisioningRequest \"small\", which asks for less than the Workload needs: of 4 pods like those of pod set \"main\" it has 1";
-        assert!(events(cluster, "InsufficientRequest").iter().all(|told| told == note));
+        assert!(events(cluster, "InsufficientRequest").iter().all(|text| text == note));
         assert!(!events(cluster, "InsufficientRequest").is_empty());
-        says(cluster, &own, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &own, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         // A later one does not count either, whatever its outcome is.
         forged(cluster, "train", ("small", 11), 1, &template);
-        says(cluster, "small", "CapacityRevoked", "True", "gone");
+        set_condition(cluster, "small", "CapacityRevoked", "True", "gone");
         cluster.advance(Duration::from_secs(30)).await;
         assert!(cluster.is_admitted("train"));
         assert_eq!(names(cluster), [own.as_str()]);
@@ -360,7 +360,7 @@ fn a_request_that_was_made_before_the_true_one_is_replaced() {
     trial(&retries(1)).quota(4).run(async |cluster| {
         cluster.submit(Job::new("first").pods(4));
         let first = requested(cluster, "first", 1).await;
-        says(cluster, &first, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("first").await;
         cluster.submit(Job::new("train").pods(4));
         let waits = |cluster: &Cluster| cluster.workload("train").is_some();
@@ -369,7 +369,7 @@ fn a_request_that_was_made_before_the_true_one_is_replaced() {
         let tiny = json!({"spec": {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "1m"}}}]}});
         cluster.apply(&json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "tiny", "namespace": "default"}, "template": tiny}));
         forged(cluster, "train", (&name, 1), 4, "tiny");
-        says(cluster, &name, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &name, "Provisioned", "True", "Provisioned");
         cluster.complete("first");
         let replaced = |cluster: &Cluster| !events(cluster, "InsufficientRequest").is_empty();
         cluster.expect("the request is found out", replaced).await;
@@ -379,7 +379,7 @@ fn a_request_that_was_made_before_the_true_one_is_replaced() {
         assert_eq!(pods_of(cluster, &name), 4);
         let all = requests(cluster);
         assert_eq!(all[0]["spec"]["podSets"][0]["podTemplateRef"]["name"], format!("ppt-{name}-main"));
-        says(cluster, &name, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &name, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
     });
 }

@@ -14,9 +14,9 @@ fn retry_then_succeed() {
     trial(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
-        says(cluster, &first, "Failed", "True", "no room");
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
         cluster
-            .expect_message("train", "Retrying after failure: no room")
+            .expect_message("train", "Retrying after failure: no nodes")
             .await;
         assert_eq!(entry(cluster, "train")["requeueAfterSeconds"], 2);
         let second = requested(cluster, "train", 2).await;
@@ -30,9 +30,9 @@ fn retry_then_succeed() {
         assert_eq!(
             entry(cluster, "train")["message"],
             "",
-            "what was said of the first is over"
+            "the message about the first is gone"
         );
-        says(cluster, &second, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
     });
 }
@@ -43,7 +43,7 @@ fn retry_then_reject() {
         cluster.submit(Job::new("train"));
         for attempt in [1, 2] {
             let request = requested(cluster, "train", attempt).await;
-            says(cluster, &request, "Failed", "True", "no room");
+            set_condition(cluster, &request, "Failed", "True", "no nodes");
         }
         cluster.expect_deactivated("train").await;
         cluster
@@ -62,7 +62,7 @@ fn retry_twice_if_a_request_fails_twice() {
         cluster.submit(Job::new("train"));
         for attempt in [1, 2] {
             let request = requested(cluster, "train", attempt).await;
-            says(cluster, &request, "Failed", "True", "no room");
+            set_condition(cluster, &request, "Failed", "True", "no nodes");
         }
         requested(cluster, "train", 3).await;
         assert_eq!(entry(cluster, "train")["retryCount"], 2);
@@ -74,10 +74,10 @@ fn the_first_failure_rejects_where_no_attempt_may_follow() {
     trial(&retries(0)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Failed", "True", "no room");
+        set_condition(cluster, &request, "Failed", "True", "no nodes");
         cluster.expect_deactivated("train").await;
         let changed =
-            "Admission check check updated state from Pending to Rejected with message: no room";
+            "Admission check check updated state from Pending to Rejected with message: no nodes";
         assert_eq!(events(cluster, "AdmissionCheckUpdated"), [changed]);
     });
 }
@@ -97,12 +97,12 @@ fn a_booking_that_expires_before_admission_is_retried() {
         check_status(cluster, "other", &json!({"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]}));
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
-        says(cluster, &first, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
         cluster.expect_state("train", CheckState::Ready).await;
-        says(cluster, &first, "BookingExpired", "True", "booking gone");
+        set_condition(cluster, &first, "BookingExpired", "True", "booking gone");
         cluster.expect_message("train", "Retrying after booking expired: booking gone").await;
         let second = requested(cluster, "train", 2).await;
-        says(cluster, &second, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
         cluster.expect_state("train", CheckState::Ready).await;
     });
 }
@@ -116,17 +116,17 @@ fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
             cluster.submit(Job::new("train"));
             for attempt in [1, 2] {
                 let request = requested(cluster, "train", attempt).await;
-                says(cluster, &request, "Failed", "True", "no room");
+                set_condition(cluster, &request, "Failed", "True", "no nodes");
             }
             cluster.expect_deactivated("train").await;
             no_requests(cluster).await;
             cluster.merge_workload("train", &json!({"spec": {"active": true}}));
             let again = requested(cluster, "train", 1).await;
             assert_eq!(names(cluster), std::slice::from_ref(&again));
-            says(cluster, &again, "Failed", "True", "no room");
+            set_condition(cluster, &again, "Failed", "True", "no nodes");
             // All attempts are available again, not only the remaining ones.
             let second = requested(cluster, "train", 2).await;
-            says(cluster, &second, "Provisioned", "True", "Provisioned");
+            set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
             cluster.expect_admitted("train").await;
             assert_eq!(created(cluster, "provisioningrequests").len(), 4);
         });
@@ -139,7 +139,7 @@ fn kueue_0_19_does_not_queue_a_rejected_workload_that_is_activated_again() {
     trial(&retries(0)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
-        says(cluster, &request, "Failed", "True", "no room");
+        set_condition(cluster, &request, "Failed", "True", "no nodes");
         cluster.expect_deactivated("train").await;
         cluster.merge_workload("train", &json!({"spec": {"active": true}}));
         cluster.advance(Duration::from_secs(3600)).await;
@@ -159,7 +159,7 @@ fn a_workload_that_a_person_deactivates_and_activates_starts_from_the_first() {
         no_requests(cluster).await;
         cluster.merge_workload("train", &json!({"spec": {"active": true}}));
         assert_eq!(requested(cluster, "train", 1).await, first);
-        says(cluster, &first, "Provisioned", "True", "Provisioned");
+        set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
         assert_eq!(
             created(cluster, "provisioningrequests"),

@@ -17,16 +17,16 @@ const READS: usize = 4;
 
 /// Waits until the condition `Active` of the AdmissionCheck names the flavor `default`, or does
 /// not.
-async fn says_default(cluster: &Cluster, expected: bool) {
-    let says = || active(cluster).1.contains("default of ClusterQueue queue");
+async fn expect_default(cluster: &Cluster, expected: bool) {
+    let names_default = || active(cluster).1.contains("default of ClusterQueue queue");
     for _ in 0..READS {
         cluster.advance(READ).await;
-        if says() == expected {
+        if names_default() == expected {
             break;
         }
     }
     let (status, message) = active(cluster);
-    assert_eq!(says(), expected, "{message}");
+    assert_eq!(names_default(), expected, "{message}");
     assert_eq!(status, "True", "{message}");
 }
 
@@ -37,8 +37,8 @@ fn change(cluster: &Cluster, plural: &str, name: &str, spec: &Value) {
         .name(name)
         .agent("operator")
         .body(json!({ "spec": spec }));
-    let answer = cluster.server().call(&call);
-    assert_eq!(answer.code, 200, "{}", answer.body);
+    let response = cluster.server().call(&call);
+    assert_eq!(response.code, 200, "{}", response.body);
 }
 
 /// Returns the status and message of the condition `Active` of the AdmissionCheck.
@@ -57,25 +57,25 @@ fn active(cluster: &Cluster) -> (String, String) {
 
 /// Checks that `Active` names the flavor while it has a topology and the check applies to it.
 async fn story(cluster: &Cluster, named: bool) {
-    says_default(cluster, false).await;
+    expect_default(cluster, false).await;
     // It can be set, but not unset.
     let racks = json!({"topologyName": "racks", "nodeLabels": {"pool": "a"}});
     change(cluster, "resourceflavors", "default", &racks);
-    says_default(cluster, named).await;
+    expect_default(cluster, named).await;
     let none = json!({"admissionChecksStrategy": null});
     change(cluster, "clusterqueues", "queue", &none);
-    says_default(cluster, false).await;
+    expect_default(cluster, false).await;
     assert_eq!(active(cluster).1, "The admission check is active");
 }
 
 #[test]
-fn active_names_flavors_with_a_topology_whose_jobs_are_never_asked_about() {
+fn active_names_flavors_with_a_topology_whose_jobs_are_never_evaluated() {
     let topologies = async |cluster: &Cluster| story(cluster, true).await;
     trial(&retries(1)).every_single_fault(topologies);
 }
 
 #[test]
-fn under_kueues_name_they_are_asked_about() {
+fn under_kueues_name_they_are_evaluated() {
     let name = ControllerName::from_static(KUEUES_CONTROLLER_NAME);
     let own = Simulation::with_context(move |tools| {
         ProvisioningCheck::new(tools.client.clone(), name.clone())
@@ -85,15 +85,15 @@ fn under_kueues_name_they_are_asked_about() {
 }
 
 #[test]
-fn it_is_said_once_and_a_restart_says_nothing_else() {
+fn it_is_reported_once_and_a_restart_writes_nothing_else() {
     trial(&retries(1)).run(async |cluster| {
         let writes = || cluster.requests("apply admissionchecks/status");
         let racks = json!({"topologyName": "racks", "nodeLabels": {"pool": "a"}});
         change(cluster, "resourceflavors", "default", &racks);
-        says_default(cluster, true).await;
-        let (said, message) = (writes(), active(cluster).1);
+        expect_default(cluster, true).await;
+        let (before, message) = (writes(), active(cluster).1);
         cluster.crash(0);
         cluster.advance(READ * 2).await;
-        assert_eq!((writes(), active(cluster).1), (said, message));
+        assert_eq!((writes(), active(cluster).1), (before, message));
     });
 }

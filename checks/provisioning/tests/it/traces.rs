@@ -85,7 +85,7 @@ fn meant(kind: &str, state: &mut Value) {
                 // those of Kueue's check do.
                 if entry["message"]
                     .as_str()
-                    .is_some_and(|said| said.ends_with("Previously: Rejected"))
+                    .is_some_and(|message| message.ends_with("Previously: Rejected"))
                 {
                     entry["retryCount"].take();
                 }

@@ -707,7 +707,7 @@ impl Checker<'_> {
             }
             ("has", [argument]) if call.target.is_none() => {
                 let Expr::Select(select) = &argument.expr else {
-                    return self.mistake(argument, "has() asks for a field: `has(a.b)`");
+                    return self.mistake(argument, "has() requires a field: `has(a.b)`");
                 };
                 return self.field(tree, &select.operand, &select.field, Access::Test);
             }
@@ -1077,7 +1077,7 @@ impl Checker<'_> {
         if kind.function() != function {
             return self.mistake(
                 tree,
-                format!("`{name}` is asked by `{}('{name}')`", kind.function()),
+                format!("`{name}` is queried by `{}('{name}')`", kind.function()),
             );
         }
         self.uses.sources.insert(name.to_owned());

@@ -703,7 +703,7 @@ fn whole(number: usize) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a float is what is asked for")]
+#[expect(clippy::cast_precision_loss, reason = "a float is the requested type")]
 pub(crate) fn number(value: &Value) -> Result<f64, Failure> {
     match value {
         Value::Int(whole) => Ok(*whole as f64),

@@ -36,10 +36,10 @@ pub trait Data {
     /// If they are not listed yet.
     fn objects(&self, resource: &str, namespace: Option<&str>) -> Result<Vec<Value>, String>;
 
-    /// Returns the last answer of the data source `name`.
+    /// Returns the last value of the data source `name`.
     ///
     /// # Errors
-    /// If there is no answer, or it is too old.
+    /// If there is no value, or it is too old.
     fn source(&self, name: &str) -> Result<Value, String>;
 
     /// Returns the other Workloads for which the rule returned Ready, without those admitted longer

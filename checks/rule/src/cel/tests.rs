@@ -353,7 +353,7 @@ fn mistakes_are_found_before_there_are_values() {
         ),
         (
             "http('alerts')",
-            "`alerts` is asked by `prometheus('alerts')`",
+            "`alerts` is queried by `prometheus('alerts')`",
         ),
         (
             "prometheus('alerts')[0].valu > 0.0",
@@ -367,7 +367,7 @@ fn mistakes_are_found_before_there_are_values() {
         ("1u + 2u", "unsigned numbers are not supported"),
         ("b'abc'", "bytes are not supported"),
         ("Thing{a: 1}", "there is no type `Thing`"),
-        ("has(workload)", "has() asks for a field"),
+        ("has(workload)", "has() requires a field"),
         (
             "true\n&& workload.prioritty > 3",
             "line 2, column 12: a workload has no field `prioritty`",
@@ -381,7 +381,7 @@ fn mistakes_are_found_before_there_are_values() {
 }
 
 #[test]
-fn what_has_no_value_says_why() {
+fn an_expression_without_a_value_returns_the_reason() {
     for (text, expected) in [
         ("any.missing", "there is no `missing`"),
         ("any.z.x", "there is nothing that could have a `x`"),

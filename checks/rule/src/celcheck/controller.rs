@@ -164,7 +164,7 @@ impl CELCheck {
         is_preview: bool,
     ) -> Result<Verdict, CheckError> {
         let rule = self.rule(request.parameters())?;
-        // Its data sources are being queried, and their answers trigger an evaluation.
+        // Its data sources are being queried, and their responses trigger an evaluation.
         let unknown = rule.sources().values().any(|source| source.is_unknown());
         if unknown || !self.shared.is_known(&rule) {
             return Ok(Verdict::unchanged());
@@ -238,7 +238,7 @@ impl Data for Known<'_> {
 
     fn source(&self, name: &str) -> Result<Value, String> {
         match self.sources.get(name) {
-            Some(source) => source.answer(),
+            Some(source) => source.last_value(),
             None => Err(format!("there is no data source `{name}`")),
         }
     }
@@ -353,7 +353,7 @@ impl Shared {
 }
 
 /// Queries the data sources of all rules until the session ends.
-async fn ask(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: BackgroundContext) {
+async fn query_sources(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: BackgroundContext) {
     let mut counts = false;
     loop {
         shared.leads.store(context.is_leader(), Ordering::Relaxed);
@@ -369,7 +369,7 @@ async fn ask(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: Background
             let users: Vec<String> = lock(&shared.starting).users().collect();
             shared.evaluate(users);
         }
-        let changed = shared.sources.ask(&*fetch, context.clock().now()).await;
+        let changed = shared.sources.query(&*fetch, context.clock().now()).await;
         shared.evaluate(changed);
         let next = shared.sources.next();
         tokio::select! {
@@ -432,7 +432,7 @@ impl AdmissionCheckController for CELCheck {
         let rule = self.rule(request.parameters())?;
         let _ = timeout(PATIENCE, self.shared.known(&rule)).await;
         let sources = rule.sources().values();
-        join_all(sources.map(|source| source.ask(&*self.fetch, request.now()))).await;
+        join_all(sources.map(|source| source.query(&*self.fetch, request.now()))).await;
         self.decide(&request, true).map(Preview::of)
     }
 
@@ -442,7 +442,7 @@ impl AdmissionCheckController for CELCheck {
         let fetch = Arc::clone(&self.fetch);
         let check = check
             .annotations(self.annotations.iter().cloned())
-            .background(move |context| ask(Arc::clone(&background), Arc::clone(&fetch), context))
+            .background(move |context| query_sources(Arc::clone(&background), Arc::clone(&fetch), context))
             .observe(move |event| {
                 observer.count(event);
                 match event {
@@ -462,7 +462,7 @@ impl AdmissionCheckController for CELCheck {
                 };
                 let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
                 let mut objects =
-                    text.gauge("rule_watched_objects", "Objects that rules may look at");
+                    text.gauge("rule_watched_objects", "Objects that rules may read");
                 for (resource, (number, _)) in &sizes {
                     objects.count(&[("resource", resource)], count(*number));
                 }
@@ -481,7 +481,7 @@ impl AdmissionCheckController for CELCheck {
                 };
                 let mut up = text.gauge(
                     "rule_data_source_up",
-                    "Whether a data source answered the last request",
+                    "Whether the last query of a data source succeeded",
                 );
                 for source in &sources {
                     let labels = [("admission_check", &*source.check), ("source", &*source.source)];
@@ -489,7 +489,7 @@ impl AdmissionCheckController for CELCheck {
                 }
                 let mut stale = text.gauge(
                     "rule_data_source_stale",
-                    "Whether a data source has no answer that is young enough: rules that ask it have no verdict",
+                    "Whether the last value of a data source is too old: rules that use it have no verdict",
                 );
                 for source in &sources {
                     let labels = [("admission_check", &*source.check), ("source", &*source.source)];

@@ -15,7 +15,7 @@ use super::path::{DocumentPath, LARGEST};
 
 /// The default interval between queries of a data source.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// The minimum of the default maximum age of an answer.
+/// The minimum of the default maximum age of a response.
 const MAX_AGE: Duration = Duration::from_mins(5);
 /// The default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ pub struct CELCheckSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub variables: Vec<Variable>,
-    /// What is asked elsewhere.
+    /// Data of other servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub data: Vec<DataSource>,
@@ -93,7 +93,7 @@ pub struct Variable {
     pub expression: String,
 }
 
-/// What is asked elsewhere: of `prometheus` or of `http`.
+/// Data of another server: of `prometheus` or of `http`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -112,16 +112,16 @@ pub struct DataSource {
     /// A JSON document of an HTTP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpQuery>,
-    /// How often it is asked, from 5s to 1d. Default: 30s.
+    /// How often it is queried, from 5s to 1d. Default: 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<HumanDuration>,
-    /// How old an answer may be. Without one that is young enough there is no verdict. Default: three intervals, at least 5m.
+    /// The maximum age of a response. Without a younger one there is no verdict. Default: three intervals, at least 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age: Option<HumanDuration>,
     /// How long a request may take, from 100ms to 1m. Default: 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<HumanDuration>,
-    /// The size of the largest answer that is read, in bytes, at most 1048576 (1 MiB). Default: 262144 (256 KiB).
+    /// The maximum size of a response, in bytes, at most 1048576 (1 MiB). Default: 262144 (256 KiB).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub max_bytes: Option<u32>,
@@ -249,7 +249,7 @@ impl DataSource {
         self.interval.map_or(INTERVAL, Duration::from)
     }
 
-    /// Returns the maximum age of an answer.
+    /// Returns the maximum age of a response.
     pub(crate) fn max_age(&self) -> Duration {
         let default = (3 * self.interval()).max(MAX_AGE);
         self.max_age.map_or(default, Duration::from)
@@ -260,7 +260,7 @@ impl DataSource {
         self.timeout.map_or(TIMEOUT, Duration::from)
     }
 
-    /// Returns the maximum size of an answer, in bytes.
+    /// Returns the maximum size of a response, in bytes.
     pub(crate) fn max_bytes(&self) -> usize {
         let bytes = self.max_bytes.map(usize::try_from);
         bytes.and_then(Result::ok).unwrap_or(LARGEST)

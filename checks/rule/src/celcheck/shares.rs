@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_missing_says_when_there_is_enough() {
+    async fn a_throttled_rule_gets_the_time_until_its_next_evaluation() {
         let mut shares = Shares::new(60_000);
         let now = Instant::now();
         assert_eq!(shares.may_evaluate("a", now), Ok(()));

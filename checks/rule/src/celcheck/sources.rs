@@ -27,7 +27,7 @@ const WHO: &str = "the server";
 
 /// A client for data sources.
 pub trait Fetch: Send + Sync {
-    /// Queries `source` at `now`, with `body`. Returns its answer.
+    /// Queries `source` at `now`, with `body`. Returns its value.
     fn fetch(
         &self,
         source: &DataSource,
@@ -40,7 +40,7 @@ pub trait Fetch: Send + Sync {
 #[derive(Clone, Debug)]
 pub(super) struct HttpFetch(Http);
 
-/// A data source of a rule, and its last answer.
+/// A data source of a rule, and its last value.
 #[derive(Debug)]
 pub(super) struct Source {
     spec: DataSource,
@@ -53,12 +53,12 @@ pub(super) struct Source {
 
 #[derive(Debug)]
 struct State {
-    answer: Option<(Value, Instant)>,
+    last_value: Option<(Value, Instant)>,
     /// The error of the last request, if it failed.
     error: Option<String>,
     failures: u32,
     due: Instant,
-    /// Whether evaluations were triggered because the answer is too old.
+    /// Whether evaluations were triggered because the value is too old.
     is_stale: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct SourceHealth {
     pub(super) source: String,
     /// Whether the last request succeeded.
     pub(super) is_up: bool,
-    /// Whether there is no answer, or it is too old.
+    /// Whether there is no value, or it is too old.
     pub(super) is_stale: bool,
 }
 
@@ -92,7 +92,7 @@ impl SourceRegistry {
             spec: spec.clone(),
             body,
             state: Mutex::new(State {
-                answer: None,
+                last_value: None,
                 error: None,
                 failures: 0,
                 due: Instant::now(),
@@ -112,14 +112,14 @@ impl SourceRegistry {
     }
 
     /// Queries all sources that are due. Returns the AdmissionChecks whose evaluations may change.
-    pub(super) async fn ask(&self, fetch: &dyn Fetch, now: Timestamp) -> BTreeSet<String> {
+    pub(super) async fn query(&self, fetch: &dyn Fetch, now: Timestamp) -> BTreeSet<String> {
         let due: Vec<_> = self
             .all()
             .into_iter()
             .filter(|source| source.is_due())
             .collect();
-        let asked = due.iter().map(|source| source.ask(fetch, now));
-        let changed = join_all(asked).await;
+        let queries = due.iter().map(|source| source.query(fetch, now));
+        let changed = join_all(queries).await;
         let changed = due.iter().zip(changed).filter(|(_, changed)| *changed);
         changed
             .flat_map(|(source, _)| lock(&source.users).clone())
@@ -131,12 +131,12 @@ impl SourceRegistry {
         let mut all = Vec::new();
         for source in self.all() {
             let state = lock(&source.state);
-            let age = state.answer.as_ref().map(|(_, at)| at.elapsed());
+            let age = state.last_value.as_ref().map(|(_, at)| at.elapsed());
             for check in lock(&source.users).iter() {
                 all.push(SourceHealth {
                     check: check.clone(),
                     source: source.spec.name.clone(),
-                    is_up: state.answer.is_some() && state.error.is_none(),
+                    is_up: state.last_value.is_some() && state.error.is_none(),
                     is_stale: age.is_none_or(|age| age > source.spec.max_age()),
                 });
             }
@@ -159,15 +159,15 @@ impl Source {
         lock(&self.users).insert(check.to_owned());
     }
 
-    /// Returns its last answer, unless that is too old.
-    pub(super) fn answer(&self) -> Result<Value, String> {
+    /// Returns its last value, unless that is too old.
+    pub(super) fn last_value(&self) -> Result<Value, String> {
         let name = &self.spec.name;
         let state = lock(&self.state);
         let why = state
             .error
             .as_ref()
             .map_or_else(String::new, |error| format!(": {error}"));
-        match &state.answer {
+        match &state.last_value {
             Some((value, at)) if at.elapsed() <= self.spec.max_age() => Ok(value.clone()),
             Some((_, at)) => {
                 let seconds = at.elapsed().as_secs();
@@ -208,22 +208,22 @@ impl Source {
     /// Returns true if no request has completed yet.
     pub(super) fn is_unknown(&self) -> bool {
         let state = lock(&self.state);
-        state.answer.is_none() && state.error.is_none()
+        state.last_value.is_none() && state.error.is_none()
     }
 
     /// Queries the source. Returns true if evaluations may change.
-    pub(super) async fn ask(&self, fetch: &dyn Fetch, now: Timestamp) -> bool {
-        let answer = match self.body(now) {
+    pub(super) async fn query(&self, fetch: &dyn Fetch, now: Timestamp) -> bool {
+        let result = match self.body(now) {
             Ok(body) => fetch.fetch(&self.spec, body, now).await,
             Err(problem) => Err(SourceError::BadQuery(WHO, problem)),
         };
         let mut state = lock(&self.state);
-        match answer {
+        match result {
             Ok(value) => {
                 let fresh = |at: &Instant| at.elapsed() <= self.spec.max_age();
-                let before = state.answer.take().filter(|(_, at)| fresh(at));
+                let before = state.last_value.take().filter(|(_, at)| fresh(at));
                 let same = before.is_some_and(|(before, _)| before == value);
-                state.answer = Some((value, Instant::now()));
+                state.last_value = Some((value, Instant::now()));
                 state.error = None;
                 state.is_stale = false;
                 state.failures = 0;
@@ -234,10 +234,10 @@ impl Source {
                 state.failures += 1;
                 let pause = error.pause(state.failures, 0.5).min(self.spec.interval());
                 state.due = Instant::now() + pause.max(Duration::from_secs(1));
-                let first = state.answer.is_none() && state.error.is_none();
+                let first = state.last_value.is_none() && state.error.is_none();
                 state.error = Some(clean(&error.to_string()));
                 let max_age = self.spec.max_age();
-                let age = state.answer.as_ref().map(|(_, at)| at.elapsed());
+                let age = state.last_value.as_ref().map(|(_, at)| at.elapsed());
                 let was_stale = state.is_stale;
                 state.is_stale = age.is_some_and(|age| age > max_age);
                 first || (state.is_stale && !was_stale)
@@ -265,16 +265,16 @@ impl Fetch for HttpFetch {
         let http = http.largest(source.max_bytes());
         async move {
             match (&source.prometheus, &source.http) {
-                (Some(query), _) => ask_prometheus(query, &http, now).await,
-                (_, Some(query)) => ask_http(query, body, &http).await,
-                _ => Err(SourceError::BadQuery(WHO, "nothing is asked".to_owned())),
+                (Some(query), _) => query_prometheus(query, &http, now).await,
+                (_, Some(query)) => query_http(query, body, &http).await,
+                _ => Err(SourceError::BadQuery(WHO, "no query is set".to_owned())),
             }
         }
         .boxed()
     }
 }
 
-async fn ask_prometheus(
+async fn query_prometheus(
     query: &PrometheusQuery,
     http: &Http,
     now: Timestamp,
@@ -294,7 +294,7 @@ async fn ask_prometheus(
     })))
 }
 
-async fn ask_http(
+async fn query_http(
     query: &HttpQuery,
     body: Option<String>,
     http: &Http,

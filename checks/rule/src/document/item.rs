@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// The quota reservation that the verdict is for: the key of the answer.
+    /// The quota reservation that the verdict is for: the key of the result.
     pub uid: String,
     /// The Workload.
     pub workload: ItemWorkload,
@@ -46,7 +46,7 @@ pub struct ItemWorkload {
     /// The job's object, which owns the Workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<ItemOwner>,
-    /// What it is to the job: `Whole`; `Growth`, of an elastic job that runs and asks for more pods;
+    /// What it is to the job: `Whole`; `Growth`, of an elastic job that runs and needs more pods;
     /// `Variant`, one of several Workloads by which the job may start.
     pub role: String,
     /// When it was created, RFC 3339.
@@ -70,7 +70,7 @@ pub struct ItemWorkload {
     /// Its priority class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<String>,
-    /// Whether the job runs already, so that the answer is about a running job.
+    /// Whether the job runs already, so that the verdict is about a running job.
     pub admitted: bool,
     /// `spec.maximumExecutionTimeSeconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -210,7 +210,7 @@ impl ItemPodSet {
 }
 
 /// Returns a hash of all parts of the item of `request` that do not depend on the time. While it is
-/// the same, an answer is about the same facts.
+/// the same, a verdict is about the same facts.
 pub(crate) fn fingerprint(request: &Request, generation: i64) -> u64 {
     let workload: &Workload = request.workload();
     let mut hasher = DefaultHasher::new();

@@ -67,7 +67,7 @@ pub fn openapi() -> Value {
             }},
             "/release": {"post": {
                 "operationId": "release",
-                "summary": "Releases what is allocated for a reservation that is over. Repeated until it is answered as below.",
+                "summary": "Releases what is allocated for a reservation that is over. Repeated until it returns a status below.",
                 "parameters": [reference("signature"), reference("idempotencyKey")],
                 "requestBody": document("Call"),
                 "responses": {
@@ -123,5 +123,5 @@ fn document(schema: &str) -> Value {
 }
 
 fn failure() -> Value {
-    json!({"description": "There is no answer: states stay as they are, and the request is repeated. 429 and 503 may say when by Retry-After."})
+    json!({"description": "There is no result: states stay as they are, and the request is repeated. 429 and 503 may set the delay by Retry-After."})
 }

@@ -25,12 +25,12 @@ pub struct ReviewRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewQuestions {
-    /// The AdmissionCheck that asks.
+    /// The AdmissionCheck of the request.
     pub admission_check: String,
     /// The time of the review, RFC 3339. Decide by it, and not by a clock of your own.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub time: Timestamp,
-    /// Whether a person asks what the verdict would be (`explain`): nothing follows from the answer.
+    /// Whether a person asks what the verdict would be (`explain`): nothing follows from it.
     #[serde(default)]
     pub dry_run: bool,
     /// `spec.config` of the WebhookCheck.

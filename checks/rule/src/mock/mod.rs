@@ -1,5 +1,5 @@
-//! A service for `WebhookCheck`s that answers from a table of cases, to try a check before a
-//! service exists.
+//! A service for `WebhookCheck`s that returns verdicts from a table of cases, to try a check
+//! before a service exists.
 //!
 //! | module | what is in it |
 //! | --- | --- |
@@ -48,7 +48,7 @@ pub struct MockReply {
     pub status: u16,
     /// The body.
     pub body: Json,
-    /// One line for people: the request and the answer.
+    /// One line for people: the request and the response.
     pub line: String,
 }
 
@@ -100,11 +100,11 @@ impl Mock {
         let mut items = Vec::new();
         let mut words = Vec::new();
         for item in &request.items {
-            let (answer, case) = answer(table, item);
-            let state = answer.state.map_or("an error", State::as_str);
+            let (result, case) = evaluate(table, item);
+            let state = result.state.map_or("an error", State::as_str);
             let case = case.map_or_else(|| "no case".to_owned(), |name| clean(&name));
             words.push(format!("{} {state} ({case})", of(&item.workload)));
-            items.push(answer);
+            items.push(result);
         }
         if words.len() > NAMED {
             let more = words.len() - NAMED;
@@ -184,17 +184,17 @@ impl Mock {
     }
 }
 
-/// Returns the answer about `item`, and the name of its case.
-fn answer(table: &Table, item: &Item) -> (ItemAnswer, Option<String>) {
+/// Returns the result for `item`, and the name of its case.
+fn evaluate(table: &Table, item: &Item) -> (ItemAnswer, Option<String>) {
     if let Some(case) = table.find(item) {
-        return (case.answer(&item.uid), Some(case.name.clone()));
+        return (case.to_item(&item.uid), Some(case.name.clone()));
     }
-    let answer = ItemAnswer {
+    let result = ItemAnswer {
         uid: item.uid.clone(),
         error: Some("no case of the table matches this Workload".to_owned()),
         ..ItemAnswer::default()
     };
-    (answer, None)
+    (result, None)
 }
 
 fn read<T: DeserializeOwned>(document: Json) -> Result<T, String> {

@@ -45,7 +45,7 @@ struct Shared {
     mock: Mutex<Mock>,
 }
 
-/// Starts to listen. [`Running::run`] answers the requests.
+/// Starts to listen. [`Running::run`] serves the requests.
 ///
 /// # Errors
 /// If the table or the key cannot be read, or the address is in use or not one of loopback.
@@ -82,7 +82,7 @@ impl Running {
         Ok(format!("http://{}", self.listener.local_addr()?))
     }
 
-    /// Answers requests, and prints a line for each.
+    /// Serves requests, and prints a line for each.
     ///
     /// # Errors
     /// If the socket is closed.

@@ -1,4 +1,4 @@
-//! The table of cases from which a mock answers.
+//! The table of cases from which a mock returns verdicts.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use crate::cel::{Type, nearest};
 use crate::document::{Item, ItemAnswer, State, UpdateAnswer, check_item};
 
-/// A table of cases. The first case that matches a Workload has its answer.
+/// A table of cases. The first case that matches a Workload determines its verdict.
 ///
 /// ```
 /// let table = kueue_check_rule::mock::Table::read(
@@ -27,7 +27,7 @@ pub struct Table {
     cases: Vec<Case>,
 }
 
-/// A condition on Workloads, and the answer about them.
+/// A condition on Workloads, and the verdict for them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Case {
@@ -75,7 +75,7 @@ impl Table {
     ///
     /// # Errors
     /// If it is no table, a case uses a field that Workloads do not have, or the runtime would
-    /// reject an answer.
+    /// reject a verdict.
     pub fn read(text: &str) -> Result<Self, String> {
         let table: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         if table.cases.is_empty() {
@@ -85,9 +85,9 @@ impl Table {
             let place = format!("`cases[{index}].workload`");
             let pattern = Json::Object(case.workload.clone());
             typed(&pattern, &WORKLOAD, &place)?;
-            let answer = case.answer("");
-            if answer.error.is_none() {
-                let text = serde_json::to_string(&answer).map_err(|error| error.to_string())?;
+            let item = case.to_item("");
+            if item.error.is_none() {
+                let text = serde_json::to_string(&item).map_err(|error| error.to_string())?;
                 check_item(&text)
                     .map_err(|problem| format!("`cases[{index}].answer`: {problem}"))?;
             }
@@ -111,18 +111,18 @@ impl Table {
 }
 
 impl Case {
-    /// Returns the answer about the reservation `uid`.
-    pub(super) fn answer(&self, uid: &str) -> ItemAnswer {
-        let answer = self.answer.clone();
+    /// Returns the result for the reservation `uid`.
+    pub(super) fn to_item(&self, uid: &str) -> ItemAnswer {
+        let fields = self.answer.clone();
         ItemAnswer {
             uid: uid.to_owned(),
-            state: answer.state,
-            message: answer.message,
-            retry_after_seconds: answer.retry_after_seconds,
-            pod_set_updates: answer.pod_set_updates,
-            recheck_after_seconds: answer.recheck_after_seconds,
-            ttl_seconds: answer.ttl_seconds,
-            error: answer.error,
+            state: fields.state,
+            message: fields.message,
+            retry_after_seconds: fields.retry_after_seconds,
+            pod_set_updates: fields.pod_set_updates,
+            recheck_after_seconds: fields.recheck_after_seconds,
+            ttl_seconds: fields.ttl_seconds,
+            error: fields.error,
         }
     }
 }

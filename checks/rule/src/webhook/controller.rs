@@ -1,4 +1,4 @@
-//! The admission check that returns the answers of its services, and queues requests to them.
+//! The admission check that returns the verdicts of its services, and queues requests to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kueue_check_sources::ServerPolicy;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use super::registry::{Look, PATIENCE};
+use super::registry::{Lookup, PATIENCE};
 use super::resource;
 use super::service::Services;
 use super::transport::{HttpTransport, Operation, Transport};
@@ -21,8 +21,8 @@ use crate::CONTROLLER;
 use crate::document::fingerprint;
 use crate::servers::allowed;
 
-/// The maximum number of evaluations that wait for an answer. The others end at once and are
-/// repeated when the answer arrives, so that other checks of the program are evaluated meanwhile.
+/// The maximum number of evaluations that wait for a response. The others end at once and are
+/// repeated when the response arrives, so that other checks of the program are evaluated meanwhile.
 const SEATS: usize = 4;
 
 /// The check. One instance decides for any number of AdmissionChecks.
@@ -109,26 +109,26 @@ impl AdmissionCheckController for WebhookCheck {
     ) -> Result<Verdict, CheckError> {
         let webhook = request.parameters();
         let fingerprint = fingerprint(&request, webhook.metadata.generation.unwrap_or_default());
-        let looked = self
+        let lookup = self
             .shared
             .registry()
-            .look(&request, fingerprint, Instant::now());
-        let answered = match looked {
-            Look::Verdict(verdict) => return Ok(verdict),
-            Look::Failed(error) => return Err(error),
-            Look::Asked(answered) => answered,
+            .lookup(&request, fingerprint, Instant::now());
+        let completed = match lookup {
+            Lookup::Verdict(verdict) => return Ok(verdict),
+            Lookup::Failed(error) => return Err(error),
+            Lookup::Requested(completed) => completed,
         };
-        self.shared.asked.notify_one();
+        self.shared.queued.notify_one();
         if let Ok(_seat) = self.seats.try_acquire() {
             // The registry has the result, whether the wait timed out or not.
-            let _ = timeout(PATIENCE, answered).await;
+            let _ = timeout(PATIENCE, completed).await;
         }
         let concluded = self
             .shared
             .registry()
             .conclude(&request, fingerprint, Instant::now());
         // If the Workload has changed since, it is reviewed again.
-        self.shared.asked.notify_one();
+        self.shared.queued.notify_one();
         concluded
     }
 
@@ -193,7 +193,7 @@ impl AdmissionCheckController for WebhookCheck {
                 _ => {}
             })
             .background(move |context| worker::run(Arc::clone(&background), context))
-            .watches_stream("answers of webhooks", move || {
+            .watches_stream("responses of webhooks", move || {
                 Arc::clone(&triggers).triggers()
             })
             .metrics(move |text| {
@@ -206,7 +206,7 @@ impl AdmissionCheckController for WebhookCheck {
                 let sizes = metrics.registry().sizes();
                 let mut workloads = text.gauge(
                     "webhook_workloads",
-                    "Workloads with quota about which webhooks were asked",
+                    "Workloads with quota that webhooks review",
                 );
                 for (check, size) in sizes {
                     let size = u64::try_from(size).unwrap_or(u64::MAX);

@@ -46,7 +46,7 @@ struct Entry {
     activated: bool,
     /// Whether an evaluation has requested a review since the current request was assembled.
     wanted: bool,
-    /// The evaluation that waits for an answer.
+    /// The evaluation that waits for a response.
     waiter: Option<oneshot::Sender<()>>,
 }
 
@@ -61,19 +61,19 @@ enum Progress {
 struct Known {
     decision: Decision,
     fingerprint: u64,
-    asked_at: Instant,
+    sent_at: Instant,
     /// Whether an evaluation has returned it.
     delivered: bool,
 }
 
 /// The result of a lookup for an evaluation.
-pub(crate) enum Look {
+pub(crate) enum Lookup {
     /// A valid verdict.
     Verdict(Verdict),
     /// The last request failed.
     Failed(CheckError),
     /// The service is being queried; the receiver is resolved when there is a result.
-    Asked(oneshot::Receiver<()>),
+    Requested(oneshot::Receiver<()>),
 }
 
 /// A request with several Workloads.
@@ -81,7 +81,7 @@ pub(crate) struct Batch {
     pub(crate) check: String,
     pub(crate) spec: Arc<WebhookCheckSpec>,
     pub(crate) items: Vec<BatchItem>,
-    pub(crate) asked_at: Instant,
+    pub(crate) sent_at: Instant,
 }
 
 /// One Workload of a request.
@@ -104,7 +104,7 @@ pub(crate) enum Outcome {
 impl Known {
     /// Returns true if it is valid at `now` for this fingerprint.
     fn holds(&self, fingerprint: u64, now: Instant) -> bool {
-        let age = now.duration_since(self.asked_at);
+        let age = now.duration_since(self.sent_at);
         let Decision { ttl, recheck, .. } = &self.decision;
         let limit = recheck.map_or(*ttl, |recheck| recheck.min(*ttl));
         self.fingerprint == fingerprint && (!self.delivered || age < limit)
@@ -116,7 +116,7 @@ impl Known {
         match self.decision.recheck {
             None => verdict,
             Some(recheck) => {
-                let age = now.duration_since(self.asked_at);
+                let age = now.duration_since(self.sent_at);
                 verdict.recheck_in(recheck.saturating_sub(age))
             }
         }
@@ -124,7 +124,7 @@ impl Known {
 
     /// Returns when it may be reviewed without an evaluation: after half of its recheck interval.
     fn early_at(&self) -> Option<Instant> {
-        Some(self.asked_at + self.decision.recheck? / 2)
+        Some(self.sent_at + self.decision.recheck? / 2)
     }
 }
 
@@ -187,9 +187,9 @@ impl Registry {
 
     /// Returns the stored result for the Workload of `request`. If it is no longer valid, queues a
     /// review.
-    pub(crate) fn look(&mut self, request: &Request, fingerprint: u64, now: Instant) -> Look {
+    pub(crate) fn lookup(&mut self, request: &Request, fingerprint: u64, now: Instant) -> Lookup {
         let Some(items) = self.checks.get_mut(request.admission_check()) else {
-            return Look::Failed(CheckError::transient("the WebhookCheck is not known yet"));
+            return Lookup::Failed(CheckError::transient("the WebhookCheck is not known yet"));
         };
         let uid = request.workload().uid();
         let entry = items
@@ -203,7 +203,7 @@ impl Registry {
         entry.fingerprint = fingerprint;
         if let Some(failure) = entry.failure.as_mut().filter(|failure| !failure.delivered) {
             failure.delivered = true;
-            return Look::Failed(failure.error());
+            return Lookup::Failed(failure.error());
         }
         if let Some(known) = entry
             .known
@@ -212,7 +212,7 @@ impl Registry {
             && entry.failure.is_none()
         {
             known.delivered = true;
-            return Look::Verdict(known.verdict(now));
+            return Lookup::Verdict(known.verdict(now));
         }
         if entry.progress == Progress::Idle {
             entry.progress = Progress::Queued;
@@ -221,7 +221,7 @@ impl Registry {
         let (sender, receiver) = oneshot::channel();
         entry.wanted = true;
         entry.waiter = Some(sender);
-        Look::Asked(receiver)
+        Lookup::Requested(receiver)
     }
 
     /// Returns the result of an evaluation that stops waiting: a result that has arrived, or
@@ -232,10 +232,10 @@ impl Registry {
         fingerprint: u64,
         now: Instant,
     ) -> Result<Verdict, CheckError> {
-        match self.look(request, fingerprint, now) {
-            Look::Verdict(verdict) => return Ok(verdict),
-            Look::Failed(error) => return Err(error),
-            Look::Asked(_) => {}
+        match self.lookup(request, fingerprint, now) {
+            Lookup::Verdict(verdict) => return Ok(verdict),
+            Lookup::Failed(error) => return Err(error),
+            Lookup::Requested(_) => {}
         }
         let items = self.checks.get_mut(request.admission_check());
         if let Some(entry) = items.and_then(|items| items.items.get_mut(request.workload().uid())) {
@@ -244,7 +244,7 @@ impl Registry {
         self.meanwhile(request)
     }
 
-    /// Returns the result of an evaluation while the service has not answered: unchanged.
+    /// Returns the result of an evaluation while the service has not responded: unchanged.
     fn meanwhile(&self, request: &Request) -> Result<Verdict, CheckError> {
         let items = self.checks.get(request.admission_check());
         let entry = items.and_then(|items| items.items.get(request.workload().uid()));
@@ -316,7 +316,7 @@ impl Registry {
         if taken.len() < limit {
             let due = |entry: &Entry| {
                 let known = entry.known.as_ref().filter(|_| entry.failure.is_none())?;
-                let due = known.asked_at + known.decision.recheck?;
+                let due = known.sent_at + known.decision.recheck?;
                 known.early_at().filter(|early| *early <= now).map(|_| due)
             };
             let idle = items.items.iter();
@@ -334,11 +334,11 @@ impl Registry {
             check: check.to_owned(),
             spec: Arc::clone(&items.spec),
             items: taken,
-            asked_at: now,
+            sent_at: now,
         })
     }
 
-    /// Records that a request for `check` with `size` items was answered, or failed.
+    /// Records that a request for `check` with `size` items succeeded, or failed.
     pub(crate) fn replied(&mut self, check: &str, size: usize, error: Option<&CheckError>) {
         let Some(items) = self.checks.get_mut(check) else {
             return;
@@ -380,13 +380,13 @@ impl Registry {
         };
         entry.progress = Progress::Idle;
         if entry.fingerprint != item.fingerprint {
-            // The answer is about an earlier version of the Workload.
-            let asked_again = entry.wanted;
-            if asked_again {
+            // The outcome is about an earlier version of the Workload.
+            let review_again = entry.wanted;
+            if review_again {
                 entry.progress = Progress::Queued;
             }
             let uid = item.request.workload().uid().clone();
-            if let Some(items) = self.checks.get_mut(check).filter(|_| asked_again) {
+            if let Some(items) = self.checks.get_mut(check).filter(|_| review_again) {
                 items.queue.push_back(uid);
             }
             return false;
@@ -404,17 +404,17 @@ impl Registry {
                 entry.known = Some(Known {
                     decision,
                     fingerprint: item.fingerprint,
-                    asked_at: batch.asked_at,
+                    sent_at: batch.sent_at,
                     delivered: item.early && !changed,
                 });
                 changed || !item.early
             }
         };
-        let heard = entry
+        let notified = entry
             .waiter
             .take()
             .is_some_and(|waiter| waiter.send(()).is_ok());
-        news && !heard
+        news && !notified
     }
 
     /// Returns true if an activation of `reservation` is in flight.
@@ -472,7 +472,7 @@ impl Entry {
     }
 }
 
-/// The maximum time that an evaluation waits for an answer.
+/// The maximum time that an evaluation waits for a response.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -46,10 +46,10 @@ fn names(batch: &Batch) -> Vec<&str> {
     items.map(|item| item.request.workload().name()).collect()
 }
 
-fn is_asked(registry: &mut Registry, request: &Request, fingerprint: u64) -> bool {
+fn is_requested(registry: &mut Registry, request: &Request, fingerprint: u64) -> bool {
     matches!(
-        registry.look(request, fingerprint, Instant::now()),
-        Look::Asked(_)
+        registry.lookup(request, fingerprint, Instant::now()),
+        Lookup::Requested(_)
     )
 }
 
@@ -59,18 +59,18 @@ fn take(registry: &mut Registry) -> Batch {
 
 /// Returns the verdict of an evaluation for which no request is needed.
 fn verdict(registry: &mut Registry, request: &Request, fingerprint: u64) -> Option<Verdict> {
-    match registry.look(request, fingerprint, Instant::now()) {
-        Look::Verdict(verdict) => Some(verdict),
+    match registry.lookup(request, fingerprint, Instant::now()) {
+        Lookup::Verdict(verdict) => Some(verdict),
         _ => None,
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_holds_for_its_time_and_its_facts() {
+async fn a_verdict_is_valid_for_its_time_and_its_facts() {
     let (mut registry, train) = (registry(10), request("train", 0));
-    assert!(is_asked(&mut registry, &train, 1));
+    assert!(is_requested(&mut registry, &train, 1));
     assert!(
-        is_asked(&mut registry, &train, 1),
+        is_requested(&mut registry, &train, 1),
         "once in the queue is enough"
     );
     let batch = take(&mut registry);
@@ -91,7 +91,7 @@ async fn an_answer_holds_for_its_time_and_its_facts() {
     advance(Duration::from_secs(39)).await;
     assert!(verdict(&mut registry, &train, 1).is_some());
     advance(Duration::from_secs(1)).await;
-    assert!(is_asked(&mut registry, &train, 1), "its time is over");
+    assert!(is_requested(&mut registry, &train, 1), "its time is over");
     let batch = take(&mut registry);
     registry.record(
         &batch,
@@ -99,13 +99,13 @@ async fn an_answer_holds_for_its_time_and_its_facts() {
         decided(Verdict::pending("wait"), 60),
     );
     assert!(verdict(&mut registry, &train, 1).is_some());
-    assert!(is_asked(&mut registry, &train, 2), "it has changed");
+    assert!(is_requested(&mut registry, &train, 2), "it has changed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_holds_for_no_time_is_heard_once() {
+async fn a_verdict_without_a_ttl_is_returned_once() {
     let (mut registry, train) = (registry(10), request("train", 0));
-    assert!(is_asked(&mut registry, &train, 1));
+    assert!(is_requested(&mut registry, &train, 1));
     let batch = take(&mut registry);
     let at_once = Outcome::Decided(Decision {
         verdict: Verdict::ready("go"),
@@ -114,17 +114,17 @@ async fn an_answer_that_holds_for_no_time_is_heard_once() {
     });
     assert!(registry.record(&batch, &batch.items[0], at_once));
     assert!(verdict(&mut registry, &train, 1).is_some());
-    assert!(is_asked(&mut registry, &train, 1));
+    assert!(is_requested(&mut registry, &train, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_about_what_was_is_dropped() {
+async fn a_verdict_about_an_earlier_version_is_dropped() {
     let mut registry = registry(10);
     // Another reservation.
-    assert!(is_asked(&mut registry, &request("train", 0), 1));
+    assert!(is_requested(&mut registry, &request("train", 0), 1));
     let batch = take(&mut registry);
     let later = request("train", 30);
-    assert!(is_asked(&mut registry, &later, 2));
+    assert!(is_requested(&mut registry, &later, 2));
     assert!(!registry.record(
         &batch,
         &batch.items[0],
@@ -133,7 +133,7 @@ async fn an_answer_about_what_was_is_dropped() {
     let batch = take(&mut registry);
     assert_eq!(batch.items[0].request.reservation(), later.reservation());
     // The fingerprint differs: the Workload is reviewed again without an evaluation.
-    assert!(is_asked(&mut registry, &later, 3));
+    assert!(is_requested(&mut registry, &later, 3));
     assert!(!registry.record(
         &batch,
         &batch.items[0],
@@ -143,7 +143,7 @@ async fn an_answer_about_what_was_is_dropped() {
     assert!(registry.record(&batch, &batch.items[0], decided(Verdict::ready("go"), 60)));
     assert!(verdict(&mut registry, &later, 3).unwrap().is_ready());
     // The Workload was removed.
-    assert!(is_asked(&mut registry, &later, 4));
+    assert!(is_requested(&mut registry, &later, 4));
     let batch = take(&mut registry);
     registry.remove_workload(later.workload().uid());
     assert!(!registry.record(
@@ -155,17 +155,17 @@ async fn an_answer_about_what_was_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_returned_once_and_then_asked_about() {
+async fn a_failure_is_returned_once_and_then_reviewed_again() {
     let (mut registry, train) = (registry(10), request("train", 0));
-    assert!(is_asked(&mut registry, &train, 1));
+    assert!(is_requested(&mut registry, &train, 1));
     let batch = take(&mut registry);
-    let failure = Failure::transient("no answer".to_owned());
+    let failure = Failure::transient("no response".to_owned());
     assert!(registry.record(&batch, &batch.items[0], Outcome::Failed(failure)));
-    let Look::Failed(error) = registry.look(&train, 1, Instant::now()) else {
+    let Lookup::Failed(error) = registry.lookup(&train, 1, Instant::now()) else {
         panic!("it failed");
     };
-    assert_eq!(error.to_string(), "no answer");
-    assert!(is_asked(&mut registry, &train, 1));
+    assert_eq!(error.to_string(), "no response");
+    assert!(is_requested(&mut registry, &train, 1));
     // Without a new result the failure stays: the policy counts its time.
     assert!(registry.conclude(&train, 1, Instant::now()).is_err());
     let batch = take(&mut registry);
@@ -182,11 +182,11 @@ async fn a_failure_is_returned_once_and_then_asked_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn room_in_a_request_is_for_those_that_are_due_next() {
+async fn free_places_in_a_request_are_for_those_due_next() {
     let mut registry = registry(3);
     let held: Vec<Request> = ["a", "b", "c", "d"].map(|name| request(name, 0)).into();
     for (number, one) in held.iter().enumerate() {
-        assert!(is_asked(&mut registry, one, 1));
+        assert!(is_requested(&mut registry, one, 1));
         let batch = take(&mut registry);
         let recheck = [100, 60, 80, 1000][number];
         registry.record(
@@ -197,7 +197,7 @@ async fn room_in_a_request_is_for_those_that_are_due_next() {
         assert!(verdict(&mut registry, one, 1).is_some());
     }
     advance(Duration::from_secs(45)).await;
-    assert!(is_asked(&mut registry, &request("new", 0), 1));
+    assert!(is_requested(&mut registry, &request("new", 0), 1));
     let batch = take(&mut registry);
     // `a` has not reached half of its interval, and `d` is far from it.
     assert_eq!(names(&batch), ["new", "b", "c"]);
@@ -212,11 +212,11 @@ async fn room_in_a_request_is_for_those_that_are_due_next() {
     ));
     let same = verdict(&mut registry, &held[1], 1).unwrap();
     assert_eq!(same.recheck(), Some(Duration::from_secs(60)));
-    let failure = Failure::transient("no answer".to_owned());
+    let failure = Failure::transient("no response".to_owned());
     assert!(!registry.record(&batch, &batch.items[2], Outcome::Failed(failure)));
     assert!(verdict(&mut registry, &held[2], 1).is_some());
     advance(Duration::from_secs(30)).await;
-    assert!(is_asked(&mut registry, &request("new", 0), 2));
+    assert!(is_requested(&mut registry, &request("new", 0), 2));
     let batch = take(&mut registry);
     assert_eq!(names(&batch)[1..], ["c", "a"]);
     assert!(registry.record(&batch, &batch.items[1], decided(Verdict::ready("go"), 60)));
@@ -228,7 +228,7 @@ async fn requests_become_smaller_after_failures_and_larger_again() {
     let down = CheckError::transient("down");
     let throttled = CheckError::throttled(Duration::from_secs(5), "busy");
     for number in 0..40 {
-        assert!(is_asked(
+        assert!(is_requested(
             &mut registry,
             &request(&format!("job-{number}"), 0),
             1
@@ -248,12 +248,12 @@ async fn requests_become_smaller_after_failures_and_larger_again() {
         registry.replied(CHECK, batch.items.len(), error);
         for item in &batch.items {
             registry.record(&batch, item, Outcome::Failed(Failure::of(&down)));
-            let asked = &item.request;
+            let again = &item.request;
             assert!(matches!(
-                registry.look(asked, 1, Instant::now()),
-                Look::Failed(_)
+                registry.lookup(again, 1, Instant::now()),
+                Lookup::Failed(_)
             ));
-            assert!(is_asked(&mut registry, asked, 1));
+            assert!(is_requested(&mut registry, again, 1));
         }
     }
     assert_eq!(sizes, [40, 20, 10, 10, 5, 10]);
@@ -262,7 +262,7 @@ async fn requests_become_smaller_after_failures_and_larger_again() {
 #[tokio::test(start_paused = true)]
 async fn an_activation_begins_once_and_not_for_what_is_over() {
     let (mut registry, train) = (registry(10), request("train", 0));
-    assert!(is_asked(&mut registry, &train, 1));
+    assert!(is_requested(&mut registry, &train, 1));
     let batch = take(&mut registry);
     let item = &batch.items[0];
     assert!(registry.begin_activation(CHECK, item));
@@ -281,9 +281,9 @@ async fn an_activation_begins_once_and_not_for_what_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_session_asks_again_about_what_was_under_way() {
+async fn a_new_session_repeats_reviews_that_were_in_flight() {
     let (mut registry, train) = (registry(10), request("train", 0));
-    assert!(is_asked(&mut registry, &train, 1));
+    assert!(is_requested(&mut registry, &train, 1));
     assert_eq!(registry.collect(Instant::now()).0.len(), 1);
     assert_eq!(
         registry.collect(Instant::now()).0.len(),

@@ -14,7 +14,7 @@ use crate::bounds::within;
 pub const MAX_ITEMS: u32 = 500;
 /// The default number of reviews in a minute, if a request may have several Workloads.
 const REQUESTS_PER_MINUTE: u32 = 10;
-/// The default recheck interval of a Workload whose answer has none.
+/// The default recheck interval of a Workload whose verdict has none.
 const RECHECK: Duration = Duration::from_mins(5);
 /// The default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ pub struct WebhookCheckSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^/[^?#\s]*$"))]
     pub activate_path: Option<String>,
-    /// The path, on the same server, of the call for each reservation that is over. It is repeated until the service answers 2xx, 404 or 410. Default: no call.
+    /// The path, on the same server, of the call for each reservation that is over. It is repeated until the service returns 2xx, 404 or 410. Default: no call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^/[^?#\s]*$"))]
     pub release_path: Option<String>,
@@ -59,7 +59,7 @@ pub struct WebhookCheckSpec {
     /// How long a request may take, from 100ms to 1m. Default: 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<HumanDuration>,
-    /// How soon a Workload is reviewed again whose answer does not say, from 10s to 1d. Default: 5m.
+    /// How soon a Workload is reviewed again whose result sets no delay, from 10s to 1d. Default: 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck_after: Option<HumanDuration>,
     /// How to authenticate.
@@ -76,7 +76,7 @@ pub struct WebhookCheckSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub signing_key_file: Option<String>,
-    /// What the service is told with each request: free-form.
+    /// Sent to the service with each request: free-form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "free_form")]
     pub config: Option<serde_json::Map<String, serde_json::Value>>,
@@ -112,7 +112,7 @@ pub struct ClientCertificateFiles {
 fn free_form(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
-        "description": "What the service is told with each request: free-form.",
+        "description": "Sent to the service with each request: free-form.",
         "x-kubernetes-preserve-unknown-fields": true,
     })
 }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_schema_cannot_say_is_said_with_the_field() {
+    fn what_the_schema_cannot_express_is_reported_with_the_field() {
         for (patch, expected) in [
             (json!({}), None),
             (

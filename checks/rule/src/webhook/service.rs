@@ -40,7 +40,7 @@ type Guarded = BoxCloneSyncService<ServiceCall, ServiceReply, CheckError>;
 #[derive(Clone)]
 struct Host {
     service: Guarded,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     paused_until: Pause,
 }
 
@@ -57,7 +57,7 @@ impl Services {
     }
 
     /// Sends `call`, and returns a reply that is no outage. The caller holds a
-    /// [permit](Self::room).
+    /// [permit](Self::permit).
     pub(crate) async fn send(&self, call: ServiceCall) -> Result<ServiceReply, CheckError> {
         let operation = call.operation;
         let reply = self.send_guarded(call).await;
@@ -77,8 +77,8 @@ impl Services {
 
     /// Waits for a permit for a request to the server of `origin`. It is held until the reply is
     /// read.
-    pub(crate) async fn room(&self, origin: Origin) -> Result<OwnedSemaphorePermit, CheckError> {
-        Ok(self.host(origin).room.acquire_owned().await?)
+    pub(crate) async fn permit(&self, origin: Origin) -> Result<OwnedSemaphorePermit, CheckError> {
+        Ok(self.host(origin).permits.acquire_owned().await?)
     }
 
     async fn send_guarded(&self, call: ServiceCall) -> Result<ServiceReply, CheckError> {
@@ -103,7 +103,7 @@ impl Services {
             let breaker = CircuitBreakerLayer::new(FAILURES, PAUSE).layer(send);
             Host {
                 service: BoxCloneSyncService::new(breaker),
-                room: Arc::new(Semaphore::new(AT_ONCE)),
+                permits: Arc::new(Semaphore::new(AT_ONCE)),
                 paused_until,
             }
         });
@@ -123,29 +123,29 @@ fn attempt(
             Ok(reply) => reply.map_err(|error| failure(&error))?,
             Err(_) => return Err(failure(&SourceError::TimedOut(WHO, limit))),
         };
-        let answer = classify(reply);
-        if let Err(error) = &answer
+        let classified = classify(reply);
+        if let Err(error) = &classified
             && let ErrorKind::Throttled { after } = error.kind()
         {
             *lock(&pause) = Some(Instant::now() + after);
         }
-        answer
+        classified
     }
     .boxed()
 }
 
-/// Returns a reply that is an answer; an outage is an error.
+/// Returns `reply`, or an error if it reports an outage.
 fn classify(reply: ServiceReply) -> Result<ServiceReply, CheckError> {
     let status = reply.status.as_u16();
     let quoted = || quote(&reply.body);
-    let asked = reply
+    let retry_after = reply
         .headers
         .get(http::header::RETRY_AFTER)
         .and_then(|after| after.to_str().ok()?.trim().parse().ok())
         .map(Duration::from_secs);
-    match (status, asked) {
+    match (status, retry_after) {
         (429, _) | (503, Some(_)) => {
-            let after = asked.unwrap_or(Duration::from_secs(60));
+            let after = retry_after.unwrap_or(Duration::from_secs(60));
             let after = after.clamp(Duration::from_secs(1), LONGEST_PAUSE);
             Err(CheckError::throttled(
                 after,

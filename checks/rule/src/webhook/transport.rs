@@ -16,7 +16,7 @@ use super::signature::{SIGNATURE, sign};
 
 /// The name of a service in errors.
 pub(crate) const WHO: &str = "the webhook";
-/// The maximum size of an answer, in bytes.
+/// The maximum size of a response, in bytes.
 const LARGEST: usize = 8 * 1024 * 1024;
 /// The header with the reservation.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -19,7 +19,7 @@ use super::resource::WebhookCheckSpec;
 use super::service::{Services, lock};
 use super::transport::{Operation, ServiceCall, ServiceReply, WHO};
 use crate::document::{
-    ACTIVATION, Answer, Call, Decision, Item, RELEASE, ReviewRequest, clean, quote, read_held,
+    ACTIVATION, Call, Decision, Item, ItemResult, RELEASE, ReviewRequest, clean, quote, read_held,
     read_refusal, read_review,
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) services: Services,
     registry: Mutex<Registry>,
     /// Notified when there are Workloads to review.
-    pub(crate) asked: Notify,
+    pub(crate) queued: Notify,
     triggers: Mutex<BTreeSet<Uid>>,
     relist: Mutex<bool>,
     triggered: Notify,
@@ -44,7 +44,7 @@ impl Shared {
         Self {
             services,
             registry: Mutex::default(),
-            asked: Notify::new(),
+            queued: Notify::new(),
             triggers: Mutex::default(),
             relist: Mutex::new(false),
             triggered: Notify::new(),
@@ -96,7 +96,7 @@ pub(crate) async fn run(shared: Arc<Shared>, context: BackgroundContext) {
             flights.push(fly(Arc::clone(&shared), clock.clone(), check, spec));
         }
         tokio::select! {
-            () = shared.asked.notified() => {}
+            () = shared.queued.notified() => {}
             Some(()) = flights.next(), if !flights.is_empty() => {}
             () = sleep_until(later.unwrap_or_else(Instant::now)), if later.is_some() => {}
             _ = relist.tick() => {
@@ -114,36 +114,36 @@ async fn fly(shared: Arc<Shared>, clock: Clock, check: String, spec: Arc<Webhook
     if spec.max_items() > 1 {
         sleep(WINDOW).await;
     }
-    let room = match spec.origin() {
-        Ok(origin) => shared.services.room(origin).await.ok(),
+    let permit = match spec.origin() {
+        Ok(origin) => shared.services.permit(origin).await.ok(),
         Err(_) => None,
     };
     let batch = shared.registry().take(&check, Instant::now());
     // Workloads that do not fit are in the next request.
-    shared.asked.notify_one();
+    shared.queued.notify_one();
     let Some(batch) = batch else {
         return;
     };
-    let answers = review(&shared, &clock, &batch).await;
-    drop(room);
+    let results = review(&shared, &clock, &batch).await;
+    drop(permit);
     shared
         .registry()
-        .replied(&batch.check, batch.items.len(), answers.as_ref().err());
-    match answers {
-        Ok(mut answers) => {
+        .replied(&batch.check, batch.items.len(), results.as_ref().err());
+    match results {
+        Ok(mut results) => {
             let mut activations = FuturesUnordered::new();
             for item in &batch.items {
-                let answer = answers.remove(&item.request.reservation().to_string());
-                match answer {
-                    Some(Answer::Decided(decision))
+                let result = results.remove(&item.request.reservation().to_string());
+                match result {
+                    Some(ItemResult::Decided(decision))
                         if needs_activation(&shared, &batch, item, &decision) =>
                     {
                         activations.push(activate(&shared, &clock, &batch, item, decision));
                     }
-                    Some(Answer::Decided(decision)) => {
+                    Some(ItemResult::Decided(decision)) => {
                         record(&shared, &batch, item, Outcome::Decided(decision));
                     }
-                    Some(Answer::Unusable(problem)) => {
+                    Some(ItemResult::Unusable(problem)) => {
                         record(&shared, &batch, item, Outcome::Failed(unusable(&problem)));
                     }
                     None => record(
@@ -174,9 +174,9 @@ fn record(shared: &Shared, batch: &Batch, item: &BatchItem, outcome: Outcome) {
     }
 }
 
-type Answers = std::collections::BTreeMap<String, Answer>;
+type ItemResults = std::collections::BTreeMap<String, ItemResult>;
 
-async fn review(shared: &Shared, clock: &Clock, batch: &Batch) -> Result<Answers, CheckError> {
+async fn review(shared: &Shared, clock: &Clock, batch: &Batch) -> Result<ItemResults, CheckError> {
     let now = clock.now();
     let items = batch.items.iter().map(|item| Item::of(&item.request, now));
     let document = ReviewRequest::new(
@@ -192,12 +192,12 @@ async fn review(shared: &Shared, clock: &Clock, batch: &Batch) -> Result<Answers
         now,
     );
     let reply = expect_success(shared.services.send(call).await?)?;
-    let asked: Vec<Reservation> = batch
+    let requested: Vec<Reservation> = batch
         .items
         .iter()
         .map(|item| item.request.reservation().clone())
         .collect();
-    read_review(&reply.body, &asked, batch.spec.recheck_after())
+    read_review(&reply.body, &requested, batch.spec.recheck_after())
         .map_err(|problem| CheckError::transient(format!("{WHO}: {problem}")))
 }
 
@@ -296,7 +296,7 @@ async fn post_activation(
     let mut call = call(&batch.spec, Operation::Activate, body, clock.now());
     call.idempotency_key = Some(reservation.to_string());
     let origin = batch.spec.origin().map_err(CheckError::parameters)?;
-    let _room = shared.services.room(origin).await?;
+    let _permit = shared.services.permit(origin).await?;
     let reply = shared.services.send(call).await?;
     if reply.status.as_u16() == 409 {
         return Ok(Some(read_refusal(&reply.body)));
@@ -316,7 +316,7 @@ pub(crate) async fn release(
     let mut call = call(spec, Operation::Release, body, now);
     call.idempotency_key = Some(reservation.to_string());
     let origin = spec.origin().map_err(CheckError::parameters)?;
-    let _room = shared.services.room(origin).await?;
+    let _permit = shared.services.permit(origin).await?;
     let reply = shared.services.send(call).await?;
     if matches!(reply.status.as_u16(), 404 | 410) {
         return Ok(());
@@ -333,7 +333,7 @@ pub(crate) async fn held(
 ) -> Result<Vec<Reservation>, CheckError> {
     let call = call(spec, Operation::Held, String::new(), now);
     let origin = spec.origin().map_err(CheckError::parameters)?;
-    let _room = shared.services.room(origin).await?;
+    let _permit = shared.services.permit(origin).await?;
     let reply = expect_success(shared.services.send(call).await?)?;
     read_held(&reply.body, check)
         .map_err(|problem| CheckError::transient(format!("{WHO}: {}", clean(&problem))))
@@ -363,13 +363,15 @@ pub(crate) async fn preview(
         std::slice::from_ref(reservation),
         spec.recheck_after(),
     );
-    let mut answers = read.map_err(|problem| CheckError::transient(format!("{WHO}: {problem}")))?;
-    match answers.remove(&reservation.to_string()) {
-        Some(Answer::Decided(decision)) => Ok(match decision.recheck {
+    let mut results = read.map_err(|problem| CheckError::transient(format!("{WHO}: {problem}")))?;
+    match results.remove(&reservation.to_string()) {
+        Some(ItemResult::Decided(decision)) => Ok(match decision.recheck {
             Some(recheck) => decision.verdict.recheck_in(recheck),
             None => decision.verdict,
         }),
-        Some(Answer::Unusable(problem)) => Err(CheckError::transient(format!("{WHO}: {problem}"))),
+        Some(ItemResult::Unusable(problem)) => {
+            Err(CheckError::transient(format!("{WHO}: {problem}")))
+        }
         None => Err(CheckError::transient(format!("{WHO}: no answer"))),
     }
 }

@@ -32,7 +32,7 @@ groups:
   - {alert: RackMoves, expr: rack_moves > 0}
 ";
 
-/// Sends `body` to the Alertmanager, which must take it. Returns its answer.
+/// Sends `body` to the Alertmanager, which must take it. Returns its response.
 async fn send(server: &Process, line: &str, body: &Value) -> String {
     let headers = "content-type: application/json\r\n";
     let (status, text) = raw_to(server.port, line, headers, &body.to_string()).await;
@@ -49,8 +49,8 @@ async fn silence(server: &Process) -> String {
         "startsAt": now.to_string(),
         "endsAt": (now + jiff::SignedDuration::from_hours(1)).to_string(),
     });
-    let answer = send(server, "POST /api/v2/silences", &silence).await;
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let response = send(server, "POST /api/v2/silences", &silence).await;
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
     let body: Value = serde_json::from_str(body).unwrap();
     body["silenceID"].as_str().unwrap().to_owned()
 }

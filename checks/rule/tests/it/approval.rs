@@ -98,7 +98,7 @@ async fn two_approve(cluster: &Cluster) {
 }
 
 #[test]
-fn a_job_starts_when_two_people_said_so() {
+fn a_job_starts_when_two_people_approved() {
     trial(2).run(two_approve);
 }
 

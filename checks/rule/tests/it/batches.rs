@@ -41,18 +41,18 @@ fn five_thousand_held_workloads_cost_at_most_ten_requests_a_minute() {
             cluster.advance(Duration::from_mins(16)).await;
             let service: Service = cluster.external();
             let minutes = by_minute(&service);
-            let asked: usize = service.state().reviews.iter().map(|(_, items)| items).sum();
+            let reviewed: usize = service.state().reviews.iter().map(|(_, items)| items).sum();
             let requests: usize = minutes.iter().sum();
             println!(
-                "{requests} requests about {asked} Workloads in 16 minutes; in each: {minutes:?}"
+                "{requests} requests about {reviewed} Workloads in 16 minutes; in each: {minutes:?}"
             );
             assert!(
                 minutes.iter().all(|requests| *requests <= 10),
                 "{minutes:?}"
             );
             assert!(
-                asked >= 3 * JOBS,
-                "each is asked about each five minutes: {asked}"
+                reviewed >= 3 * JOBS,
+                "each is reviewed each five minutes: {reviewed}"
             );
             assert_eq!(cluster.state("job-4999"), Some(CheckState::Pending));
         });
@@ -60,7 +60,7 @@ fn five_thousand_held_workloads_cost_at_most_ten_requests_a_minute() {
 
 /// Jobs that are submitted one after another share requests later.
 #[test]
-fn held_workloads_that_came_at_different_times_are_asked_about_together() {
+fn held_workloads_that_came_at_different_times_are_reviewed_together() {
     let webhook = webhook(&json!({"batch": {"maxItems": 500}, "recheckAfter": "5m"}));
     trial(&webhook, || Service::new(0, None)).run(async |cluster| {
         for job in 0..60 {
@@ -72,13 +72,13 @@ fn held_workloads_that_came_at_different_times_are_asked_about_together() {
         cluster.advance(Duration::from_mins(20)).await;
         let later = service.state().reviews.len() - before;
         assert!(later <= 10, "{later} requests in 20 minutes");
-        let asked: usize = service.state().reviews[before..]
+        let reviewed: usize = service.state().reviews[before..]
             .iter()
             .map(|(_, items)| items)
             .sum();
-        assert!(asked >= 3 * 60, "{asked}");
-        // A changed answer of an early review takes effect.
-        service.state().says = Some(json!({"state": "Ready", "message": "come in"}));
+        assert!(reviewed >= 3 * 60, "{reviewed}");
+        // A changed verdict of an early review takes effect.
+        service.state().fixed_response = Some(json!({"state": "Ready", "message": "come in"}));
         cluster.advance(Duration::from_mins(5)).await;
         for job in 0..60 {
             assert!(cluster.is_admitted(&format!("job-{job}")), "job-{job}");

@@ -18,14 +18,14 @@ use serde_json::{Value as Json, json};
 
 use crate::service::{allowed, no_harm};
 
-/// A stand-in for all data sources, with an answer for each name. Clones share their state.
+/// A stand-in for all data sources, with a response for each name. Clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct Sources(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    answers: BTreeMap<String, Json>,
-    asked: usize,
+    responses: BTreeMap<String, Json>,
+    requests: usize,
     /// The range of requests that fail.
     failing: Option<std::ops::Range<usize>>,
 }
@@ -35,8 +35,8 @@ impl Sources {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn answers(&self, source: &str, answer: Json) {
-        self.state().answers.insert(source.to_owned(), answer);
+    pub(crate) fn set_response(&self, source: &str, response: Json) {
+        self.state().responses.insert(source.to_owned(), response);
     }
 }
 
@@ -48,17 +48,21 @@ impl Fetch for Sources {
         _: Timestamp,
     ) -> BoxFuture<'static, Result<Value, SourceError>> {
         let mut state = self.state();
-        state.asked += 1;
-        let number = state.asked;
+        state.requests += 1;
+        let number = state.requests;
         let fails = state
             .failing
             .as_ref()
             .is_some_and(|failing| failing.contains(&number));
-        let answer = state.answers.get(&source.name).filter(|_| !fails).cloned();
+        let response = state
+            .responses
+            .get(&source.name)
+            .filter(|_| !fails)
+            .cloned();
         drop(state);
         async move {
             let down = || SourceError::Unreachable("the server", "nobody listens".to_owned());
-            answer.as_ref().map(Value::of).ok_or_else(down)
+            response.as_ref().map(Value::of).ok_or_else(down)
         }
         .boxed()
     }
@@ -190,12 +194,12 @@ fn a_source_that_falls_silent_is_an_error_after_its_max_age() {
         .expect_timeout(Duration::from_mins(60))
         .run(async |cluster| {
             let sources: Sources = cluster.external();
-            sources.answers("price", json!({"eur": 0.5}));
+            sources.set_response("price", json!({"eur": 0.5}));
             cluster.submit(Job::new("train"));
             cluster.expect_message("train", "waits until").await;
             cluster.advance(Duration::from_mins(30)).await;
             assert!(!cluster.is_admitted("train"));
-            sources.state().answers.clear();
+            sources.state().responses.clear();
             cluster.advance(Duration::from_mins(25)).await;
             assert!(
                 !cluster.is_admitted("train"),
@@ -205,9 +209,9 @@ fn a_source_that_falls_silent_is_an_error_after_its_max_age() {
         });
 }
 
-/// A source without an answer gives no verdict; one that answers is queried at its interval.
+/// A source without a value gives no verdict; one with a value is queried at its interval.
 #[test]
-fn a_data_source_is_asked_beside_the_evaluations() {
+fn a_data_source_is_queried_apart_from_evaluations() {
     let spec = json!({
         "ready": "http('price').eur < 0.3 || waited > duration('2h')",
         "message": "'waits for a price below 0.30, it is %.2f'.format([http('price').eur])",
@@ -225,34 +229,34 @@ fn a_data_source_is_asked_beside_the_evaluations() {
             .await;
         cluster.advance(Duration::from_mins(3)).await;
         assert_eq!(cluster.state("train"), Some(CheckState::Pending));
-        sources.answers("price", json!({"eur": 0.5}));
+        sources.set_response("price", json!({"eur": 0.5}));
         cluster.expect_message("train", "it is 0.50").await;
-        let before = sources.state().asked;
+        let before = sources.state().requests;
         cluster.advance(Duration::from_mins(10)).await;
-        let asked = sources.state().asked - before;
-        assert!((9..=11).contains(&asked), "{asked}");
-        // An answer that is too old no longer counts, and the same one again counts at once.
-        sources.state().answers.clear();
+        let requests = sources.state().requests - before;
+        assert!((9..=11).contains(&requests), "{requests}");
+        // A value that is too old no longer counts, and the same one again counts at once.
+        sources.state().responses.clear();
         cluster.advance(Duration::from_mins(15)).await;
         cluster.submit(Job::new("later"));
         cluster
             .expect_message("later", "the data source `price` has not answered for")
             .await;
-        sources.answers("price", json!({"eur": 0.5}));
+        sources.set_response("price", json!({"eur": 0.5}));
         cluster.advance(Duration::from_secs(65)).await;
         assert!(
             cluster.message("later").contains("it is 0.50"),
             "{}",
             cluster.message("later")
         );
-        sources.answers("price", json!({"eur": 0.2}));
+        sources.set_response("price", json!({"eur": 0.2}));
         cluster.expect_admitted("train").await;
         cluster.expect_admitted("later").await;
     });
 }
 
 #[test]
-fn a_mistake_makes_the_check_inactive_and_says_where() {
+fn a_mistake_makes_the_check_inactive_and_names_the_place() {
     for (spec, expected) in [
         (
             json!({"ready": "workload.nmae == 'x'"}),
@@ -297,7 +301,7 @@ fn a_mistake_makes_the_check_inactive_and_says_where() {
 fn story(spec: &Json, failing: Option<std::ops::Range<usize>>) -> Simulation {
     let make = move || {
         let sources = Sources::default();
-        sources.answers("free", json!(0));
+        sources.set_response("free", json!(0));
         sources.state().failing.clone_from(&failing);
         sources
     };
@@ -310,7 +314,7 @@ async fn opens(cluster: &Cluster) {
     cluster.expect_state("first", CheckState::Pending).await;
     cluster.advance(Duration::from_secs(90)).await;
     let sources: Sources = cluster.external();
-    sources.answers("free", json!(2));
+    sources.set_response("free", json!(2));
     cluster.apply(&config_map("open", &json!({"open": "yes"})));
     cluster.expect_admitted("first").await;
     cluster.complete("first");
@@ -427,7 +431,7 @@ async fn a_hostile_rule_does_not_starve_the_others() {
 /// The rule of a running job is evaluated only with `onFailure: Evict`, and then also when an object
 /// changes.
 #[test]
-fn a_running_job_is_stopped_only_where_the_rule_says_evict() {
+fn a_running_job_is_evicted_only_where_the_rule_sets_evict() {
     for (after_admission, recheck_after, is_stopped) in [
         (json!(null), json!("1m"), false),
         (json!({"onFailure": "Ignore"}), json!("1m"), false),

@@ -1,4 +1,4 @@
-//! The queries of data sources and the reading of answers, over real HTTP on loopback.
+//! The queries of data sources and the reading of responses, over real HTTP on loopback.
 
 use std::time::Duration;
 
@@ -58,14 +58,14 @@ async fn a_request_has_the_method_and_the_body_of_its_data_source() {
 }
 
 #[tokio::test]
-async fn an_answer_is_read_within_the_limits_of_its_data_source() {
+async fn a_response_is_read_within_the_limits_of_its_data_source() {
     let server = Server::start(|request| match &request.head {
         head if head.contains("/slow") => Reply::Silence,
         _ => Reply::json(200, r#"{"data": [{"eur": 7}, {"eur": 9}]}"#),
     })
     .await;
     let url = |path: &str| json!(format!("{}{path}", server.url));
-    let answer = json!({"url": url("/")});
+    let whole = json!({"url": url("/")});
     let part = |path: &str| json!({"url": url("/"), "jsonPath": path});
     for (source, http, expected) in [
         (json!({}), part("$.data[1].eur"), "9"),
@@ -73,7 +73,7 @@ async fn an_answer_is_read_within_the_limits_of_its_data_source() {
         (json!({"maxBytes": 34}), part("$.data[0].eur"), "7"),
         (
             json!({"maxBytes": 33}),
-            answer.clone(),
+            whole.clone(),
             "its body cannot be read: it is larger than 33 bytes",
         ),
         (
@@ -98,7 +98,7 @@ async fn an_answer_is_read_within_the_limits_of_its_data_source() {
 }
 
 #[test]
-fn what_is_wrong_with_a_data_source_is_said_with_its_place() {
+fn a_mistake_in_a_data_source_is_reported_with_its_place() {
     let url = json!("https://a.example");
     let http = |field: &str, value: &str| json!({"url": url, field: value});
     for (source, http, expected) in [

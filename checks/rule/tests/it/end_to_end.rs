@@ -32,7 +32,7 @@ fn workload(number: usize) -> Workload {
 }
 
 /// Returns Ready for every Workload with an even number.
-fn answer(received: &Received) -> Reply {
+fn respond(received: &Received) -> Reply {
     let review: ReviewRequest = serde_json::from_str(&received.body).unwrap();
     let items = review.request.items.iter().map(|item| {
         let number: usize = item.workload.name["job-".len()..].parse().unwrap();
@@ -48,7 +48,7 @@ fn answer(received: &Received) -> Reply {
 }
 
 #[tokio::test]
-async fn evaluations_share_requests_and_each_gets_its_own_answer() {
+async fn evaluations_share_requests_and_each_gets_its_own_verdict() {
     const JOBS: usize = 300;
     let broken = Arc::new(AtomicBool::new(true));
     let fails = Arc::clone(&broken);
@@ -56,7 +56,7 @@ async fn evaluations_share_requests_and_each_gets_its_own_answer() {
         if fails.load(Ordering::Relaxed) {
             return Reply::json(500, "not yet");
         }
-        answer(received)
+        respond(received)
     })
     .await;
     let check = Check::new(WebhookCheck::new(ServerPolicy {
@@ -99,29 +99,29 @@ async fn evaluations_share_requests_and_each_gets_its_own_answer() {
     );
     broken.store(false, Ordering::Relaxed);
     let before = server.received().len();
-    // As the runtime does: an evaluation without an answer is repeated.
+    // As the runtime does: an evaluation without a verdict is repeated.
     let mut waiting: Vec<usize> = (0..JOBS).collect();
     for _ in 0..100 {
         let verdicts = join_all(waiting.iter().map(|number| evaluate(*number))).await;
-        let mut unanswered = Vec::new();
+        let mut undecided = Vec::new();
         for (number, verdict) in waiting.iter().zip(verdicts) {
             match verdict {
-                Ok(verdict) if verdict.is_unchanged() => unanswered.push(*number),
+                Ok(verdict) if verdict.is_unchanged() => undecided.push(*number),
                 Ok(verdict) => {
                     assert_eq!(verdict.message(), format!("job-{number}"));
                     assert_eq!(verdict.is_ready(), number % 2 == 0, "{verdict:?}");
                 }
-                // The last failure stays until there is an answer.
-                Err(_) => unanswered.push(*number),
+                // The last failure stays until there is a verdict.
+                Err(_) => undecided.push(*number),
             }
         }
-        waiting = unanswered;
+        waiting = undecided;
         if waiting.is_empty() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(waiting.is_empty(), "no answer about {waiting:?}");
+    assert!(waiting.is_empty(), "no verdict for {waiting:?}");
     let requests = server.received().len() - before;
     assert!(requests <= 10, "{requests} requests for {JOBS} Workloads");
     work.abort();

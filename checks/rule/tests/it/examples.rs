@@ -53,13 +53,13 @@ fn policy() -> ServerPolicy {
     }
 }
 
-/// Returns a simulation with an example of a CELCheck, whose data source `source` first answers
-/// `answer`.
-fn cel(example: &Json, watched: &'static str, source: &'static str, answer: &Json) -> Simulation {
-    let answer = answer.clone();
+/// Returns a simulation with an example of a CELCheck, whose data source `source` first returns
+/// `response`.
+fn cel(example: &Json, watched: &'static str, source: &'static str, response: &Json) -> Simulation {
+    let response = response.clone();
     let make = move || {
         let sources = Sources::default();
-        sources.answers(source, answer.clone());
+        sources.set_response(source, response.clone());
         sources
     };
     let check = move |context: &CheckContext| {
@@ -193,9 +193,9 @@ fn price_holds_a_job_until_power_is_cheap_or_six_hours_have_passed() {
         let message = "waits for power below 60 EUR/MWh";
         cluster.expect_message("first", message).await;
         let sources: Sources = cluster.external();
-        sources.answers("price", json!({"eurPerMWh": 35}));
+        sources.set_response("price", json!({"eurPerMWh": 35}));
         cluster.expect_admitted("first").await;
-        sources.answers("price", json!({"eurPerMWh": 90.5}));
+        sources.set_response("price", json!({"eurPerMWh": 90.5}));
         cluster.advance(Duration::from_mins(10)).await;
         let begun = cluster.now();
         cluster.submit(Job::new("second"));
@@ -215,7 +215,9 @@ fn alerts_holds_a_job_while_the_storage_has_one() {
             cluster.submit(Job::new("train"));
             let message = "waits until DiskSlow is quiet for 10 minutes";
             cluster.expect_message("train", message).await;
-            cluster.external::<Sources>().answers("alerts", json!([]));
+            cluster
+                .external::<Sources>()
+                .set_response("alerts", json!([]));
             cluster.expect_admitted("train").await;
         },
     );
@@ -230,7 +232,9 @@ fn silence_holds_a_job_while_alertmanager_has_an_alert() {
             cluster.submit(Job::new("train"));
             let message = "waits for the alerts DiskSlow";
             cluster.expect_message("train", message).await;
-            cluster.external::<Sources>().answers("alerts", json!([]));
+            cluster
+                .external::<Sources>()
+                .set_response("alerts", json!([]));
             cluster.expect_admitted("train").await;
         },
     );
@@ -244,7 +248,7 @@ fn licences_holds_a_job_until_enough_are_free() {
         cluster.apply(&labelled("example.com/licences", "3"));
         let message = "needs 3 licences; 2 are free, of which 0 are for jobs that are starting";
         cluster.expect_message("train", message).await;
-        cluster.external::<Sources>().answers("free", free(3));
+        cluster.external::<Sources>().set_response("free", free(3));
         cluster.expect_admitted("train").await;
         // The source reports three until the job has acquired them.
         let mut other = labelled("example.com/licences", "1");
@@ -316,12 +320,12 @@ fn approval_holds_a_job_until_two_approve() {
     });
 }
 
-/// A real Open Policy Agent, which answers at once: no time passes on the simulated cluster.
+/// A real Open Policy Agent, which responds at once: no time passes on the simulated cluster.
 #[derive(Clone)]
 struct Opa(u16);
 
 impl Opa {
-    fn answer(&self, call: &ServiceCall) -> std::io::Result<ServiceReply> {
+    fn response(&self, call: &ServiceCall) -> std::io::Result<ServiceReply> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.0))?;
         let (path, length) = ("/v0/data/kueue/review", call.body.len());
         assert!(call.spec.url.ends_with(path), "{}", call.spec.url);
@@ -343,7 +347,7 @@ impl Opa {
 
 impl Transport for Opa {
     fn send(&self, call: ServiceCall) -> BoxFuture<'static, Result<ServiceReply, SourceError>> {
-        let reply = self.answer(&call);
+        let reply = self.response(&call);
         let reply = reply.map_err(|e| SourceError::Unreachable("the policy", e.to_string()));
         async { reply }.boxed()
     }

@@ -53,7 +53,7 @@ fn story(fault: Option<(usize, ServiceFault)>) -> Simulation {
 const POINTS: usize = 14;
 
 #[test]
-fn each_fault_of_the_service_costs_one_answer_and_nothing_else() {
+fn each_fault_of_the_service_affects_one_response_only() {
     let run = story(None).run(three_jobs);
     drop(run);
     for fault in FAULTS {

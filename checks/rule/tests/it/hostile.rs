@@ -1,4 +1,4 @@
-//! Errors of a service, from a real server on loopback. Each affects only that answer, and the
+//! Errors of a service, from a real server on loopback. Each affects only that response, and the
 //! message describes it.
 
 use std::sync::Arc;
@@ -63,7 +63,11 @@ fn policy(folder: &Folder, url: &str) -> ServerPolicy {
     }
 }
 
-async fn ask(server: &Server, folder: &Folder, patch: &Value) -> Result<Verdict, CheckError> {
+async fn preview_of(
+    server: &Server,
+    folder: &Folder,
+    patch: &Value,
+) -> Result<Verdict, CheckError> {
     let check = WebhookCheck::new(policy(folder, &server.url));
     let preview = check.preview(request(&server.url, patch)).await?;
     Ok(preview.verdict().unwrap().clone())
@@ -82,7 +86,7 @@ fn item(patch: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn each_bad_answer_costs_itself_and_is_quoted() {
+async fn each_invalid_response_affects_only_itself_and_is_quoted() {
     let folder = Folder::new();
     let update = |key: &str| json!([{"name": "main", "labels": {key: "x"}}]);
     let head = "HTTP/1.1 200 OK\r\n";
@@ -277,7 +281,9 @@ async fn each_bad_answer_costs_itself_and_is_quoted() {
         ),
     ] {
         let server = Server::start(move |_: &Received| reply.clone()).await;
-        let error = ask(&server, &folder, &json!({})).await.expect_err(case);
+        let error = preview_of(&server, &folder, &json!({}))
+            .await
+            .expect_err(case);
         let text = error.to_string();
         assert!(text.contains(part), "{case}: {text}");
         assert_eq!(error.kind(), ErrorKind::Transient, "{case}: {text}");
@@ -337,7 +343,7 @@ async fn a_server_that_is_down_is_left_alone() {
 }
 
 #[tokio::test]
-async fn good_answers_are_verdicts() {
+async fn valid_items_become_verdicts() {
     let folder = Folder::new();
     let updates = json!([{"name": "main", "labels": {"example.com/seat": "7"}, "nodeSelector": {"zone": "a"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}]);
     let seconds = |verdict: &Verdict| verdict.recheck().map(|delay| delay.as_secs());
@@ -381,7 +387,7 @@ async fn good_answers_are_verdicts() {
     ] {
         let reply = item(&patch);
         let server = Server::start(move |_: &Received| reply.clone()).await;
-        let verdict = ask(&server, &folder, &json!({})).await.unwrap();
+        let verdict = preview_of(&server, &folder, &json!({})).await.unwrap();
         assert!(holds(&verdict), "{patch}: {verdict:?}");
         assert_eq!(seconds(&verdict), recheck, "{patch}");
         assert_eq!(
@@ -394,7 +400,7 @@ async fn good_answers_are_verdicts() {
 }
 
 #[tokio::test]
-async fn a_request_says_who_is_asked_about_and_is_signed() {
+async fn a_request_names_the_workload_and_is_signed() {
     let folder = Folder::new();
     folder.write("token", "canary-1\n");
     folder.write("key", "0123456789abcdef\n");

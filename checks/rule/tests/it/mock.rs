@@ -98,7 +98,7 @@ fn parameters(url: &str, max_items: u32) -> resource::WebhookCheck {
     .unwrap()
 }
 
-/// Evaluates as the runtime does: again while there is no answer.
+/// Evaluates as the runtime does: again while there is no verdict.
 pub(crate) async fn verdict(
     check: &Check<resource::WebhookCheck>,
     workload: &Workload,
@@ -113,7 +113,7 @@ pub(crate) async fn verdict(
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("no answer within 5 s");
+    panic!("no verdict within 5 s");
 }
 
 /// The background task of a check, which ends when this is dropped.
@@ -150,13 +150,13 @@ pub(crate) async fn run(
 }
 
 #[tokio::test]
-async fn a_webhook_check_is_answered_from_the_table() {
+async fn a_webhook_check_gets_its_verdicts_from_the_table() {
     for max_items in [1, 500] {
-        answers(max_items).await;
+        evaluate_from_the_table(max_items).await;
     }
 }
 
-async fn answers(max_items: u32) {
+async fn evaluate_from_the_table(max_items: u32) {
     let folder = Folder::new();
     folder.write("table.yaml", TABLE);
     folder.write("key", &format!("{KEY}\n"));
@@ -291,7 +291,7 @@ fn the_table_of_the_readme_is_one() {
 fn replies_of_a_mock_are_documents() {
     let table = Table::read(TABLE).unwrap();
     let mut mock = Mock::default();
-    let mut ask = |key: Option<&str>, body: &Value| {
+    let mut send = |key: Option<&str>, body: &Value| {
         let body = body.to_string();
         mock.reply(
             &table,
@@ -349,11 +349,11 @@ fn replies_of_a_mock_are_documents() {
             "no seat is free",
         ),
     ] {
-        let (found, line) = problem(&ask(key, &body));
+        let (found, line) = problem(&send(key, &body));
         assert_eq!(found, status, "{line}");
         assert!(line.contains(expected), "{line}");
     }
-    let list = ask(None, &Value::Null);
+    let list = send(None, &Value::Null);
     let read: HeldList = serde_json::from_value(list.body.clone()).unwrap();
     assert_eq!(
         (read.kind.as_str(), read.response.uids),
@@ -368,7 +368,7 @@ fn replies_of_a_mock_are_documents() {
         })
         .collect();
     let review = json!({"apiVersion": API_VERSION, "kind": REVIEW, "request": {"admissionCheck": "seats", "time": "2026-11-21T09:00:00Z", "dryRun": true, "items": items}});
-    let reply = ask(None, &review);
+    let reply = send(None, &review);
     let read: ReviewResponse = serde_json::from_value(reply.body.clone()).unwrap();
     assert_eq!(json!(read), reply.body, "nothing but the document");
     let states: Vec<_> = read.response.items.iter().map(|item| item.state).collect();

@@ -50,7 +50,7 @@ fn a_server_that_makes_no_sense_is_refused_with_the_flag() {
 }
 
 #[test]
-fn what_is_said_to_manifests_holds_for_what_they_run() {
+fn arguments_of_manifests_apply_to_the_program_they_run() {
     let (code, text, error) = output(&[
         "manifests",
         "--image=example.com/rule-check:1",

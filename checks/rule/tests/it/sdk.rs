@@ -278,7 +278,7 @@ fn what(verdict: &Verdict) -> (bool, bool, Option<u64>) {
     (verdict.is_ready(), verdict.is_pending(), seconds)
 }
 
-/// Sends one request by hand. Returns the status and the whole answer.
+/// Sends one request by hand. Returns the status and the whole response.
 pub(crate) async fn raw(port: u16, method: &str, headers: &str, body: &str) -> (u16, String) {
     raw_to(port, &format!("{method} /review"), headers, body).await
 }

@@ -56,7 +56,7 @@ impl Received {
 }
 
 /// Makes the reply to a request.
-type Answer = dyn Fn(&Received) -> Reply + Send + Sync;
+type Handler = dyn Fn(&Received) -> Reply + Send + Sync;
 
 /// A server that ends with the test.
 pub(crate) struct Server {
@@ -65,15 +65,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn start(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        handler: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let received = Arc::<Mutex<Vec<Received>>>::default();
-        let answer: Arc<Answer> = Arc::new(answer);
+        let handler: Arc<Handler> = Arc::new(handler);
         let log = Arc::clone(&received);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&log), Arc::clone(&answer)));
+                tokio::spawn(serve(stream, Arc::clone(&log), Arc::clone(&handler)));
             }
         });
         Self { url, received }
@@ -87,7 +89,7 @@ impl Server {
     }
 }
 
-async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Received>>>, answer: Arc<Answer>) {
+async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Received>>>, handler: Arc<Handler>) {
     let Some(request) = read(&mut stream).await else {
         return;
     };
@@ -95,7 +97,7 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Received>>>, answer: Ar
         .unwrap_or_else(PoisonError::into_inner)
         .push(request.clone());
     // The client may close the connection at any time.
-    let _ = write(&mut stream, answer(&request)).await;
+    let _ = write(&mut stream, handler(&request)).await;
     let _ = stream.shutdown().await;
 }
 

@@ -23,15 +23,15 @@ const WHO: &str = "the webhook";
 pub(crate) enum ServiceFault {
     /// No process listens.
     Down,
-    /// It never answers.
+    /// It never responds.
     Slow,
-    /// It answers 500.
+    /// It returns 500.
     Broken,
     /// It throttles the request.
     Throttles,
     /// It returns an HTML page with status 200.
     Html,
-    /// Its answer is truncated.
+    /// Its response is truncated.
     Garbage,
     /// It returns a state that does not exist.
     UnknownState,
@@ -41,7 +41,7 @@ pub(crate) enum ServiceFault {
     OtherWorkload,
     /// It returns no item.
     Silent,
-    /// It answers after 8 s.
+    /// It responds after 8 s.
     Late,
     /// It carries out the request, and exits before the reply is received.
     Dies,
@@ -81,8 +81,8 @@ pub(crate) struct State {
     pub(crate) requests: usize,
     /// The fault, and the request at which it happens.
     pub(crate) fault: Option<(usize, ServiceFault)>,
-    /// The answer that replaces that of the licences.
-    pub(crate) says: Option<Value>,
+    /// The response that replaces that of the licences.
+    pub(crate) fixed_response: Option<Value>,
     /// Fails for each request that has a Workload with this in its name.
     pub(crate) poison: Option<String>,
 }
@@ -97,7 +97,7 @@ impl Service {
             reviews: Vec::new(),
             requests: 0,
             fault,
-            says: None,
+            fixed_response: None,
             poison: None,
         })))
     }
@@ -106,8 +106,8 @@ impl Service {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the answer of a service without faults.
-    fn answer(&self, call: &ServiceCall, contrary: bool) -> (u16, String) {
+    /// Returns the response of a service without faults.
+    fn response(&self, call: &ServiceCall, contrary: bool) -> (u16, String) {
         let mut state = self.state();
         match call.operation {
             Operation::Review => {
@@ -121,9 +121,9 @@ impl Service {
                     return (500, "division by zero".to_owned());
                 }
                 let free = state.licences.saturating_sub(state.held.len());
-                let answers = request.items.iter().map(|item| {
-                    let mut answer = match &state.says {
-                        Some(says) => says.clone(),
+                let items = request.items.iter().map(|item| {
+                    let mut response = match &state.fixed_response {
+                        Some(fixed_response) => fixed_response.clone(),
                         None if (state.held.contains(&item.uid) || free > 0) != contrary => {
                             json!({"state": "Ready", "message": "a licence is free"})
                         }
@@ -131,10 +131,10 @@ impl Service {
                             json!({"state": "Pending", "message": "all licences are in use"})
                         }
                     };
-                    answer["uid"] = json!(item.uid);
-                    answer
+                    response["uid"] = json!(item.uid);
+                    response
                 });
-                let items: Vec<Value> = answers.collect();
+                let items: Vec<Value> = items.collect();
                 (200, document(REVIEW, &json!({"items": items})))
             }
             Operation::Activate => {
@@ -195,11 +195,11 @@ impl Service {
             }
             Some(ServiceFault::Html) => ok("<html><body>Sign in</body></html>"),
             Some(ServiceFault::Garbage) => {
-                let (_, body) = self.answer(&call, false);
+                let (_, body) = self.response(&call, false);
                 ok(&body[..body.len() / 2])
             }
             Some(ServiceFault::UnknownState) if call.operation == Operation::Review => {
-                let (_, body) = self.answer(&call, false);
+                let (_, body) = self.response(&call, false);
                 ok(&body
                     .replace("\"Ready\"", "\"Maybe\"")
                     .replace("\"Pending\"", "\"Maybe\""))
@@ -215,16 +215,16 @@ impl Service {
             Some(ServiceFault::Silent) => ok(&document(REVIEW, &json!({"items": []}))),
             Some(ServiceFault::Late) => {
                 sleep(Duration::from_secs(8)).await;
-                let (status, body) = self.answer(&call, false);
+                let (status, body) = self.response(&call, false);
                 Ok(reply(status, &body))
             }
             Some(ServiceFault::Dies) => {
-                let _ = self.answer(&call, false);
+                let _ = self.response(&call, false);
                 unreachable()
             }
             fault => {
                 let contrary = fault == Some(ServiceFault::ChangesItsMind);
-                let (status, body) = self.answer(&call, contrary);
+                let (status, body) = self.response(&call, contrary);
                 sleep(Duration::from_millis(20)).await;
                 Ok(reply(status, &body))
             }

@@ -22,7 +22,7 @@ fn licences() -> Simulation {
     });
     let make = || {
         let sources = Sources::default();
-        sources.answers("free", json!(LICENCES));
+        sources.set_response("free", json!(LICENCES));
         sources
     };
     trial(&spec, make)

@@ -27,13 +27,13 @@ fn refer(cluster: &Cluster, check: &str, kind: &str, name: &str) {
 }
 
 #[test]
-fn each_admission_check_is_answered_by_the_check_of_its_kind() {
+fn each_admission_check_is_evaluated_by_the_check_of_its_kind() {
     both("workload.name.contains('train')").run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_admitted("train").await;
         cluster.submit(Job::new("other"));
         cluster
-            .expect("the webhook says yes", |cluster| {
+            .expect("the webhook returns a verdict", |cluster| {
                 cluster.message_of("check", "other").contains("licence")
             })
             .await;
@@ -69,7 +69,7 @@ fn a_rule_may_wait_for_another_check() {
 }
 
 #[test]
-fn one_that_refers_to_something_else_is_told_what_there_is() {
+fn a_reference_to_another_kind_reports_the_accepted_kinds() {
     both("true").run(async |cluster| {
         cluster.expect_active("second").await;
         refer(cluster, "second", "Budget", "rule");

@@ -91,7 +91,7 @@ fn a_rule_is_rendered_without_a_cluster() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_the_file() {
+fn a_mistake_is_reported_with_the_file() {
     let folder = Folder::new();
     let rule = |ready: &str| {
         format!(

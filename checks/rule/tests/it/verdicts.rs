@@ -8,17 +8,17 @@ use serde_json::json;
 
 use crate::service::*;
 
-fn says(answer: serde_json::Value) -> impl Fn() -> Service + Clone + Send + Sync + 'static {
+fn returns(response: serde_json::Value) -> impl Fn() -> Service + Clone + Send + Sync + 'static {
     move || {
         let service = Service::new(0, None);
-        service.state().says = Some(answer.clone());
+        service.state().fixed_response = Some(response.clone());
         service
     }
 }
 
 #[test]
 fn each_verdict_is_written() {
-    let ready = says(
+    let ready = returns(
         json!({"state": "Ready", "message": "go", "podSetUpdates": [{"name": "main", "annotations": {"example.com/seat": "7"}}]}),
     );
     trial(&webhook(&json!({})), ready).run(async |cluster| {
@@ -30,12 +30,12 @@ fn each_verdict_is_written() {
             "7"
         );
     });
-    let rejected = says(json!({"state": "Rejected", "message": "never"}));
+    let rejected = returns(json!({"state": "Rejected", "message": "never"}));
     trial(&webhook(&json!({})), rejected).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_deactivated("train").await;
     });
-    let retry = says(json!({"state": "Retry", "message": "later", "retryAfterSeconds": 60}));
+    let retry = returns(json!({"state": "Retry", "message": "later", "retryAfterSeconds": 60}));
     trial(&webhook(&json!({})), retry).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_state("train", CheckState::Retry).await;
@@ -43,8 +43,9 @@ fn each_verdict_is_written() {
 }
 
 #[test]
-fn a_pending_job_is_asked_about_again_when_the_answer_says() {
-    let pending = says(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 20}));
+fn a_pending_job_is_reviewed_again_after_its_recheck_interval() {
+    let pending =
+        returns(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 20}));
     trial(&webhook(&json!({})), pending).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "wait").await;
@@ -52,7 +53,7 @@ fn a_pending_job_is_asked_about_again_when_the_answer_says() {
         let service: Service = cluster.external();
         let reviews = service.state().reviews.len();
         assert!((5..=7).contains(&reviews), "{reviews}");
-        service.state().says = Some(json!({"state": "Ready", "message": "go"}));
+        service.state().fixed_response = Some(json!({"state": "Ready", "message": "go"}));
         cluster.expect_admitted("train").await;
     });
 }
@@ -60,13 +61,13 @@ fn a_pending_job_is_asked_about_again_when_the_answer_says() {
 /// A running job is reviewed only if its Ready set a recheck, also after a restart of the check,
 /// and evicted only by a verdict.
 #[test]
-fn a_running_job_is_reviewed_if_its_answer_asked_for_it() {
+fn a_running_job_is_reviewed_if_its_ready_set_a_recheck() {
     for (recheck, reviewed) in [(None, false), (Some(60), true)] {
-        let mut answer = json!({"state": "Ready", "message": "go"});
+        let mut response = json!({"state": "Ready", "message": "go"});
         if let Some(recheck) = recheck {
-            answer["recheckAfterSeconds"] = json!(recheck);
+            response["recheckAfterSeconds"] = json!(recheck);
         }
-        trial(&webhook(&json!({})), says(answer)).run(async |cluster| {
+        trial(&webhook(&json!({})), returns(response)).run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_admitted("train").await;
             let service: Service = cluster.external();
@@ -76,7 +77,8 @@ fn a_running_job_is_reviewed_if_its_answer_asked_for_it() {
             assert_eq!(later >= 9, reviewed, "{later}");
             cluster.crash(0);
             cluster.advance(Duration::from_mins(3)).await;
-            service.state().says = Some(json!({"state": "Rejected", "message": "no more"}));
+            service.state().fixed_response =
+                Some(json!({"state": "Rejected", "message": "no more"}));
             cluster.advance(Duration::from_mins(10)).await;
             assert_eq!(!cluster.is_admitted("train"), reviewed);
         });
@@ -94,10 +96,11 @@ fn a_service_that_is_not_allowed_makes_the_check_inactive() {
     });
 }
 
-/// A valid answer is not requested again. One about a changed Workload is.
+/// A valid verdict is not requested again. One about a changed Workload is.
 #[test]
-fn what_changes_is_asked_about_again() {
-    let pending = says(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 3600}));
+fn a_changed_workload_is_reviewed_again() {
+    let pending =
+        returns(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 3600}));
     trial(&webhook(&json!({})), pending).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "wait").await;

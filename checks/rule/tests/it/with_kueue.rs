@@ -144,8 +144,8 @@ async fn eventually(
     }
 }
 
-/// Returns the answer of a service that lets jobs of team `a` start.
-fn answer(received: &Received) -> Reply {
+/// Returns the response of a service that lets jobs of team `a` start.
+fn respond(received: &Received) -> Reply {
     let review: ReviewRequest = serde_json::from_str(&received.body).unwrap();
     let items = review.request.items.iter().map(|item| {
         let may = item
@@ -222,14 +222,14 @@ async fn queue(client: &Client, checks: &[Value]) {
 /// its server is allowed. Each job gets the verdict of the service.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
-async fn jobs_start_when_the_service_says_so() {
+async fn jobs_start_when_the_service_returns_ready() {
     let cluster = Cluster::start().await.unwrap();
     let client = cluster.client().unwrap();
     let definitions = crds(V0_19_2).unwrap();
     cluster.install(&client, definitions).await.unwrap();
     let kubeconfig = install(&cluster, &client, "configmaps").await;
     let _kueue = Kueue::start(&cluster).await.unwrap();
-    let server = Server::start(answer).await;
+    let server = Server::start(respond).await;
     apply(&client, &webhook("https://other.example/review"))
         .await
         .unwrap();
@@ -281,7 +281,7 @@ async fn jobs_start_when_the_expression_is_true() {
     let _kueue = Kueue::start(&cluster).await.unwrap();
     let server = Server::start(|received: &Received| match received.body.as_str() {
         "" => Reply::json(200, r#"{"free": 3}"#),
-        _ => answer(received),
+        _ => respond(received),
     })
     .await;
     let rule = |ready: &str| {

@@ -16,17 +16,17 @@ use crate::temp_dir::Folder;
 /// Starts a server that returns `body` with `status`. Returns its URL and the forms that it
 /// received.
 async fn server(status: u16, body: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
-    let asked = Arc::<Mutex<Vec<String>>>::default();
-    let log = Arc::clone(&asked);
-    let answer = async move |form: String| {
+    let requests = Arc::<Mutex<Vec<String>>>::default();
+    let log = Arc::clone(&requests);
+    let handler = async move |form: String| {
         log.lock().unwrap().push(form);
         (StatusCode::from_u16(status).unwrap(), body)
     };
-    let router = Router::new().route("/api/v1/query", post(answer));
+    let router = Router::new().route("/api/v1/query", post(handler));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    (url, asked)
+    (url, requests)
 }
 
 fn client(server: PrometheusServer, unlisted: Unlisted) -> PrometheusClient {
@@ -67,7 +67,7 @@ async fn a_query_returns_samples_or_the_reason_why_not() {
         ),
         (503, "down", "x", Err("Unavailable")),
     ] {
-        let (url, asked) = server(status, body).await;
+        let (url, requests) = server(status, body).await;
         let server = PrometheusServer {
             url,
             allow_warnings: vec![allowed.to_owned()],
@@ -82,16 +82,16 @@ async fn a_query_returns_samples_or_the_reason_why_not() {
                 assert_eq!(samples[0].labels, [Some("a".into()), Some("h100".into())]);
             }
             (Err(error), Err(reason)) => assert_eq!(error.reason(), reason, "{body}: {error}"),
-            (answer, _) => panic!("{body}: {answer:?}"),
+            (result, _) => panic!("{body}: {result:?}"),
         }
-        let forms = asked.lock().unwrap().clone();
+        let forms = requests.lock().unwrap().clone();
         assert_eq!(forms, ["query=up+%3D%3D+1&time=1795251600&timeout=25s"]);
     }
 }
 
 #[tokio::test]
 async fn nothing_is_sent_to_a_server_that_is_not_listed() {
-    let (url, asked) = server(200, "").await;
+    let (url, requests) = server(200, "").await;
     for (unlisted, auth, reason) in [
         (Unlisted::Refuse, None, "Unreachable"),
         (
@@ -108,11 +108,11 @@ async fn nothing_is_sent_to_a_server_that_is_not_listed() {
             }),
             ..PrometheusServer::default()
         };
-        let answer = client(server, unlisted)
+        let result = client(server, unlisted)
             .query("up", Timestamp::UNIX_EPOCH, [])
             .await;
-        let error: SourceError = answer.unwrap_err();
+        let error: SourceError = result.unwrap_err();
         assert_eq!(error.reason(), reason, "{error}");
     }
-    assert!(asked.lock().unwrap().is_empty());
+    assert!(requests.lock().unwrap().is_empty());
 }

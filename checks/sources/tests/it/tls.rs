@@ -63,8 +63,8 @@ async fn server(own: &Pair, client: Option<&Pair>) -> String {
                 };
                 let mut request = [0; 4096];
                 let _ = stream.read(&mut request).await;
-                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-                let _ = stream.write_all(answer).await;
+                let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+                let _ = stream.write_all(response).await;
                 let _ = stream.shutdown().await;
             });
         }
@@ -72,7 +72,7 @@ async fn server(own: &Pair, client: Option<&Pair>) -> String {
     url
 }
 
-async fn ask(
+async fn send(
     folder: &Folder,
     url: &str,
     bound: bool,
@@ -202,7 +202,7 @@ async fn authorities_and_certificates_come_from_files_of_the_server() {
         ),
     ] {
         match (
-            ask(&folder, url, bound, ca_file, certificate).await,
+            send(&folder, url, bound, ca_file, certificate).await,
             expected,
         ) {
             (Ok(status), Ok(expected)) => assert_eq!(status, expected, "{case}"),
@@ -212,11 +212,11 @@ async fn authorities_and_certificates_come_from_files_of_the_server() {
                 assert!(any || error.reason() == reason, "{case}: {error:?}");
                 assert!(error.to_string().contains(part), "{case}: {error}");
             }
-            (answer, _) => panic!("{case}: {answer:?}"),
+            (result, _) => panic!("{case}: {result:?}"),
         }
     }
     // Over plain HTTP there is no TLS to authenticate in.
     let plain = closed.replace("https", "http");
-    let error = ask(&folder, &plain, true, None, ours).await.unwrap_err();
+    let error = send(&folder, &plain, true, None, ours).await.unwrap_err();
     assert!(error.to_string().contains("needs https"), "{error}");
 }

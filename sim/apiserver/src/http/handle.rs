@@ -9,7 +9,7 @@ use http::{Request, Response, header};
 
 use super::accept::Form;
 use super::route::{Incoming, Route, route};
-use super::{Body, answer, form, stream};
+use super::{Body, form, response, stream};
 use crate::Core;
 use crate::call::{ApiRequest, Verb};
 use crate::hooks::{self, RequestFault};
@@ -35,15 +35,15 @@ pub(crate) async fn handle(
         agent: &agent,
     };
     match route(&core, &incoming) {
-        Err(status) => Ok(answer::status(&status, None)),
-        Ok(Route::Json(bytes)) => Ok(answer::document(bytes)),
-        Ok(Route::Text(text)) => Ok(answer::text(text)),
-        Ok(Route::Call(call, form)) => asked(core, call, form, false).await,
-        Ok(Route::Watch(call, form)) => asked(core, call, form, true).await,
+        Err(status) => Ok(response::status(&status, None)),
+        Ok(Route::Json(bytes)) => Ok(response::document(bytes)),
+        Ok(Route::Text(text)) => Ok(response::text(text)),
+        Ok(Route::Call(call, form)) => perform_with_faults(core, call, form, false).await,
+        Ok(Route::Watch(call, form)) => perform_with_faults(core, call, form, true).await,
     }
 }
 
-async fn asked(
+async fn perform_with_faults(
     core: Arc<Core>,
     mut call: ApiRequest,
     form: Form,
@@ -67,13 +67,13 @@ async fn asked(
         Some(RequestFault::Refuse {
             status,
             retry_after,
-        }) => Ok(answer::status(&status, retry_after)),
+        }) => Ok(response::status(&status, retry_after)),
         Some(RequestFault::RefuseAfter {
             status,
             retry_after,
         }) => {
             done();
-            Ok(answer::status(&status, retry_after))
+            Ok(response::status(&status, retry_after))
         }
         Some(RequestFault::Disconnect) => Err(stream::broken()),
         Some(RequestFault::LoseReply) => {
@@ -132,21 +132,21 @@ fn perform(
 ) -> Response<Body> {
     if watch {
         return match stream::start(core, call, form, behind.lag) {
-            Ok(body) => answer::stream(body),
-            Err(status) => answer::status(&status, None),
+            Ok(body) => response::stream(body),
+            Err(status) => response::status(&status, None),
         };
     }
-    let mut answer = core.answer_from(call, behind.version);
-    if form != Form::Whole && answer.code < 300 {
+    let mut reply = core.process_at(call, behind.version);
+    if form != Form::Whole && reply.code < 300 {
         let kind = core.store().registry.get(&call.resource);
         let include = call.parameter("includeObject").unwrap_or_default();
-        let body = std::mem::take(&mut answer.body);
+        let body = std::mem::take(&mut reply.body);
         let shown = kind.map(|kind| form::shown(form, &kind, body, include, core.now()));
         match shown {
-            Some(Ok(body)) => answer.body = body,
-            Some(Err(status)) => return answer::status(&status, None),
+            Some(Ok(body)) => reply.body = body,
+            Some(Err(status)) => return response::status(&status, None),
             None => {}
         }
     }
-    answer::answer(&answer)
+    response::of(&reply)
 }

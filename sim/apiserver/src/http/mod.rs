@@ -1,12 +1,12 @@
 //! The HTTP layer of the server: routes, bodies, responses and injected faults.
 
 mod accept;
-mod answer;
 pub(crate) mod body;
 mod client;
 mod form;
 mod handle;
 mod protobuf;
+mod response;
 mod route;
 mod serve;
 mod stream;

@@ -100,10 +100,10 @@ fn settle(core: &Core, table: &TableKey, dependent: &Value) {
         return;
     }
     let has_dependents = !dependents(core, dependent).is_empty();
-    let asked = finalizers(dependent);
-    let policy = if (waiting && has_dependents) || asked.contains(&"foregroundDeletion") {
+    let requested = finalizers(dependent);
+    let policy = if (waiting && has_dependents) || requested.contains(&"foregroundDeletion") {
         "Foreground"
-    } else if asked.contains(&"orphan") {
+    } else if requested.contains(&"orphan") {
         "Orphan"
     } else {
         "Background"
@@ -146,13 +146,13 @@ fn delete(core: &Core, table: &TableKey, object: &Value, policy: &str) {
     let options =
         json!({"propagationPolicy": policy, "preconditions": {"uid": text(object, "uid")}});
     if let Some(call) = call(core, Verb::Delete, table, object) {
-        core.answer(&call.body(options));
+        core.process(&call.body(options));
     }
 }
 
 fn patch_metadata(core: &Core, table: &TableKey, object: &Value, metadata: Value) {
     if let Some(call) = call(core, Verb::Patch(Patch::Merge), table, object) {
-        core.answer(&call.body(json!({"metadata": metadata})));
+        core.process(&call.body(json!({"metadata": metadata})));
     }
 }
 

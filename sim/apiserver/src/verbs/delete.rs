@@ -24,17 +24,17 @@ pub(super) fn delete(context: &Context<'_>) -> Result<ApiResponse, Status> {
     } else {
         success(context, &outcome.object)
     };
-    let mut answer = ApiResponse::new(200, body);
-    answer.warnings.extend(orphan_warning(context));
-    Ok(answer)
+    let mut response = ApiResponse::new(200, body);
+    response.warnings.extend(orphan_warning(context));
+    Ok(response)
 }
 
 /// Returns the warning for a Job deleted without a policy, which orphans its Pods.
 fn orphan_warning(context: &Context<'_>) -> Option<String> {
-    let said = ["propagationPolicy", "orphanDependents"]
+    let has_policy = ["propagationPolicy", "orphanDependents"]
         .iter()
         .any(|name| option(context, name).is_some() || context.call.parameter(name).is_some());
-    (context.kind.is("batch", "jobs") && !said).then(|| {
+    (context.kind.is("batch", "jobs") && !has_policy).then(|| {
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".to_owned()
     })
 }
@@ -119,8 +119,8 @@ struct Outcome {
 
 /// Returns true if nothing is stored: a dry run by the query or the body.
 fn dry_run(context: &Context<'_>) -> bool {
-    let said = option(context, "dryRun").and_then(Value::as_array);
-    context.dry_run || said.is_some_and(|list| list.iter().any(|word| word == "All"))
+    let values = option(context, "dryRun").and_then(Value::as_array);
+    context.dry_run || values.is_some_and(|list| list.iter().any(|word| word == "All"))
 }
 
 fn option<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a Value> {

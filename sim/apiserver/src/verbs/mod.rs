@@ -111,9 +111,9 @@ pub(crate) fn seconds(at: jiff::Timestamp) -> String {
 }
 
 /// Processes a call.
-pub(crate) fn answer(core: &Core, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
+pub(crate) fn process(core: &Core, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
     match respond(core, call, view) {
-        Ok(answer) => answer,
+        Ok(response) => response,
         Err(status) => status.into(),
     }
 }

@@ -51,8 +51,8 @@ pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
 /// Returns the errors of a label key.
 pub(crate) fn label_key(text: &str) -> Vec<String> {
     let errors = qualified_name(text).into_iter();
-    let said = |why: String| why.replacen("a qualified name must", "a valid label key must", 1);
-    errors.map(said).collect()
+    let of_label = |why: String| why.replacen("a qualified name must", "a valid label key must", 1);
+    errors.map(of_label).collect()
 }
 
 /// Returns the errors of a name with an optional domain before it.

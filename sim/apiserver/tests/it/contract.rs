@@ -298,7 +298,7 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row(
-            "an apply that says nothing new",
+            "an apply that changes nothing",
             [
                 workload(json!({})),
                 forced(200, "a", json!({"admissionChecks": [entry("a", "Ready")]})),

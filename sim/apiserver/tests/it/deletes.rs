@@ -49,17 +49,17 @@ pub(super) fn rows() -> Vec<Row> {
                     &w,
                     json!({"metadata": {"finalizers": ["example.com/f", "example.com/g"]}}),
                 )
-                .says("no new finalizers can be added if the object is being deleted"),
+                .message("no new finalizers can be added if the object is being deleted"),
             ],
         ),
         row(
             "a name stays taken until what has it is gone",
             [
                 held("a"),
-                post(409, WIDGETS, widget("a", json!({"text": "abc"}))).says("already exists"),
+                post(409, WIDGETS, widget("a", json!({"text": "abc"}))).message("already exists"),
                 delete(200, &w),
                 post(409, WIDGETS, widget("a", json!({"text": "abc"})))
-                    .says("object is being deleted: widgets.test.example.com"),
+                    .message("object is being deleted: widgets.test.example.com"),
             ],
         ),
         row(
@@ -186,7 +186,7 @@ pub(super) fn rows() -> Vec<Row> {
                     "/apis/test.example.com/v1/namespaces/{ns}-gone/widgets",
                     widget("a", json!({})),
                 )
-                .says("because it is being terminated"),
+                .message("because it is being terminated"),
                 get(200, "/api/v1/namespaces/{ns}-gone"),
             ],
         ),

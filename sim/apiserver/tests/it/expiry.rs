@@ -22,7 +22,7 @@ pub(super) fn rows() -> Vec<Row> {
                 make("bb"),
                 compact(),
                 get(410, format!("{WIDGETS}?limit=1&continue={{token}}"))
-                    .says("The provided continue parameter is too old"),
+                    .message("The provided continue parameter is too old"),
                 // The error contains a token that continues with the present objects.
                 get(200, format!("{WIDGETS}?limit=1&continue={{token}}")),
                 make("bbb"),

@@ -36,16 +36,16 @@ impl Box {
             })
             .collect();
         let body = json!({"metadata": {"name": name, "ownerReferences": references, "finalizers": finalizers}});
-        let answer = self.server.call(&self.call(Verb::Create).body(body));
-        assert_eq!(answer.code, 201, "{}", answer.body);
+        let response = self.server.call(&self.call(Verb::Create).body(body));
+        assert_eq!(response.code, 201, "{}", response.body);
     }
 
     fn delete(&self, name: &str, policy: &str) {
         let options = json!({"propagationPolicy": policy});
-        let answer = self
+        let response = self
             .server
             .call(&self.call(Verb::Delete).name(name).body(options));
-        assert_eq!(answer.code, 200, "{}", answer.body);
+        assert_eq!(response.code, 200, "{}", response.body);
     }
 
     /// Returns the remaining objects, with owners in brackets and a star if being deleted.

@@ -35,7 +35,7 @@ pub(super) struct Step {
     body: Option<String>,
     accept: &'static str,
     code: u16,
-    says: Option<&'static str>,
+    message: Option<&'static str>,
 }
 
 pub(super) fn row<const N: usize>(name: &'static str, steps: [Step; N]) -> Row {
@@ -54,7 +54,7 @@ impl Step {
             body: body.map(|body| body.to_string()),
             accept: "",
             content_type: "application/json",
-            says: None,
+            message: None,
         }
     }
 
@@ -77,8 +77,8 @@ impl Step {
     }
 
     /// Sets the text that the message of the response must contain.
-    pub(super) fn says(mut self, text: &'static str) -> Self {
-        self.says = Some(text);
+    pub(super) fn message(mut self, text: &'static str) -> Self {
+        self.message = Some(text);
         self
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn ssa(code: u16, path: impl Into<String>, body: Value) -> Step {
 }
 
 /// The responses of one server to a row.
-pub(super) struct Said(Vec<Reply>);
+pub(super) struct Replies(Vec<Reply>);
 
 /// The response of one server to a step, without values that differ from run to run.
 struct Reply {
@@ -178,15 +178,15 @@ pub(super) async fn real() -> Option<Side> {
 impl Side {
     /// Runs the first rows, as many as `together`, at the same time, and the others after them, one
     /// by one.
-    pub(super) async fn run(&self, rows: &[Row], together: usize) -> Vec<Said> {
+    pub(super) async fn run(&self, rows: &[Row], together: usize) -> Vec<Replies> {
         let runs = rows.iter().enumerate().map(|(n, row)| self.row(n, row));
         let mut runs: Vec<_> = runs.collect();
         let alone = runs.split_off(together);
-        let mut said: Vec<Said> = futures::stream::iter(runs).buffered(16).collect().await;
+        let mut replies: Vec<Replies> = futures::stream::iter(runs).buffered(16).collect().await;
         for run in alone {
-            said.push(run.await);
+            replies.push(run.await);
         }
-        said
+        replies
     }
 
     /// Removes all versions but the newest.
@@ -198,7 +198,7 @@ impl Side {
         };
         let etcd = Config::new(cluster.etcd().parse().expect("address"));
         let etcd = Client::try_from(etcd).expect("client");
-        let ask = async |path: &str, body: Value| {
+        let call_etcd = async |path: &str, body: Value| {
             let request = Request::post(path)
                 .body(body.to_string().into_bytes())
                 .expect("request");
@@ -207,11 +207,12 @@ impl Side {
         // The version cannot be read any more once the API server has observed the compaction. It
         // checks every 30 s.
         let revision =
-            ask("/v3/kv/range", json!({"key": base64("/")})).await["header"]["revision"].clone();
-        ask("/v3/kv/compaction", json!({"revision": revision})).await;
+            call_etcd("/v3/kv/range", json!({"key": base64("/")})).await["header"]["revision"]
+                .clone();
+        call_etcd("/v3/kv/compaction", json!({"revision": revision})).await;
         let noted = revision.as_str().expect("revision");
         let note = json!({"key": base64("compact_rev_key"), "value": base64(noted)});
-        ask("/v3/kv/put", note).await;
+        call_etcd("/v3/kv/put", note).await;
         let before = noted.parse::<u64>().expect("number") - 1;
         let gone = get(
             410,
@@ -226,7 +227,7 @@ impl Side {
         panic!("version {before} is still there after two minutes");
     }
 
-    async fn row(&self, number: usize, row: &Row) -> Said {
+    async fn row(&self, number: usize, row: &Row) -> Replies {
         let namespace = format!("row-{number}");
         let body =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -240,14 +241,14 @@ impl Side {
             namespace: memory.namespace,
             ..Memory::default()
         };
-        let mut said = Vec::new();
+        let mut replies = Vec::new();
         for step in &row.steps {
             let (code, mut body) = self.send(step, &mut memory).await;
             memory.learn(&body["body"]);
             body = normal(&body);
-            said.push(Reply { code, body });
+            replies.push(Reply { code, body });
         }
-        Said(said)
+        Replies(replies)
     }
 
     /// Sends a request, again after 429: the real server needs time until a new kind is ready.
@@ -257,9 +258,9 @@ impl Side {
             return (step.code, json!({"body": null}));
         }
         for _ in 0..20 {
-            let (code, answer) = self.send_once(step, memory).await;
+            let (code, reply) = self.send_once(step, memory).await;
             if code != 429 {
-                return (code, answer);
+                return (code, reply);
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -281,9 +282,9 @@ impl Side {
                 request.headers_mut().insert(name, value);
             }
         }
-        let response = self.client.send(request).await.expect("answer");
+        let response = self.client.send(request).await.expect("response");
         let code = response.status().as_u16();
-        let mut answer = json!({});
+        let mut reply = json!({});
         for name in ["warning", "retry-after"] {
             let values = response.headers().get_all(name).iter();
             let texts: Vec<Value> = values
@@ -294,7 +295,7 @@ impl Side {
                 })
                 .collect();
             if !texts.is_empty() {
-                answer[name] = texts.into();
+                reply[name] = texts.into();
             }
         }
         let bytes = response
@@ -304,7 +305,7 @@ impl Side {
             .expect("body")
             .to_bytes();
         let text = String::from_utf8_lossy(&bytes);
-        answer["body"] = if step.path.contains("watch=") && code == 200 {
+        reply["body"] = if step.path.contains("watch=") && code == 200 {
             let events = text
                 .lines()
                 .map(|l| serde_json::from_str::<Value>(l).expect("event"));
@@ -312,7 +313,7 @@ impl Side {
         } else {
             serde_json::from_str(&text).unwrap_or_else(|_| text.clone().into())
         };
-        (code, answer)
+        (code, reply)
     }
 }
 
@@ -462,14 +463,14 @@ fn plain_text(text: &str) -> String {
 
 impl Row {
     /// Checks the codes and texts of the table.
-    pub(super) fn check_literals(&self, who: &str, said: &Said) {
+    pub(super) fn check_literals(&self, who: &str, replies: &Replies) {
         let mut wrong = String::new();
-        self.literals(who, said, &mut wrong);
+        self.literals(who, replies, &mut wrong);
         assert!(wrong.is_empty(), "{wrong}");
     }
 
-    fn literals(&self, who: &str, said: &Said, wrong: &mut String) {
-        for (number, (step, reply)) in self.steps.iter().zip(&said.0).enumerate() {
+    fn literals(&self, who: &str, replies: &Replies, wrong: &mut String) {
+        for (number, (step, reply)) in self.steps.iter().zip(&replies.0).enumerate() {
             let (code, body) = (reply.code, &reply.body["body"]);
             let text = body.to_string();
             if code != step.code {
@@ -486,10 +487,10 @@ impl Row {
                     let _ = write!(message, " {}", cause[name].as_str().unwrap_or_default());
                 }
             }
-            if let Some(says) = step.says.filter(|says| !message.contains(says)) {
+            if let Some(expected) = step.message.filter(|expected| !message.contains(expected)) {
                 let _ = writeln!(
                     wrong,
-                    "{}, step {number}: {who}: not {says:?} but {message:?}",
+                    "{}, step {number}: {who}: not {expected:?} but {message:?}",
                     self.name
                 );
             }
@@ -498,7 +499,7 @@ impl Row {
 }
 
 /// Checks that both servers agree with each other and with the table.
-pub(super) fn compare(rows: &[Row], ours: &[Said], theirs: &[Said]) {
+pub(super) fn compare(rows: &[Row], ours: &[Replies], theirs: &[Replies]) {
     let (mut wrong, mut bad) = (String::new(), 0);
     for ((row, ours), theirs) in rows.iter().zip(ours).zip(theirs) {
         let before = wrong.len();

@@ -36,13 +36,13 @@ impl Kubectl {
             child.wait_with_output().unwrap()
         };
         let output = tokio::task::spawn_blocking(run).await.unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let wrong = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success(),
-            "kubectl {arguments}: {wrong}{said}"
+            "kubectl {arguments}: {wrong}{stdout}"
         );
-        said
+        stdout
     }
 }
 

@@ -155,7 +155,7 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 workload(),
                 checks(422, "c", json!([state("a", "Maybe", "")]))
-                    .says("supported values: \"Pending\", \"Ready\", \"Retry\", \"Rejected\""),
+                    .message("supported values: \"Pending\", \"Ready\", \"Retry\", \"Rejected\""),
             ],
         ),
         row(
@@ -189,7 +189,7 @@ pub(super) fn rows() -> Vec<Row> {
                             .collect(),
                     ),
                 )
-                .says("must have at most 8 items"),
+                .message("must have at most 8 items"),
             ],
         ),
         row(

@@ -31,7 +31,7 @@ mod watches;
 use harness::{Row, compare, real, simulated};
 
 fn table() -> Vec<Row> {
-    let rooms = [
+    let tables = [
         crud::rows(),
         patches::rows(),
         apply::rows(),
@@ -48,11 +48,11 @@ fn table() -> Vec<Row> {
         kueue::rows(),
         contract::rows(),
     ];
-    rooms.into_iter().flatten().collect()
+    tables.into_iter().flatten().collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_servers_say_the_same() {
+async fn both_servers_respond_alike() {
     let mut rows = table();
     let together = rows.len();
     rows.extend(expiry::rows());
@@ -60,8 +60,8 @@ async fn both_servers_say_the_same() {
     let sim = simulated().await;
     let ours = sim.run(&rows, together).await;
     let Some(cluster) = real().await else {
-        for (row, said) in rows.iter().zip(&ours) {
-            row.check_literals("in memory", said);
+        for (row, replies) in rows.iter().zip(&ours) {
+            row.check_literals("in memory", replies);
         }
         return;
     };

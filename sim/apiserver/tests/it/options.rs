@@ -26,14 +26,14 @@ pub(super) fn rows() -> Vec<Row> {
             [post(201, WIDGETS, odd())],
         ),
         row(
-            "unknown fields are ignored if asked",
+            "unknown fields are ignored if requested",
             [post(201, of("Ignore"), odd())],
         ),
         row(
-            "unknown fields are refused if asked",
+            "unknown fields are refused if requested",
             [post(400, of("Strict"), odd()), get(404, &w)],
         ),
-        row("a warning if asked", [post(201, of("Warn"), odd())]),
+        row("a warning if requested", [post(201, of("Warn"), odd())]),
         row("an odd way to validate", [post(422, of("Odd"), odd())]),
         row(
             "unknown fields of a built-in kind",
@@ -275,7 +275,7 @@ pub(super) fn rows() -> Vec<Row> {
                 ),
             ],
         ),
-        row("more managers than are told apart", {
+        row("more managers than are distinguished", {
             let mut steps = vec![make()];
             steps.extend((0..12).map(|n| {
                 merge(

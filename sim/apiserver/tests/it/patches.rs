@@ -66,7 +66,7 @@ pub(super) fn rows() -> Vec<Row> {
                     &w,
                     json!({"metadata": {"resourceVersion": "{first}"}, "spec": {"text": "abe"}}),
                 )
-                .says("Operation cannot be fulfilled on widgets.test.example.com \"a\""),
+                .message("Operation cannot be fulfilled on widgets.test.example.com \"a\""),
             ],
         ),
         row(
@@ -96,7 +96,8 @@ pub(super) fn rows() -> Vec<Row> {
             "a merge patch that breaks a rule",
             [
                 start(),
-                merge(422, &w, json!({"spec": {"mode": "Odd"}})).says("Unsupported value: \"Odd\""),
+                merge(422, &w, json!({"spec": {"mode": "Odd"}}))
+                    .message("Unsupported value: \"Odd\""),
             ],
         ),
         row(
@@ -202,7 +203,7 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 start(),
                 strategic(415, &w, json!({"spec": {}}))
-                    .says("the body of the request was in an unknown format"),
+                    .message("the body of the request was in an unknown format"),
             ],
         ),
         row(

@@ -18,10 +18,10 @@ fn with_max(mut spec: Value) -> Value {
     spec
 }
 
-fn refused(name: &'static str, spec: Value, says: &'static str) -> Row {
+fn refused(name: &'static str, spec: Value, message: &'static str) -> Row {
     row(
         name,
-        [post(422, RULEDS, object("a", with_max(spec))).says(says)],
+        [post(422, RULEDS, object("a", with_max(spec))).message(message)],
     )
 }
 
@@ -68,8 +68,8 @@ pub(super) fn rows() -> Vec<Row> {
         refused("a text that may be a number", json!({"any": "5"}), "odd amount"),
         taken("what holds every rule", json!({"min": 1, "text": "abc", "opt": "a", "fixed": "x", "words": ["a"], "map": {"k": "v"}, "any": "5%", "dash-ed": 1, "items": [{"name": "a", "n": 1, "keep": "k"}]})),
         refused("rules are not tried on what is malformed", json!({"min": "x", "max": 1}), "some validation rules were not checked"),
-        row("a rule that fails", [post(422, RULEDS, object("a", json!({"min": 1}))).says("no such key: max evaluating rule: not seven")]),
-        row("a rule of the whole object", [post(422, RULEDS, object("forbidden", json!({"max": 1}))).says("failed rule: self.metadata.name != 'forbidden'")]),
+        row("a rule that fails", [post(422, RULEDS, object("a", json!({"min": 1}))).message("no such key: max evaluating rule: not seven")]),
+        row("a rule of the whole object", [post(422, RULEDS, object("forbidden", json!({"max": 1}))).message("failed rule: self.metadata.name != 'forbidden'")]),
         change("an immutable field", json!({"fixed": "a"}), 422, json!({"fixed": "b"})),
         change("an immutable field that stays", json!({"fixed": "a"}), 200, json!({"fixed": "a", "min": 2})),
         change("an immutable field may go", json!({"fixed": "a"}), 200, json!({"fixed": null})),
@@ -78,19 +78,19 @@ pub(super) fn rows() -> Vec<Row> {
         change("a field that may not go", json!({"min": 1}), 422, json!({"min": null})),
         change("an item keeps its field", json!({"items": [{"name": "a", "keep": "k"}]}), 422, json!({"items": [{"name": "b", "keep": "z"}, {"name": "a", "keep": "y"}]})),
         change("an item that is another", json!({"items": [{"name": "a", "keep": "k"}]}), 200, json!({"items": [{"name": "b", "keep": "y"}]})),
-        row("a status that breaks a rule of the whole", [start(), status(422, json!({"phase": "a"})).says("phase is not a name")]),
-        row("a status that may not fall", [start(), status(200, json!({"seen": 3})), status(422, json!({"seen": 2})).says("never less"), status(200, json!({"seen": 4}))]),
+        row("a status that breaks a rule of the whole", [start(), status(422, json!({"phase": "a"})).message("phase is not a name")]),
+        row("a status that may not fall", [start(), status(200, json!({"seen": 3})), status(422, json!({"seen": 2})).message("never less"), status(200, json!({"seen": 4}))]),
         row("a spec that is fixed by its status", [
             start(),
             status(200, json!({"phase": "x"})),
-            merge(422, &path, json!({"spec": {"max": 60}})).says("spec is fixed once there is a phase"),
+            merge(422, &path, json!({"spec": {"max": 60}})).message("spec is fixed once there is a phase"),
             merge(200, &path, json!({"metadata": {"labels": {"l": "m"}}})),
         ]),
-        row("a replacement that breaks a rule", [start(), put(422, &path, json!({"apiVersion": "test.example.com/v1", "kind": "Ruled", "metadata": {"name": "a", "resourceVersion": "{rv}"}, "spec": {"max": 60}})).says("min stays")]),
+        row("a replacement that breaks a rule", [start(), put(422, &path, json!({"apiVersion": "test.example.com/v1", "kind": "Ruled", "metadata": {"name": "a", "resourceVersion": "{rv}"}, "spec": {"max": 60}})).message("min stays")]),
         row("an apply that breaks a rule of its own", [
-            ssa(422, format!("{path}?fieldManager=x"), object("a", json!({"max": 1, "min": 2}))).says("min above max"),
+            ssa(422, format!("{path}?fieldManager=x"), object("a", json!({"max": 1, "min": 2}))).message("min above max"),
             ssa(201, format!("{path}?fieldManager=x"), object("a", json!({"max": 3, "min": 2}))),
-            ssa(422, format!("{path}?fieldManager=x"), object("a", json!({"max": 3}))).says("min stays"),
+            ssa(422, format!("{path}?fieldManager=x"), object("a", json!({"max": 3}))).message("min stays"),
         ]),
     ]
 }

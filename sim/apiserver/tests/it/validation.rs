@@ -5,8 +5,11 @@ use serde_json::{Value, json};
 use super::definitions::{WIDGETS, widget};
 use super::harness::{Row, merge, post, row};
 
-fn refused(name: &'static str, spec: Value, says: &'static str) -> Row {
-    row(name, [post(422, WIDGETS, widget("a", spec)).says(says)])
+fn refused(name: &'static str, spec: Value, message: &'static str) -> Row {
+    row(
+        name,
+        [post(422, WIDGETS, widget("a", spec)).message(message)],
+    )
 }
 
 fn taken(name: &'static str, spec: Value) -> Row {
@@ -53,7 +56,7 @@ pub(super) fn rows() -> Vec<Row> {
         taken("defaults inside of defaults", json!({"nested": {"other": "x"}})),
         taken("defaults in lists", json!({"ports": [{"port": 80}]})),
         taken("unknown fields deep inside", json!({"parts": [{"name": "a", "zip": 1}], "free": {"a": {"b": [1, 2]}}})),
-        row("a spec that is needed", [post(422, "/apis/test.example.com/v1/plains", json!({"apiVersion": "test.example.com/v1", "kind": "Plain", "metadata": {"name": "v1"}})).says("spec: Required value")]),
+        row("a spec that is needed", [post(422, "/apis/test.example.com/v1/plains", json!({"apiVersion": "test.example.com/v1", "kind": "Plain", "metadata": {"name": "v1"}})).message("spec: Required value")]),
         row("labels that are no texts", [post(400, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "labels": {"a": 5}}}))]),
         row("metadata that is no object", [post(400, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": "x"}))]),
         row("a status that breaks a rule", [post(201, WIDGETS, widget("a", json!({}))), merge(422, format!("{WIDGETS}/a/status"), json!({"status": {"seen": "x"}}))]),

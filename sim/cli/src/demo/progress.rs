@@ -23,12 +23,12 @@ pub(super) async fn show(server: ApiServer, clock: Clock, speed: u32) {
     let mut before = clock.now();
     while let Some(event) = watch.next().await {
         let job = job(&event.object);
-        let said = if event.kind == "DELETED" {
+        let shown = if event.kind == "DELETED" {
             "deleted".to_owned()
         } else {
             summary(&event.object)
         };
-        if last.insert(job.clone(), said.clone()).as_ref() == Some(&said) {
+        if last.insert(job.clone(), shown.clone()).as_ref() == Some(&shown) {
             continue;
         }
         let now = clock.now();
@@ -37,7 +37,7 @@ pub(super) async fn show(server: ApiServer, clock: Clock, speed: u32) {
             speed,
         );
         before = now;
-        println!("{now:.0}  {job:<24} {said}");
+        println!("{now:.0}  {job:<24} {shown}");
     }
 }
 

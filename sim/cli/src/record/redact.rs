@@ -201,12 +201,15 @@ impl Redactor<'_> {
         let sets = list(&spec["podSets"]).map(|set| {
             let mut out = only(set, &["count", "minCount"]);
             // Kueue sets the other fields for every pod set.
-            let asked = only(
+            let requested = only(
                 &set["topologyRequest"],
                 &["required", "preferred", "unconstrained"],
             );
-            if asked.as_object().is_some_and(|asked| !asked.is_empty()) {
-                out["topologyRequest"] = asked;
+            if requested
+                .as_object()
+                .is_some_and(|requested| !requested.is_empty())
+            {
+                out["topologyRequest"] = requested;
             }
             out["name"] = self.pod_set(&set["name"]);
             out["template"] = self.template(&set["template"]);

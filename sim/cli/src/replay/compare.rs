@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::events::{Events, close_steps, event_difference, forgive_jitter, tell};
+use super::events::{Events, add_event, close_steps, event_difference, forgive_jitter};
 use super::family::{without_nodes, without_who_replaced};
 use super::names::{has_generated_name, normal};
 use super::play::ReplayResult;
@@ -21,7 +21,7 @@ pub(super) fn compare(
     played: &ReplayResult,
     overlook: Option<&IgnoreRule>,
 ) -> Vec<Difference> {
-    let mut differences = answers(trace, played);
+    let mut differences = responses(trace, played);
     differences.extend(played.looks.iter().cloned());
     let recorded = overlooked(recorded(trace), overlook);
     let simulated = overlooked(simulated(played, trace), overlook);
@@ -42,7 +42,7 @@ pub(super) fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
         let now = (codes(there), message(there, other));
         if then != now {
             differences.push(Difference {
-                at: format!("answer to {:?}", step.name),
+                at: format!("response to {:?}", step.name),
                 recorded: format!("{then:?}"),
                 simulated: format!("{now:?}"),
             });
@@ -143,33 +143,33 @@ fn overlooked(
     (states, events)
 }
 
-fn answers(trace: &Trace, played: &ReplayResult) -> Vec<Difference> {
+fn responses(trace: &Trace, played: &ReplayResult) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut made: BTreeSet<String> = BTreeSet::new();
-    for (step, (_, answers)) in trace.steps.iter().zip(&played.steps) {
+    for (step, (_, responses)) in trace.steps.iter().zip(&played.steps) {
         let calls = step.calls.iter().filter(|call| !call.is_look());
-        for (at, (call, answer)) in calls.zip(answers).enumerate() {
+        for (at, (call, reply)) in calls.zip(responses).enumerate() {
             let name = format!("{} {}", call.path, call.body["metadata"]["name"]);
             // The recording cluster had objects of earlier recordings.
             let left_over = call.method == "POST" && call.code == 409 && !made.contains(&name);
             made.insert(name);
-            if left_over && answer.code == 201 {
+            if left_over && reply.code == 201 {
                 continue;
             }
             let mut then = call.code.to_string();
-            let mut now = answer.code.to_string();
+            let mut now = reply.code.to_string();
             let last = at + 1 == step.calls.len();
             if let Some(response) = step.response.as_ref().filter(|r| last && r.code >= 400) {
                 then = format!(
                     "{then} {}",
                     normal(&response.message, &trace.workload_names)
                 );
-                let message = answer.body["message"].as_str().unwrap_or_default();
+                let message = reply.body["message"].as_str().unwrap_or_default();
                 now = format!("{now} {}", normal(message, &played.names));
             }
             if then != now {
                 differences.push(Difference {
-                    at: format!("answer to {:?}", step.name),
+                    at: format!("response to {:?}", step.name),
                     recorded: then,
                     simulated: now,
                 });
@@ -192,7 +192,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
             states.insert((kind, name), vec![(0, state)]);
         }
     }
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (at, step) in trace.steps.iter().enumerate() {
         let mut of_step = BTreeMap::new();
         for observed in &step.observed {
@@ -217,7 +217,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
             let note = normal(event["note"].as_str().unwrap_or_default(), names);
             if known.contains(&regarding) && !has_generated_name(&note) {
                 let at = observed.t;
-                tell((&mut of_step, at), &mut told, event, &note, &regarding);
+                add_event((&mut of_step, at), &mut seen, event, &note, &regarding);
             }
         }
         events.push(of_step);
@@ -230,7 +230,7 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
     let steps = trace.steps.len();
     let mut states = States::new();
     let mut events: Events = vec![BTreeMap::new(); steps];
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for change in &played.history {
         let Some(kind) = kind_of(change) else {
             continue;
@@ -249,7 +249,7 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
             let regarding = normal(&format!("{}/{}", text("kind"), text("name")), &played.names);
             let note = normal(object["note"].as_str().unwrap_or_default(), &played.names);
             if let Some(events) = events.get_mut(step) {
-                tell((events, 0.0), &mut told, object, &note, &regarding);
+                add_event((events, 0.0), &mut seen, object, &note, &regarding);
             }
             continue;
         }

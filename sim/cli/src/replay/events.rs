@@ -59,9 +59,9 @@ pub(super) fn close_steps(trace: &Trace) -> Vec<(usize, usize)> {
 /// Adds an event to a step.
 ///
 /// Left out are events about replaced slices, `ErrWorkloadCompose` and repeated `Pending` events.
-pub(super) fn tell(
+pub(super) fn add_event(
     (step, at): (&mut BTreeMap<String, f64>, f64),
-    told: &mut BTreeSet<String>,
+    seen: &mut BTreeSet<String>,
     event: &Value,
     note: &str,
     regarding: &str,
@@ -81,7 +81,7 @@ pub(super) fn tell(
         return;
     }
     let line = format!("{} {} {note} ({regarding})", text("type"), text("reason"));
-    let again = !told.insert(line.clone());
+    let again = !seen.insert(line.clone());
     if !(again && text("reason") == "Pending") {
         step.entry(line).or_insert(at);
     }

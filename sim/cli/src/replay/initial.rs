@@ -73,11 +73,11 @@ fn put_one(object: &Value, server: &ApiServer) -> Option<String> {
     let namespace = object["metadata"]["namespace"].as_str().map(|_| NAMESPACE);
     let call = |verb: Verb| ApiRequest::new(verb, &resource).namespace(namespace.unwrap_or(""));
     let send = |call: ApiRequest| {
-        let answer = server.call(&call);
-        if answer.code >= 300 {
-            tracing::warn!(code = answer.code, body = %answer.body, name, "cannot create initial object");
+        let response = server.call(&call);
+        if response.code >= 300 {
+            tracing::warn!(code = response.code, body = %response.body, name, "cannot create initial object");
         }
-        answer
+        response
     };
     let mut body = object.clone();
     let status = body["status"].take();

@@ -56,7 +56,7 @@ use kueue_check_sim::kueue::KueueVersion;
 ///     {"method": "DELETE", "path": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/spot", "code": 200},
 /// ]}]}))?;
 /// let differences = Replay::new(trace).run()?;
-/// assert_eq!(differences[0].to_string(), "answer to \"delete the flavor\"\n  recorded:  200\n  simulated: 404");
+/// assert_eq!(differences[0].to_string(), "response to \"delete the flavor\"\n  recorded:  200\n  simulated: 404");
 /// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

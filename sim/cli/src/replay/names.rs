@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_varies_from_run_to_run_is_not_told() {
+    fn what_varies_from_run_to_run_is_removed() {
         let names = BTreeMap::from([("job-a-12345".to_owned(), "a".to_owned())]);
         let table = [
             ("job-a-12345 waits", "a waits"),

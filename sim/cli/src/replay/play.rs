@@ -83,7 +83,7 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
             pace.lag(if last == Some(of) { LAG } else { 0 });
         }
         let mut before = server.resource_version();
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         let requests = step.calls.iter().filter(|call| !call.is_look());
         for look in step.calls.iter().filter(|call| call.is_look()) {
             looks.extend(looks::difference(&step.name, &look.look, &server));
@@ -107,10 +107,10 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
                 before = server.resource_version();
             }
             let call = request::call(recorded, &server, &names)?;
-            answers.push(server.call(&call));
+            responses.push(server.call(&call));
         }
         preconditions.update(step);
-        steps.push((before, answers));
+        steps.push((before, responses));
     }
     sleep_until(at(zero, trace.end()) + REST).await;
     Ok(ReplayResult {

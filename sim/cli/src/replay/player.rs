@@ -65,7 +65,7 @@ impl Player<'_> {
 
     pub(super) fn write(&self, recorded: &Recorded) {
         let name = self.text(&recorded.name);
-        let answer = match &recorded.write {
+        let response = match &recorded.write {
             Write::Active(condition) => self.active(&name, condition),
             Write::Entry { after, .. } => self.entry(&recorded.name, &self.present(after)),
             Write::Create { kind, state } => self.create(kind, &name, &self.present(state)),
@@ -76,8 +76,8 @@ impl Player<'_> {
             }
             Write::Event(event) => self.event(&self.present(event)),
         };
-        if let Some(answer) = answer.filter(|answer| answer.code >= 300) {
-            tracing::warn!(code = answer.code, body = %answer.body, name, "what was recorded is refused here");
+        if let Some(response) = response.filter(|response| response.code >= 300) {
+            tracing::warn!(code = response.code, body = %response.body, name, "what was recorded is refused here");
         }
     }
 

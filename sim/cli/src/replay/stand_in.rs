@@ -161,9 +161,9 @@ fn patch_status(resource: &Resource, name: &str, status: &Value, server: &ApiSer
 }
 
 fn call_as_nodes(call: ApiRequest, server: &ApiServer) {
-    let answer = server.call(&call.namespace(NAMESPACE).agent("nodes"));
-    if answer.code >= 300 {
-        tracing::warn!(code = answer.code, body = %answer.body, "what was recorded is refused here");
+    let response = server.call(&call.namespace(NAMESPACE).agent("nodes"));
+    if response.code >= 300 {
+        tracing::warn!(code = response.code, body = %response.body, "what was recorded is refused here");
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_nodes_did_is_told_from_what_kueue_did() {
+    fn changes_by_nodes_are_distinguished_from_changes_by_kueue() {
         let job = |suspend: bool, status: Value| json!({"suspend": suspend, "status": status});
         let pod = |gates: Value, phase: &str| json!({"gates": gates, "phase": phase});
         let observed = [

@@ -30,7 +30,7 @@ const CLOSE: f64 = 0.2;
 ///                  "metadata": {"name": "licence"}, "spec": {"controllerName": "example.com/licences"}}
 ///     }], "observed": [{"t": 0.5, "kind": "AdmissionCheck", "name": "licence", "type": "ADDED", "state": {"conditions": []}}]}
 /// ]}"#)?;
-/// // Kueue says nothing about a check that is another controller's; neither does the model.
+/// // Kueue sets no condition on the check of another controller; neither does the model.
 /// assert_eq!(Replay::new(trace).run()?, []);
 /// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
 /// ```

@@ -200,10 +200,10 @@ fn a_workload_of_another_kind_of_job_is_recorded_as_one_without() {
                 .namespace("default")
                 .name("rayjob-ray-1a2b3")
                 .subresource("status");
-            let answer = cluster
+            let response = cluster
                 .server()
                 .call(&apply.query("fieldManager", "ray").body(body));
-            assert_eq!(answer.code, 200, "{}", answer.body);
+            assert_eq!(response.code, 200, "{}", response.body);
         },
     );
     assert_eq!(differences(&trace), "");

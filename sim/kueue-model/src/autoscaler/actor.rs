@@ -37,7 +37,7 @@ const CONSUMES: [&str; 2] = [
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
 /// # use std::time::Duration;
-/// # use example::ask;
+/// # use example::create_request;
 /// use kueue_check_sim::Simulation;
 /// use kueue_check_sim::autoscaler::{Autoscaler, BEST_EFFORT_ATOMIC, NodePool, Profile, Settings};
 ///
@@ -46,7 +46,7 @@ const CONSUMES: [&str; 2] = [
 ///     let autoscaler = Autoscaler::new(cluster.server().clone(), cluster.clock().clone(), settings);
 ///     let running = autoscaler.clone();
 ///     tokio::spawn(async move { running.run().await });
-///     ask(cluster.server(), "train", BEST_EFFORT_ATOMIC, 24); // a ProvisioningRequest for 24 pods of one CPU
+///     create_request(cluster.server(), "train", BEST_EFFORT_ATOMIC, 24); // a ProvisioningRequest for 24 pods of one CPU
 ///     cluster.advance(Duration::from_secs(10)).await;
 ///     assert_eq!(autoscaler.nodes("pool"), (3, 1)); // two more are on their way
 /// });

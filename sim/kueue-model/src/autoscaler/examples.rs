@@ -10,7 +10,7 @@ use kueue_check_sim::definitions;
 use serde_json::{Value, json};
 
 /// Creates a ProvisioningRequest for `pods` pods of one CPU.
-pub fn ask(server: &ApiServer, name: &str, class: &str, pods: u32) {
+pub fn create_request(server: &ApiServer, name: &str, class: &str, pods: u32) {
     let pod = json!({"containers": [{"name": "main", "image": "job", "resources": {"requests": {"cpu": "1"}}}]});
     let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name}, "template": {"spec": pod}});
     let sets = json!([{"count": pods, "podTemplateRef": {"name": name}}]);
@@ -30,7 +30,11 @@ pub fn ask(server: &ApiServer, name: &str, class: &str, pods: u32) {
 
 /// Returns what an autoscaler writes in `minutes` minutes: the time, the name, the condition. The
 /// requests (name, class, pods) are created one second apart.
-pub fn told(settings: Settings, requests: &[(&str, &str, u32)], minutes: u64) -> Vec<String> {
+pub fn written_conditions(
+    settings: Settings,
+    requests: &[(&str, &str, u32)],
+    minutes: u64,
+) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -41,7 +45,7 @@ pub fn told(settings: Settings, requests: &[(&str, &str, u32)], minutes: u64) ->
         let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
         for (nth, (name, class, pods)) in requests.iter().enumerate() {
             tokio::time::sleep(Duration::from_secs(nth.min(1) as u64)).await;
-            ask(&server, name, class, *pods);
+            create_request(&server, name, class, *pods);
         }
         let autoscaler = Autoscaler::new(server.clone(), clock, settings);
         tokio::time::timeout(Duration::from_secs(60 * minutes), autoscaler.run())

@@ -8,14 +8,14 @@ use super::Request;
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
-/// # use example::told;
+/// # use example::written_conditions;
 /// use std::time::Duration;
 /// use kueue_check_sim::autoscaler::{Misbehaviour, CHECK_CAPACITY, NodePool, Profile, Selector, Settings};
 ///
 /// let settings = Settings::new(Profile::GkeQueued, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
 ///     .misbehave(Selector::all(), Misbehaviour::Revoked(Duration::from_secs(300)));
-/// // What is said in ten minutes about a request for four pods of one CPU; there is a scan every ten seconds.
-/// assert_eq!(told(settings, &[("train", CHECK_CAPACITY, 4)], 10), [
+/// // The conditions written in ten minutes for a request for four pods of one CPU; there is a scan every ten seconds.
+/// assert_eq!(written_conditions(settings, &[("train", CHECK_CAPACITY, 4)], 10), [
 ///     "09:00:00 train Accepted=True Accepted",
 ///     "09:00:00 train Provisioned=True CapacityIsFound",
 ///     "09:05:10 train BookingExpired=True BookingExpired",
@@ -74,16 +74,16 @@ impl Misbehaviour {
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
-/// # use example::told;
+/// # use example::written_conditions;
 /// use kueue_check_sim::autoscaler::{Misbehaviour, CHECK_CAPACITY, NodePool, Outcome, Profile, Selector, Settings};
 ///
-/// // There is room, and yet the first two attempts find none.
+/// // There is capacity, and yet the first two attempts find none.
 /// let outcomes = vec![Outcome::NotFound, Outcome::NotFound, Outcome::ByCapacity];
 /// let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
 ///     .misbehave(Selector::all(), Misbehaviour::Attempts(outcomes));
-/// // What is said in ten minutes about a request for four pods of one CPU.
-/// let told = told(settings, &[("train", CHECK_CAPACITY, 4)], 10);
-/// assert_eq!(told.last().unwrap(), "09:03:20 train Provisioned=True CapacityIsFound");
+/// // The conditions written in ten minutes for a request for four pods of one CPU.
+/// let written = written_conditions(settings, &[("train", CHECK_CAPACITY, 4)], 10);
+/// assert_eq!(written.last().unwrap(), "09:03:20 train Provisioned=True CapacityIsFound");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -108,16 +108,16 @@ pub enum Outcome {
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
-/// # use example::told;
+/// # use example::written_conditions;
 /// use kueue_check_sim::autoscaler::{Misbehaviour, CHECK_CAPACITY, NodePool, Profile, Selector, Settings};
 ///
 /// let second = Selector::all().class(CHECK_CAPACITY).name("train-*").nth(2);
 /// let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
 ///     .misbehave(second, Misbehaviour::Unresponsive);
-/// // What is said in ten minutes about two requests, each for one pod.
-/// let told = told(settings, &[("train-a", CHECK_CAPACITY, 1), ("train-b", CHECK_CAPACITY, 1)], 10);
-/// assert!(told.iter().any(|line| line.contains("train-a Provisioned=True")));
-/// assert!(!told.iter().any(|line| line.contains("train-b")));
+/// // The conditions written in ten minutes for two requests, each for one pod.
+/// let written = written_conditions(settings, &[("train-a", CHECK_CAPACITY, 1), ("train-b", CHECK_CAPACITY, 1)], 10);
+/// assert!(written.iter().any(|line| line.contains("train-a Provisioned=True")));
+/// assert!(!written.iter().any(|line| line.contains("train-b")));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {

@@ -6,9 +6,9 @@
 //!
 //! | [`Profile`] | class of request | becomes |
 //! | --- | --- | --- |
-//! | `Oss131` to `Oss137` | `check-capacity` | Provisioned where the nodes there are have room; never adds one |
+//! | `Oss131` to `Oss137` | `check-capacity` | Provisioned where the existing nodes have capacity; never adds one |
 //! | | `best-effort-atomic-scale-up` | Provisioned when the missing nodes are *requested*, all of one pool |
-//! | `GkeQueued` | `queued-provisioning.gke.io` | queued until there is room, Provisioned, later `CapacityRevoked` |
+//! | `GkeQueued` | `queued-provisioning.gke.io` | queued until there is capacity, Provisioned, later `CapacityRevoked` |
 //! | any | anything else | never touched: no condition, no event |
 //!
 //! [`Settings::misbehave`] injects misbehaviour of real autoscalers for selected requests. Times

@@ -13,15 +13,15 @@ use super::shape::{Shape, Taint, amounts};
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
-/// # use example::told;
+/// # use example::written_conditions;
 /// use kueue_check_sim::autoscaler::{BEST_EFFORT_ATOMIC, NodePool, Profile, Settings};
 ///
 /// let pool = NodePool::new("pool", &[("cpu", "8"), ("memory", "32Gi")], 1, 2);
 /// let settings = Settings::new(Profile::Oss137, [pool]);
-/// // What is said in a minute about requests for pods of one CPU: two nodes are enough for the first, and there are never three.
-/// let told = told(settings, &[("fits", BEST_EFFORT_ATOMIC, 16), ("never", BEST_EFFORT_ATOMIC, 17)], 1);
-/// assert!(told[1].ends_with("fits Provisioned=True CapacityIsProvisioned"));
-/// assert!(told[3].ends_with("never Provisioned=False CapacityIsNotFound"));
+/// // The conditions written in a minute for requests for pods of one CPU: two nodes are enough for the first, and there are never three.
+/// let written = written_conditions(settings, &[("fits", BEST_EFFORT_ATOMIC, 16), ("never", BEST_EFFORT_ATOMIC, 17)], 1);
+/// assert!(written[1].ends_with("fits Provisioned=True CapacityIsProvisioned"));
+/// assert!(written[3].ends_with("never Provisioned=False CapacityIsNotFound"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePool {
@@ -243,12 +243,12 @@ impl Node {
     /// Returns how many more such pods fit.
     fn free(&self, allocatable: &BTreeMap<String, i64>, shape: &Shape) -> u64 {
         let needs = shape.requests.iter().filter(|(_, amount)| **amount > 0);
-        let rooms = needs.map(|(resource, amount)| {
+        let counts = needs.map(|(resource, amount)| {
             let all = allocatable.get(resource).copied().unwrap_or(0);
             let used = self.used.get(resource).copied().unwrap_or(0);
             u64::try_from((all - used) / amount).unwrap_or(0)
         });
-        rooms.min().unwrap_or(u64::MAX)
+        counts.min().unwrap_or(u64::MAX)
     }
 
     fn take(&mut self, shape: &Shape, count: u64) {

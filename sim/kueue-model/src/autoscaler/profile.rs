@@ -8,13 +8,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
-/// # use example::told;
+/// # use example::written_conditions;
 /// use kueue_check_sim::autoscaler::{NodePool, Profile, QUEUED_PROVISIONING, Settings};
 ///
-/// // What is said in a minute about a request for eight pods of one CPU.
+/// // The conditions written in a minute for a request for eight pods of one CPU.
 /// let about = |profile: Profile| {
 ///     let settings = Settings::new(profile, [NodePool::new("pool", &[("cpu", "8")], 0, 4)]);
-///     told(settings, &[("train", QUEUED_PROVISIONING, 8)], 1)
+///     written_conditions(settings, &[("train", QUEUED_PROVISIONING, 8)], 1)
 /// };
 /// assert_eq!(about(Profile::GkeQueued)[0], "09:00:00 train Accepted=False NotAccepted"); // it waits in GKE's queue
 /// assert!(about(Profile::Oss137).is_empty(), "a class that is not known is never touched");

@@ -16,13 +16,13 @@ use crate::json::list;
 /// # #[admission_check(controller = "example.com/open")] async fn open() -> Verdict { Verdict::ready("open") }
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
 /// # use std::time::Duration;
-/// # use example::ask;
+/// # use example::create_request;
 /// use kueue_check_sim::Simulation;
 /// use kueue_check_sim::autoscaler::{Autoscaler, CHECK_CAPACITY, ConditionType, Profile, RequestKey, Settings};
 ///
 /// Simulation::new(|| open).run(async |cluster| {
 ///     let autoscaler = Autoscaler::new(cluster.server().clone(), cluster.clock().clone(), Settings::new(Profile::Oss137, []));
-///     ask(cluster.server(), "train", CHECK_CAPACITY, 8); // a ProvisioningRequest
+///     create_request(cluster.server(), "train", CHECK_CAPACITY, 8); // a ProvisioningRequest
 ///     let key = |name: &str| RequestKey::new("default", name);
 ///     assert!(autoscaler.set(&key("train"), ConditionType::Failed, true, "OutOfStock", "the zone has no more"));
 ///     assert!(!autoscaler.set(&key("nobody"), ConditionType::Failed, true, "OutOfStock", "the zone has no more"));

@@ -14,15 +14,15 @@ const WEEK: Duration = Duration::from_secs(7 * 86_400);
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
-/// # use example::told;
+/// # use example::written_conditions;
 /// use std::time::Duration;
 /// use kueue_check_sim::autoscaler::{CHECK_CAPACITY, Delay, NodePool, Profile, Settings};
 ///
 /// let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
 ///     .provision_delay(Delay::Fixed(Duration::from_secs(60)))
 ///     .booking_ttl(Duration::from_secs(120));
-/// // What is said in ten minutes about a request for eight pods of one CPU; there is a scan every ten seconds.
-/// assert_eq!(told(settings, &[("train", CHECK_CAPACITY, 8)], 10), [
+/// // The conditions written in ten minutes for a request for eight pods of one CPU; there is a scan every ten seconds.
+/// assert_eq!(written_conditions(settings, &[("train", CHECK_CAPACITY, 8)], 10), [
 ///     "09:00:00 train Accepted=True Accepted",
 ///     "09:01:00 train Provisioned=True CapacityIsFound",
 ///     "09:03:10 train BookingExpired=True CapacityReservationTimeExpired",
@@ -87,7 +87,7 @@ pub struct Settings {
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
-/// # use example::told;
+/// # use example::written_conditions;
 /// use std::time::Duration;
 /// use kueue_check_sim::autoscaler::{CHECK_CAPACITY, Delay, NodePool, Profile, Settings};
 ///
@@ -95,10 +95,10 @@ pub struct Settings {
 /// let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)])
 ///     .provision_delay(Delay::Between(minutes(2), minutes(5)))
 ///     .seed(7);
-/// // What is said in six minutes about a request for eight pods of one CPU.
-/// let once = told(settings.clone(), &[("train", CHECK_CAPACITY, 8)], 6);
+/// // The conditions written in six minutes for a request for eight pods of one CPU.
+/// let once = written_conditions(settings.clone(), &[("train", CHECK_CAPACITY, 8)], 6);
 /// assert!(("09:02:00".."09:05:11").contains(&once[1].as_str()));
-/// assert_eq!(once, told(settings, &[("train", CHECK_CAPACITY, 8)], 6), "one seed, one delay");
+/// assert_eq!(once, written_conditions(settings, &[("train", CHECK_CAPACITY, 8)], 6), "one seed, one delay");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
@@ -112,13 +112,13 @@ pub enum Delay {
 ///
 /// ```
 /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/autoscaler/examples.rs")); }
-/// # use example::told;
+/// # use example::written_conditions;
 /// use kueue_check_sim::autoscaler::{CHECK_CAPACITY, NodePool, Order, Profile, Settings};
 ///
-/// // What is said first about two requests; `b` was there a second before `a`.
+/// // The first condition written for two requests; `b` was there a second before `a`.
 /// let first = |order: Order| {
 ///     let settings = Settings::new(Profile::Oss137, [NodePool::new("pool", &[("cpu", "8")], 1, 4)]).order(order);
-///     told(settings, &[("b", CHECK_CAPACITY, 1), ("a", CHECK_CAPACITY, 1)], 1)[0].clone()
+///     written_conditions(settings, &[("b", CHECK_CAPACITY, 1), ("a", CHECK_CAPACITY, 1)], 1)[0].clone()
 /// };
 /// assert_eq!(first(Order::Listed), "09:00:01 a Accepted=True Accepted");
 /// assert_eq!(first(Order::Fifo), "09:00:01 b Accepted=True Accepted");

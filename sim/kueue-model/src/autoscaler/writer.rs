@@ -75,19 +75,19 @@ impl Writer<'_> {
     fn delete(&mut self, write: &Write) -> bool {
         let mut call = self.call(Verb::Delete, write, Value::Null);
         call.subresource = None;
-        let answer = self.server.call(&call);
+        let response = self.server.call(&call);
         // An object that is already gone counts as deleted.
-        answer.code < 300 || answer.code == 404
+        response.code < 300 || response.code == 404
     }
 
     fn send(&mut self, write: &Write, call: &ApiRequest) -> bool {
-        let answer = self.server.call(call);
-        let taken = answer.code < 300;
+        let response = self.server.call(call);
+        let taken = response.code < 300;
         if taken {
             self.read
-                .insert(write.request.clone(), Arc::new(answer.body));
+                .insert(write.request.clone(), Arc::new(response.body));
         } else {
-            tracing::debug!(request = %write.request.name, code = answer.code, "a status write was refused");
+            tracing::debug!(request = %write.request.name, code = response.code, "a status write was refused");
         }
         taken
     }

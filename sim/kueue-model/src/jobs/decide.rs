@@ -306,16 +306,18 @@ fn suspended(job: &JobView, workload: &Workload) -> Option<JobAction> {
     }
     // The messages of pending checks are reported first; with quota reserved, the queue cannot
     // change (Kueue 0.19.2, `ReconcileGenericJob` in `pkg/controller/jobframework/reconciler.go`).
-    let told = workload.has_quota().then(|| release_checks(workload));
+    let released = workload.has_quota().then(|| release_checks(workload));
     let moves = job.queue != workload.spec.queue_name;
-    told.flatten().or(moves.then_some(JobAction::ChangeQueue))
+    released
+        .flatten()
+        .or(moves.then_some(JobAction::ChangeQueue))
 }
 
 fn release_checks(workload: &Workload) -> Option<JobAction> {
     let pending = workload.checks_in(State::Pending);
-    let told: Vec<String> = pending
+    let messages: Vec<String> = pending
         .filter(|check| !check.message.is_empty())
         .map(|check| format!("{}: {}", check.name, check.message))
         .collect();
-    (!told.is_empty()).then(|| JobAction::ReleaseChecks(told.join("; ")))
+    (!messages.is_empty()).then(|| JobAction::ReleaseChecks(messages.join("; ")))
 }

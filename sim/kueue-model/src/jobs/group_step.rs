@@ -55,10 +55,10 @@ impl Step<'_> {
         if let Some((owners, added)) = pod_group::with_owners(owned.raw, &members.kept) {
             let mut object = owned.raw.clone();
             object["metadata"]["ownerReferences"] = owners;
-            let answer = self.api.update(&kueue("workloads"), &object, "");
-            if answer.code == 200 {
+            let response = self.api.update(&kueue("workloads"), &object, "");
+            if response.code == 200 {
                 let text = format!("Added {added} owner reference(s)");
-                self.tell_workload(workload, "OwnerReferencesAdded", &text);
+                self.record_workload_event(workload, "OwnerReferencesAdded", &text);
             }
             return;
         }
@@ -109,7 +109,7 @@ impl Step<'_> {
             }
             JobAction::ReleaseChecks(text) => {
                 for pod in kept {
-                    self.tell(pod, "UpdatedAdmissionCheck", &text);
+                    self.record_event(pod, "UpdatedAdmissionCheck", &text);
                 }
             }
             other => {
@@ -189,7 +189,7 @@ impl Step<'_> {
         for pod in pods {
             if pod_group::stops(pod, with_workload) {
                 pod::stop(self.api, pod, reason, message);
-                self.tell(pod, "Stopped", message);
+                self.record_event(pod, "Stopped", message);
             }
         }
     }
@@ -200,9 +200,9 @@ impl Step<'_> {
         for pod in pods {
             let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
             let pods = pod::pods();
-            let answer = self.api.delete(&pods, text("namespace"), text("name"));
-            if answer.code == 200 {
-                self.tell(pod, "ExcessPodDeleted", "Excess pod deleted");
+            let response = self.api.delete(&pods, text("namespace"), text("name"));
+            if response.code == 200 {
+                self.record_event(pod, "ExcessPodDeleted", "Excess pod deleted");
             }
         }
     }

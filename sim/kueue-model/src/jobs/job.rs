@@ -123,8 +123,8 @@ pub(super) fn restore(api: &Api, job: &Value, workload: &Workload) -> Option<Val
     if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
         annotations.remove(STOPPING);
     }
-    let answer = api.update(&jobs(), &object, "");
-    (answer.code == 200 && is_stopping(job)).then_some(answer.body)
+    let response = api.update(&jobs(), &object, "");
+    (response.code == 200 && is_stopping(job)).then_some(response.body)
 }
 
 /// Returns the Job as it runs.

@@ -153,14 +153,14 @@ pub(super) fn members<'a>(workload: &Workload, pods: &[&'a Value]) -> Option<Mem
     own.then_some(members)
 }
 
-/// Returns true if the pod sets of the Workload have room for these roles.
+/// Returns true if these roles fit into the pod sets of the Workload.
 fn fits(workload: &Workload, roles: &BTreeMap<String, (i64, &Value)>) -> bool {
-    let room = |role: &String, count: i64| {
+    let fits = |role: &String, count: i64| {
         let mut sets = workload.spec.pod_sets.iter();
         let set: Option<&PodSet> = sets.find(|set| set.name == *role);
         set.is_some_and(|set| workload.is_finished() || set.count >= count)
     };
-    roles.iter().all(|(role, (count, _))| room(role, *count))
+    roles.iter().all(|(role, (count, _))| fits(role, *count))
 }
 
 /// Returns the roles of the usable Pods by name: the number of Pods, and one of them.
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_that_lacks_pods_says_why() {
+    fn a_workload_that_lacks_pods_reports_the_reason() {
         let now: Timestamp = "2026-11-21T09:00:00Z".parse().unwrap();
         let mut own = workload(&[("a", 2)]);
         assert_eq!(lacks_pods(&own, 0, now), None);

@@ -39,17 +39,17 @@ impl Step<'_> {
                 self.finish(workload, "FailedToStart", &conflict);
             }
             Ok(started) => {
-                let answer = self.api.update(&self.integration.resource(), &started, "");
+                let response = self.api.update(&self.integration.resource(), &started, "");
                 let queue = workload
                     .status
                     .admission
                     .as_ref()
                     .map(|a| a.cluster_queue.as_str());
-                if answer.code == 200 {
+                if response.code == 200 {
                     let text = format!("Admitted by clusterQueue {}", queue.unwrap_or_default());
-                    self.tell(&answer.body, "Started", &text);
+                    self.record_event(&response.body, "Started", &text);
                 } else {
-                    tracing::warn!(code = answer.code, body = %answer.body, "the start of a job was refused");
+                    tracing::warn!(code = response.code, body = %response.body, "the start of a job was refused");
                 }
             }
         }
@@ -80,7 +80,7 @@ impl Step<'_> {
             |evicted| format!("WorkloadEvictedDueTo{}", evicted.reason),
         );
         pod::stop(self.api, object, &reason, message);
-        self.tell(object, "Stopped", message);
+        self.record_event(object, "Stopped", message);
         // In the same pass, before the deletion of the Pod is observed.
         if let Some(owned) = owned
             && self.integration == Integration::Pod

@@ -96,7 +96,7 @@ impl Step<'_> {
             (JobAction::LetJobGo, _) => pod::let_go(self.api, object),
             (JobAction::Suspend { message }, owned) => self.suspend(object, owned, &message),
             (JobAction::ReleaseChecks(text), _) => {
-                self.tell(object, "UpdatedAdmissionCheck", &text);
+                self.record_event(object, "UpdatedAdmissionCheck", &text);
             }
             (_, None) => {}
             (JobAction::Rewrite, Some(owned)) => self.rewrite(object, owned),
@@ -118,7 +118,7 @@ impl Step<'_> {
             (JobAction::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
             (JobAction::Restore { message }, Some(owned)) => {
                 if let Some(stopped) = job::restore(self.api, object, owned.workload) {
-                    self.tell(&stopped, "Stopped", &message);
+                    self.record_event(&stopped, "Stopped", &message);
                 }
             }
             (
@@ -155,7 +155,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn tell(&mut self, object: &Value, reason: &str, text: &str) {
+    pub(super) fn record_event(&mut self, object: &Value, reason: &str, text: &str) {
         let note = EventRecord::normal(reason, text, self.integration.reporter());
         self.record(object, &note);
     }
@@ -166,7 +166,7 @@ impl Step<'_> {
         self.record(object, &note);
     }
 
-    pub(super) fn tell_workload(&mut self, workload: &Workload, reason: &str, text: &str) {
+    pub(super) fn record_workload_event(&mut self, workload: &Workload, reason: &str, text: &str) {
         let note = EventRecord::normal(reason, text, self.integration.reporter());
         let regarding = Regarding::workload(&workload.metadata);
         self.recorder.record_event(self.api, &note, regarding);
@@ -188,7 +188,7 @@ impl Step<'_> {
             "Workload '{}' is declared finished",
             workload.metadata.key()
         );
-        self.tell(object, "FinishedWorkload", &text);
+        self.record_event(object, "FinishedWorkload", &text);
     }
 
     /// Returns the Workload that the job should have.
@@ -218,12 +218,12 @@ impl Step<'_> {
     }
 
     pub(super) fn create_workload(&mut self, object: &Value, workload: &Value) {
-        let answer = self.api.create(&kueue("workloads"), workload);
-        if answer.code == 201 {
+        let response = self.api.create(&kueue("workloads"), workload);
+        if response.code == 201 {
             let text = format!("Created Workload: {}", key_of(workload));
-            self.tell(object, "CreatedWorkload", &text);
+            self.record_event(object, "CreatedWorkload", &text);
         } else {
-            tracing::warn!(code = answer.code, body = %answer.body, "the Workload of a job was refused");
+            tracing::warn!(code = response.code, body = %response.body, "the Workload of a job was refused");
         }
     }
 
@@ -263,19 +263,19 @@ impl Step<'_> {
         if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
             let key = owned.workload.metadata.key();
             let text = format!("Updated not matching Workload for suspended job: {key}");
-            self.tell(object, "UpdatedWorkload", &text);
+            self.record_event(object, "UpdatedWorkload", &text);
         }
     }
 
     pub(super) fn replace(&mut self, object: &Value, owned: Owned<'_>) {
         self.drop_finalizer(owned);
         let metadata = &owned.workload.metadata;
-        let answer = self
+        let response = self
             .api
             .delete(&kueue("workloads"), &metadata.namespace, &metadata.name);
-        if answer.code == 200 {
+        if response.code == 200 {
             let text = format!("Deleted not matching Workload: {}", metadata.key());
-            self.tell(object, "DeletedWorkload", &text);
+            self.record_event(object, "DeletedWorkload", &text);
         }
     }
 
@@ -296,7 +296,7 @@ impl Step<'_> {
         if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
             let key = owned.workload.metadata.key();
             let text = format!("Updated workload priority class: {key}");
-            self.tell(object, "UpdatedWorkload", &text);
+            self.record_event(object, "UpdatedWorkload", &text);
         }
     }
 
@@ -312,10 +312,10 @@ impl Step<'_> {
         };
         let place = (metadata.namespace.as_str(), metadata.name.as_str());
         let patch = json!({"metadata": {"annotations": {GATED_BY: value}}});
-        let answer = self.api.merge(&kueue("workloads"), place, "", &patch);
-        if answer.code == 200 {
+        let response = self.api.merge(&kueue("workloads"), place, "", &patch);
+        if response.code == 200 {
             let text = format!("Updated workload AdmissionGatedBy to {gates:?}");
-            self.tell(object, "UpdatedWorkload", &text);
+            self.record_event(object, "UpdatedWorkload", &text);
         }
     }
 
@@ -365,10 +365,10 @@ impl Step<'_> {
             "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid, "resourceVersion": metadata.resource_version},
             "status": {"conditions": [condition]},
         });
-        let answer = self
+        let response = self
             .api
             .apply(&kueue("workloads"), &body, "status", &manager);
-        answer.code == 200
+        response.code == 200
     }
 
     fn unreserve(&self, workload: &Workload, (reason, message): (&str, &str), requeue: bool) {

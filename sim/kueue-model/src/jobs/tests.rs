@@ -16,7 +16,7 @@ fn a_workload_is_named_after_its_job() {
 }
 
 #[test]
-fn updates_that_conflict_are_told() {
+fn updates_that_conflict_are_reported() {
     let update = |n: &str| json!([{"name": "main", "nodeSelector": {"n": n}}]);
     let workload: Workload = serde_json::from_value(json!({
         "metadata": {"name": "wl"},

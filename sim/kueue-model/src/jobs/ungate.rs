@@ -69,10 +69,14 @@ pub(super) fn ungated<'a>(slice: &Workload, pods: impl Iterator<Item = &'a Value
         };
         let wanted = slice.spec.pod_sets.iter().find(|known| known.name == set);
         let wanted = usize::try_from(wanted.map_or(0, |set| set.count)).unwrap_or_default();
-        let room = wanted.saturating_sub(running.get(set).copied().unwrap_or_default());
+        let remaining = wanted.saturating_sub(running.get(set).copied().unwrap_or_default());
         pods.retain(|pod| agrees(pod, &update));
         pods.sort_by_key(|pod| pod["metadata"]["name"].as_str().unwrap_or_default());
-        found.extend(pods.into_iter().take(room).map(|pod| with(pod, &update)));
+        found.extend(
+            pods.into_iter()
+                .take(remaining)
+                .map(|pod| with(pod, &update)),
+        );
     }
     found
 }

@@ -152,7 +152,7 @@ impl<'a> Regarding<'a> {
 /// within 6 min joins the series of the first event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
-    told: EventSeriesCache,
+    series: EventSeriesCache,
     count: u64,
 }
 
@@ -174,7 +174,7 @@ impl Recorder {
         } else {
             &metadata.namespace
         };
-        if let Some((name, count)) = self.told.again(&key, now) {
+        if let Some((name, count)) = self.series.again(&key, now) {
             if count == 2 {
                 let series = json!({"series": {"count": 2, "lastObservedTime": micros(now)}});
                 api.merge(&events, (namespace, name), "", &series);
@@ -209,7 +209,7 @@ impl Recorder {
             },
         });
         api.create(&events, &event);
-        self.told.remember(key, name, now);
+        self.series.remember(key, name, now);
     }
 }
 

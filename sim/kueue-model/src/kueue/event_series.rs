@@ -82,36 +82,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_again_within_six_minutes_is_a_series() {
-        let mut told = EventSeriesCache::default();
-        assert_eq!(told.again("key", at(0)), None);
-        told.remember("key".to_owned(), "name".to_owned(), at(0));
-        assert_eq!(told.again("key", at(359)), Some(("name", 2)));
-        assert_eq!(told.again("key", at(718)), Some(("name", 3)));
-        assert_eq!(told.again("key", at(718 + 360)), None);
+    fn an_event_repeated_within_six_minutes_is_a_series() {
+        let mut cache = EventSeriesCache::default();
+        assert_eq!(cache.again("key", at(0)), None);
+        cache.remember("key".to_owned(), "name".to_owned(), at(0));
+        assert_eq!(cache.again("key", at(359)), Some(("name", 2)));
+        assert_eq!(cache.again("key", at(718)), Some(("name", 3)));
+        assert_eq!(cache.again("key", at(718 + 360)), None);
     }
 
     #[test]
     fn what_goes_on_is_remembered_and_what_is_over_is_forgotten() {
-        let mut told = EventSeriesCache::default();
-        told.remember("goes on".to_owned(), "a".to_owned(), at(0));
-        told.remember("is over".to_owned(), "b".to_owned(), at(0));
-        assert_eq!(told.again("goes on", at(300)), Some(("a", 2)));
-        told.remember("new".to_owned(), "c".to_owned(), at(400));
-        assert_eq!(told.events.len(), 2);
-        assert_eq!(told.again("goes on", at(500)), Some(("a", 3)));
+        let mut cache = EventSeriesCache::default();
+        cache.remember("goes on".to_owned(), "a".to_owned(), at(0));
+        cache.remember("is over".to_owned(), "b".to_owned(), at(0));
+        assert_eq!(cache.again("goes on", at(300)), Some(("a", 2)));
+        cache.remember("new".to_owned(), "c".to_owned(), at(400));
+        assert_eq!(cache.events.len(), 2);
+        assert_eq!(cache.again("goes on", at(500)), Some(("a", 3)));
     }
 
     #[test]
     fn no_more_than_ten_thousand_are_remembered() {
-        let mut told = EventSeriesCache::default();
+        let mut cache = EventSeriesCache::default();
         for number in 0..3 * REMEMBERED {
-            told.remember(number.to_string(), String::new(), at(0));
-            assert!(told.events.len() <= REMEMBERED && told.order.len() <= REMEMBERED);
+            cache.remember(number.to_string(), String::new(), at(0));
+            assert!(cache.events.len() <= REMEMBERED && cache.order.len() <= REMEMBERED);
         }
-        assert_eq!(told.again("0", at(0)), None);
+        assert_eq!(cache.again("0", at(0)), None);
         assert!(
-            told.again(&(3 * REMEMBERED - 1).to_string(), at(0))
+            cache
+                .again(&(3 * REMEMBERED - 1).to_string(), at(0))
                 .is_some()
         );
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
 
-use super::{Answered, has_verdict};
+use super::{RequiredVerdict, has_verdict};
 use super::{RunRecord, by_policy, condition, entry, is_true, of_workloads, place, text};
 
 /// Finds Workloads admitted by a Ready of an earlier reservation. The check had 1 min to withdraw
@@ -35,12 +35,12 @@ pub(super) fn by_an_earlier_ready(evidence: &RunRecord<'_>, found: &mut Vec<Stri
         for name in evidence.checks {
             let ready = entry(after, name).filter(|entry| entry["state"] == "Ready");
             let other = ready.is_some_and(|entry| {
-                let told = Answered {
+                let required = RequiredVerdict {
                     state: &CheckState::Ready,
                     at,
                 };
                 !by_policy(text(&entry["message"]))
-                    && !has_verdict(after, name, told, evidence.answers)
+                    && !has_verdict(after, name, required, evidence.verdicts)
             });
             if other && !evidence.outliving.contains(name) {
                 let job = place(after);

@@ -68,7 +68,7 @@ pub(super) fn overlapping(evidence: &RunRecord<'_>, found: &mut Vec<String>) {
             for second in later.take_while(|second| second.began < ended) {
                 let together = together(evidence, &lease, first, second);
                 if together > INSTANT {
-                    found.push(told(first, second, together));
+                    found.push(overlap_message(first, second, together));
                 }
             }
         }
@@ -105,7 +105,7 @@ fn together(
     together
 }
 
-fn told(first: &AuthorCall, second: &AuthorCall, together: SignedDuration) -> String {
+fn overlap_message(first: &AuthorCall, second: &AuthorCall, together: SignedDuration) -> String {
     let of = match &second.reservation {
         Some(reservation) => reservation.to_string(),
         None => second.admission_check.clone(),

@@ -72,7 +72,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "two-checks",
-            about: "two checks of one process answer for the same jobs, one of them later",
+            about: "two checks of one process evaluate the same jobs, one of them later",
             simulation: || {
                 Simulation::new(|| Scripted::new(verdicts::approve))
                     .and("second", |tools| tools.external(|| LicenceVendor::new(1)))
@@ -152,7 +152,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "failover",
-            about: "two replicas; the one that acts dies, and the other goes on",
+            about: "two replicas; the leader dies, and the other takes over",
             simulation: || {
                 Simulation::new(|| Scripted::new(|r| Ok(verdicts::until_four_past(r)))).replicas(2)
             },
@@ -171,7 +171,7 @@ pub fn all() -> Vec<Scenario> {
             play: |cluster| Box::pin(quota::held(cluster)),
         },
         Scenario {
-            name: "delete-asked",
+            name: "delete-evaluated",
             about: "a job and a Workload are deleted while they are evaluated",
             simulation: deleted::depot,
             play: |cluster| Box::pin(deleted::while_evaluated(cluster)),
@@ -249,7 +249,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "flap",
-            about: "quota is lost and regained while answers are written",
+            about: "quota is lost and regained while verdicts are written",
             simulation: || {
                 let depot = deleted::depot().and("second", |_| quota::AfterFivePast);
                 depot.points_of_a_kind(FEW)
@@ -341,7 +341,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "grow-refused",
-            about: "an elastic job asks for more than a check allows, and runs on",
+            about: "an elastic job requests more than a check allows, and runs on",
             simulation: elastic::seated,
             play: |cluster| Box::pin(elastic::refused(cluster)),
         },

@@ -97,7 +97,7 @@ pub(super) async fn two_zones(cluster: &Cluster) {
     cluster.submit(Job::new("train"));
     let ready = |c: &Cluster, check| c.state_of(check, "train") == Some(CheckState::Ready);
     cluster
-        .expect("one check has answered", |c| {
+        .expect("one check is Ready", |c| {
             ready(c, CHECK) || ready(c, "second")
         })
         .await;
@@ -110,7 +110,7 @@ pub(super) async fn two_zones(cluster: &Cluster) {
     };
     assert!(!ready(cluster, other), "both are Ready");
     let message = cluster.message_of(other, "train");
-    assert!(message.contains("zone"), "`{other}` says {message:?}");
+    assert!(message.contains("zone"), "`{other}` returned {message:?}");
 }
 
 /// Kueue is upgraded from 0.14 to a version that serves `v1beta2` only. Meanwhile one machine
@@ -143,14 +143,14 @@ pub(super) async fn restored(cluster: &Cluster) {
     let depot: Depot = cluster.external();
     cluster.submit(Job::new("runs"));
     cluster.expect_admitted("runs").await;
-    cluster.submit(Job::new("asked"));
+    cluster.submit(Job::new("evaluated"));
     cluster
-        .expect("`asked` has quota", |c| {
-            c.condition("asked", "QuotaReserved")
+        .expect("`evaluated` has quota", |c| {
+            c.condition("evaluated", "QuotaReserved")
         })
         .await;
     let backup = cluster.server().backup();
-    cluster.expect_admitted("asked").await;
+    cluster.expect_admitted("evaluated").await;
     cluster.submit(Job::new("lost"));
     cluster.expect_admitted("lost").await;
     // The versions of the restored server stay below these.
@@ -163,7 +163,7 @@ pub(super) async fn restored(cluster: &Cluster) {
     cluster.advance(MINUTE).await;
     cluster.restore(&backup);
     cluster.submit(Job::new("after"));
-    cluster.expect_admitted("asked").await;
+    cluster.expect_admitted("evaluated").await;
     cluster.expect_admitted("after").await;
     cluster
         .expect("the machine of `lost` is stopped", |_| depot.running() == 3)

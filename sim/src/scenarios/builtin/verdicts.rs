@@ -86,13 +86,13 @@ pub(super) async fn rejected(cluster: &Cluster) {
 
 pub(super) fn fails_at_first(request: &Request) -> Result<Verdict, CheckError> {
     if request.now() < at("2026-11-21T09:05:00Z") {
-        return Err(CheckError::transient("the server does not answer"));
+        return Err(CheckError::transient("the server does not respond"));
     }
-    Ok(Verdict::ready("the server answers"))
+    Ok(Verdict::ready("the server responds"))
 }
 
 pub(super) async fn failed(cluster: &Cluster) {
     cluster.submit(Job::new("patient"));
-    cluster.expect_message("patient", "does not answer").await;
+    cluster.expect_message("patient", "does not respond").await;
     cluster.expect_admitted("patient").await;
 }

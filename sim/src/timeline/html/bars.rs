@@ -80,7 +80,7 @@ impl Bar {
     }
 
     /// Returns the class of the label: hidden, visible on a desktop only, or everywhere.
-    fn room(&self) -> Option<&'static str> {
+    fn label_class(&self) -> Option<&'static str> {
         let length = u32::try_from(self.words.chars().count()).unwrap_or(u32::MAX);
         let need = f64::from(length) * CHARACTER + f64::from(self.indent) + 5.0;
         match self.until - self.from {
@@ -99,7 +99,7 @@ impl Bar {
             Escaped(&self.title),
             height - 4
         )?;
-        if let Some(class) = self.room() {
+        if let Some(class) = self.label_class() {
             write!(
                 f,
                 "<text class=\"{class}\" x=\"{x}\" dx=\"{}\" y=\"{}\">{}</text>",

@@ -52,7 +52,7 @@ fn state_meaning(state: &CheckState) -> &'static str {
         CheckState::Ready => "may run",
         CheckState::Retry => "not now: evicted, then queued again",
         CheckState::Rejected => "never: deactivated",
-        CheckState::PreemptionRequired => "may run once others made room",
+        CheckState::PreemptionRequired => "may run once others are preempted",
         _ => "a state of which Kueue knows nothing",
     }
 }

@@ -53,7 +53,7 @@ impl Display for Page<'_> {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
              <p class=\"lead\">Each row is one Workload: a job that Kueue queues. It waits for quota, then holds quota while admission checks decide, and runs once \
-             every check says Ready.</p>\n<p class=\"facts\">{facts}</p>\n{legend}",
+             every check is Ready.</p>\n<p class=\"facts\">{facts}</p>\n{legend}",
             facts = Escaped(facts(self.timeline)),
             legend = Legend(self.timeline),
         )?;

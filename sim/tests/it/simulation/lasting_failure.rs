@@ -19,8 +19,8 @@ impl Faults for NoLists {
         if request.call.verb != Verb::List {
             return None;
         }
-        let mut asked = self.0.lock().unwrap();
-        *asked
+        let mut counts = self.0.lock().unwrap();
+        *counts
             .entry(request.call.resource.plural.clone())
             .or_default() += 1;
         let status = Status::new(500, "InternalError", "etcdserver: request timed out");
@@ -34,7 +34,7 @@ impl Faults for NoLists {
 
 /// While every list fails for 10 min, each watch sends at most 30 requests.
 #[tokio::test(start_paused = true)]
-async fn lists_that_fail_for_ten_minutes_are_asked_for_ever_more_rarely() {
+async fn lists_that_fail_for_ten_minutes_are_requested_ever_more_rarely() {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
     let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
     server.install(Vec::from_iter(Word::custom_resource_definition()));
@@ -47,10 +47,10 @@ async fn lists_that_fail_for_ten_minutes_are_asked_for_ever_more_rarely() {
         .unwrap();
     tokio::spawn(runtime.run(std::future::pending()));
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let asked = lists.0.lock().unwrap().clone();
-    println!("{asked:?}");
+    let counts = lists.0.lock().unwrap().clone();
+    println!("{counts:?}");
     for resource in ["admissionchecks", "resourceflavors", "words", "workloads"] {
-        let count = asked.get(resource).copied().unwrap_or_default();
+        let count = counts.get(resource).copied().unwrap_or_default();
         assert!(
             count > 3,
             "{resource}: {count} requests are too few to be noticed"

@@ -16,7 +16,7 @@ fn trial() -> Simulation {
 }
 
 /// Returns the text that a test would print: only a text is printed.
-fn said(mistake: impl FnOnce()) -> String {
+fn panic_message(mistake: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(mistake)).unwrap_err();
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -24,19 +24,19 @@ fn said(mistake: impl FnOnce()) -> String {
 }
 
 #[test]
-fn a_mistake_before_the_scenario_is_said() {
-    let no_time = said(|| drop(trial().starting_at("noon")));
+fn a_mistake_before_the_scenario_is_reported() {
+    let no_time = panic_message(|| drop(trial().starting_at("noon")));
     assert!(no_time.starts_with(r#""noon" is no time"#), "{no_time}");
 
     let job = async |cluster: &kueue_check_sim::Cluster| cluster.submit(Job::new("train"));
     let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "Not a name"}});
-    let refused = said(|| drop(trial().object(&flavor).run(job)));
+    let refused = panic_message(|| drop(trial().object(&flavor).run(job)));
     assert!(
         refused.contains("Not a name") && refused.contains("RFC 1123"),
         "{refused}"
     );
 
-    let twice = said(|| drop(trial().and("second", |_| open).run(job)));
+    let twice = panic_message(|| drop(trial().and("second", |_| open).run(job)));
     assert!(
         twice.contains("two checks have the controller name `example.com/open`"),
         "{twice}"
@@ -44,8 +44,8 @@ fn a_mistake_before_the_scenario_is_said() {
 }
 
 #[test]
-fn a_mistake_in_the_scenario_is_said_with_the_timeline() {
-    let text = said(|| {
+fn a_mistake_in_the_scenario_is_reported_with_the_timeline() {
+    let text = panic_message(|| {
         trial().run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.advance_to("noon").await;

@@ -21,7 +21,7 @@ fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
         cluster.expect_admitted("train").await;
         cluster.complete("train");
         cluster
-            .expect("the machine is told to stop", |_| depot.stopping() == 1)
+            .expect("the machine is stopping", |_| depot.stopping() == 1)
             .await;
         // The API in use disappears, and then it returns: a new session begins.
         cluster.serve(KueueApi::V1beta1);

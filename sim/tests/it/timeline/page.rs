@@ -149,6 +149,14 @@ fn the_last_message_is_the_tooltip() {
 
 #[test]
 fn an_unusual_state_is_explained_where_it_occurs() {
-    assert!(!morning().html("").contains("may run once others made room"));
-    assert!(seconds().html("").contains("may run once others made room"));
+    assert!(
+        !morning()
+            .html("")
+            .contains("may run once others are preempted")
+    );
+    assert!(
+        seconds()
+            .html("")
+            .contains("may run once others are preempted")
+    );
 }

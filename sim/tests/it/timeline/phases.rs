@@ -34,7 +34,7 @@ fn states(track: &Track, check: &str) -> Vec<(String, i64, i64)> {
 }
 
 #[test]
-fn conditions_tell_the_phase() {
+fn conditions_determine_the_phase() {
     let story = || Story::new("one");
     let table = [
         ("new", story(), Phase::Waiting),

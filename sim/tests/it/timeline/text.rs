@@ -36,7 +36,7 @@ fn seconds_as_a_narrow_chart() {
 }
 
 #[test]
-fn no_row_is_wider_than_asked() {
+fn no_row_is_wider_than_requested() {
     for timeline in [morning(), week(), seconds()] {
         for width in [50, 72, 100, 200] {
             // The head is not cut.

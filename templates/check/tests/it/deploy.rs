@@ -31,7 +31,7 @@ pub fn printed(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_chart_gives_exactly_the_permissions_that_the_program_asks_for() {
+fn the_chart_grants_exactly_the_permissions_that_the_program_requires() {
     let manifests = documents(&printed(&["manifests", "--image", "example.com/check:1"]));
     let rules = |kind: &str| manifests.iter().find(|document| document["kind"] == kind).unwrap()["rules"].clone();
     let values: Value = serde_saphyr::from_str(include_str!("../../deploy/values.yaml")).unwrap();

@@ -44,12 +44,12 @@ async fn it_works_with_the_rights_of_its_manifests() {
     apply(&admin, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await;
     let manifests = printed(&["manifests", "--image", "example.com/check:1", "--namespace", NAMESPACE, "--name", CHECK]);
     for document in documents(&manifests) {
-        // Its Pods have no image: the server only looks at them.
+        // Its Pods have no image: the server only validates them.
         let dry_run = matches!(document["kind"].as_str(), Some("Deployment" | "PodDisruptionBudget"));
         apply_as(&admin, &document, dry_run).await;
     }
 {%- if source != "none" %}
-    let service = Service::with_room(8);
+    let service = Service::with_free_pods(8);
     let url = service.listen().await;
 {%- endif %}
     for {% if source != "none" and parameters %}mut {% endif %}document in example() {
@@ -89,8 +89,8 @@ async fn it_works_with_the_rights_of_its_manifests() {
 {%- endif %}
     reserve(&admin, "large", 16).await;
     let why = "{% if source == "none" %}more from 22:00 UTC{% else %}16 pods, and room for 8{% endif %}";
-    let says = |workload: &Value| entry(workload)["message"].as_str().is_some_and(|message| message.contains(why));
-    let large = wait(&workloads, "large", "large jobs wait", says).await;
+    let has_reason = |workload: &Value| entry(workload)["message"].as_str().is_some_and(|message| message.contains(why));
+    let large = wait(&workloads, "large", "large jobs wait", has_reason).await;
     assert_eq!(entry(&large)["state"], "Pending");
 
     for job in ["small", "large"] {
@@ -146,7 +146,7 @@ async fn apply_as(client: &Client, document: &Value, dry_run: bool) {
     }
 }
 
-/// A Workload that holds quota, as Kueue leaves it when it asks the checks.
+/// Creates a Workload that holds quota, as Kueue does before the checks are evaluated.
 async fn reserve(client: &Client, name: &str, pods: u32) {
     let now = clock().now();
     let workloads = api(client, "kueue.x-k8s.io/v1beta2", "Workload", Some("default"));
@@ -186,7 +186,7 @@ fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
     found.and_then(|condition| condition["status"].as_str()).unwrap_or_default()
 }
 
-/// What the check has said of a Workload.
+/// The check's entry of a Workload.
 fn entry(workload: &Value) -> &Value {
     &workload["status"]["admissionChecks"][0]
 }

@@ -1,5 +1,5 @@
-//! {% if source == "http" %}The service that knows how much room there is{% else %}A Prometheus
-//! server that knows how much room there is{% endif %}, for tests: in memory, and on a port.
+//! {% if source == "http" %}The service that returns the number of free pods{% else %}A Prometheus
+//! server that returns the number of free pods{% endif %}, for tests: in memory, and on a port.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,59 +15,59 @@ pub struct Service(Arc<Mutex<Figures>>);
 
 #[derive(Default)]
 struct Figures {
-    room: u32,
+    free_pods: u32,
     down: bool,
-    asked: Vec<String>,
+    requests: Vec<String>,
 }
 
 impl Service {
-    /// One with room for so many pods.
-    pub fn with_room(room: u32) -> Self {
+    /// Creates a service with `count` free pods.
+    pub fn with_free_pods(count: u32) -> Self {
         let service = Self::default();
-        service.set_room(room);
+        service.set_free_pods(count);
         service
     }
 
-    /// From now on there is room for so many pods.
-    pub fn set_room(&self, room: u32) {
-        self.0.lock().unwrap().room = room;
+    /// Sets the number of free pods.
+    pub fn set_free_pods(&self, count: u32) {
+        self.0.lock().unwrap().free_pods = count;
     }
 
-    /// Whether it answers.
+    /// Sets whether it is down.
     pub fn set_down(&self, down: bool) {
         self.0.lock().unwrap().down = down;
     }
 
-    /// What it has been asked so far: paths with their queries.
-    pub fn asked(&self) -> Vec<String> {
-        self.0.lock().unwrap().asked.clone()
+    /// Returns the requests so far: paths with their queries.
+    pub fn requests(&self) -> Vec<String> {
+        self.0.lock().unwrap().requests.clone()
     }
 
-    /// How to ask it without a network.
+    /// Returns a client that needs no network.
     pub fn fetch(&self) -> Fetch {
         let service = self.clone();
         Arc::new(move |uri| {
-            let answer = service.answer(&uri.to_string());
+            let body = service.response_body(&uri.to_string());
             Box::pin(async move {
-                // It takes its time, as anything does.
+                // Requests take time.
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                answer.map(Into::into).ok_or_else(|| CheckError::transient("the service is down"))
+                body.map(Into::into).ok_or_else(|| CheckError::transient("the service is down"))
             })
         })
     }
 
-    /// The body of its answer, unless it is down.
-    fn answer(&self, asked: &str) -> Option<String> {
+    /// Returns the body of its response, unless it is down.
+    fn response_body(&self, request: &str) -> Option<String> {
         let mut figures = self.0.lock().unwrap();
-        figures.asked.push(asked.to_owned());
-        let room = figures.room;
+        figures.requests.push(request.to_owned());
+        let count = figures.free_pods;
 {%- if source == "http" %}
-        let answer = kueue_check::serde_json::json!({"room": room});
+        let body = kueue_check::serde_json::json!({"room": count});
 {%- else %}
-        let result = kueue_check::serde_json::json!([{"metric": {}, "value": [1_795_000_000, room.to_string()]}]);
-        let answer = kueue_check::serde_json::json!({"status": "success", "data": {"resultType": "vector", "result": result}});
+        let result = kueue_check::serde_json::json!([{"metric": {}, "value": [1_795_000_000, count.to_string()]}]);
+        let body = kueue_check::serde_json::json!({"status": "success", "data": {"resultType": "vector", "result": result}});
 {%- endif %}
-        (!figures.down).then(|| answer.to_string())
+        (!figures.down).then(|| body.to_string())
     }
 
     /// Its address, on a port of its own, until the test is over.
@@ -75,7 +75,7 @@ impl Service {
         let service = self.clone();
         serve(move |request| {
             let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-            match service.answer(&path) {
+            match service.response_body(&path) {
                 Some(body) => ok(&body),
                 None => "HTTP/1.1 503 Service Unavailable\r\nretry-after: 7\r\ncontent-length: 4\r\n\r\ndown".to_owned(),
             }
@@ -84,20 +84,20 @@ impl Service {
     }
 }
 
-/// An answer with `body`.
+/// Returns a response with `body`.
 pub fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// A server that answers each request with what `answer` makes of its head; with nothing, if that
-/// is empty. Its address.
-pub async fn serve(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> String {
+/// Starts a server that responds to each request with what `handler` makes of its head; with
+/// nothing, if that is empty. Returns its address.
+pub async fn serve(handler: impl Fn(&str) -> String + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let answer = Arc::new(answer);
+    let handler = Arc::new(handler);
     tokio::spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
-            let answer = Arc::clone(&answer);
+            let handler = Arc::clone(&handler);
             tokio::spawn(async move {
                 let mut head = Vec::new();
                 while let Ok(byte) = connection.read_u8().await {
@@ -105,7 +105,7 @@ pub async fn serve(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> S
                     if !head.ends_with(b"\r\n\r\n") {
                         continue;
                     }
-                    let text = answer(&String::from_utf8_lossy(&head));
+                    let text = handler(&String::from_utf8_lossy(&head));
                     head.clear();
                     if !text.is_empty() && connection.write_all(text.as_bytes()).await.is_err() {
                         return;

@@ -1,4 +1,4 @@
-//! The check on a cluster in memory. Each story is told once as it should go, and once with each
+//! The check on a simulated cluster. Each scenario runs once without faults, and once with each
 //! fault at each request and each event.
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn trial() -> Simulation {
 {%- if cleanup or source != "none" %}
     let trial = Simulation::with_context(|context| {
 {%- if source != "none" %}
-        let service = context.external(|| Service::with_room(8));
+        let service = context.external(|| Service::with_free_pods(8));
         let source = Source::new(service.fetch(){% unless parameters %}, "http://service"{% endunless %});
 {%- endif %}
         check::new({% if cleanup %}context.client.clone(){% if source != "none" %}, {% endif %}{% endif %}{% if source != "none" %}source{% endif %})
@@ -62,7 +62,7 @@ fn a_job_starts_when_it_may_whatever_goes_wrong() {
         cluster.expect_message("large", "16 pods, and room for 8").await;
         assert_eq!(cluster.state("large"), Some(CheckState::Pending));
         cluster.expect_waiting("large", Duration::from_secs(300)).await;
-        cluster.external::<Service>().set_room(16);
+        cluster.external::<Service>().set_free_pods(16);
 {%- endif %}
         cluster.expect_admitted("large").await;
     });
@@ -71,19 +71,19 @@ fn a_job_starts_when_it_may_whatever_goes_wrong() {
 {%- if parameters %}
 
 #[test]
-fn a_rule_that_makes_no_sense_is_said_and_mended() {
+fn an_invalid_rule_is_reported_until_it_is_valid() {
     let mut wrong = rule();
 {%- if source == "none" %}
     wrong["spec"]["nightEnds"] = wrong["spec"]["nightBegins"].clone();
-    let said = "there would be no night";
+    let expected = "there would be no night";
 {%- else %}
     wrong["spec"]["url"] = "nowhere".into();
-    let said = "`nowhere` is no URL";
+    let expected = "`nowhere` is no URL";
 {%- endif %}
     let trial = trial().parameters(&wrong);
     let run = trial.run(async |cluster| {
         cluster.submit(Job::new("small").pods(4));
-        cluster.expect_inactive("check", said).await;
+        cluster.expect_inactive("check", expected).await;
         assert!(!cluster.is_admitted("small"));
         cluster.apply(&rule());
         cluster.expect_active("check").await;
@@ -93,7 +93,7 @@ fn a_rule_that_makes_no_sense_is_said_and_mended() {
 }
 
 #[test]
-fn a_rule_that_changes_changes_the_answer() {
+fn a_changed_rule_changes_the_verdict() {
     let run = trial().run(async |cluster| {
         cluster.submit(Job::new("large").pods(16));
         cluster.expect_message("large", "16 pods").await;
@@ -101,8 +101,8 @@ fn a_rule_that_changes_changes_the_answer() {
 {%- if source == "none" %}
         other["spec"]["mostPodsByDay"] = 16.into();
 {%- else %}
-        cluster.external::<Service>().set_room(16);
-        // Elsewhere, nothing that was asked before is known.
+        cluster.external::<Service>().set_free_pods(16);
+        // The responses of the first URL are not used for another one.
         other["spec"]["url"] = "http://elsewhere".into();
 {%- endif %}
         cluster.apply(&other);
@@ -122,8 +122,8 @@ fn an_outage_changes_no_state_and_the_service_is_left_alone() {
         cluster.expect_message("small", "the service is down").await;
         cluster.expect_waiting("small", Duration::from_secs(3600)).await;
         assert_eq!(cluster.state("small"), Some(CheckState::Pending));
-        let asked = service.asked().len();
-        assert!((5..100).contains(&asked), "asked {asked} times in an hour");
+        let requests = service.requests().len();
+        assert!((5..100).contains(&requests), "{requests} requests in an hour");
         service.set_down(false);
         cluster.expect_admitted("small").await;
     });
@@ -131,7 +131,7 @@ fn an_outage_changes_no_state_and_the_service_is_left_alone() {
 }
 
 #[test]
-fn one_question_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif %}() {
+fn one_request_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif %}() {
     let run = trial().run(async |cluster| {
         for number in 0..8 {
             cluster.submit(Job::new(format!("job-{number}")).pods(9));
@@ -139,7 +139,7 @@ fn one_question_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif 
         for number in 0..8 {
             cluster.expect_message(&format!("job-{number}"), "9 pods, and room for 8").await;
         }
-        assert_eq!(cluster.external::<Service>().asked().len(), 1);
+        assert_eq!(cluster.external::<Service>().requests().len(), 1);
     });
     println!("{} requests", run.requests);
 }
@@ -159,8 +159,8 @@ fn jobs_start_one_after_the_other() {
         }
         let took = cluster.now().duration_since(began).as_secs();
         assert!((20..60).contains(&took), "three starts, ten seconds apart, took {took} s");
-        let waited = cluster.verdicts().all().iter().filter(|answer| answer.verdict.message() == "another job has just started").count();
-        assert!(waited >= 2, "two were told to wait");
+        let waited = cluster.verdicts().all().iter().filter(|recorded| recorded.verdict.message() == "another job has just started").count();
+        assert!(waited >= 2, "two jobs waited");
     });
     println!("{} requests", run.requests);
 }

@@ -1,4 +1,4 @@
-//! What is asked over a real connection, and what becomes of answers that are none.
+//! Requests over a real connection, and invalid responses.
 
 use std::time::Duration;
 
@@ -10,38 +10,38 @@ use crate::service::{Service, ok, serve};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
-async fn room(url: &str) -> Result<u32, kueue_check::CheckError> {
+async fn free_pods(url: &str) -> Result<u32, kueue_check::CheckError> {
 {%- if source == "http" and parameters %}
-    Source::new(http::client(REQUEST_TIMEOUT).unwrap()).room(url, "team-a").await
+    Source::new(http::client(REQUEST_TIMEOUT).unwrap()).free_pods(url, "team-a").await
 {%- elsif source == "http" %}
-    Source::new(http::client(REQUEST_TIMEOUT).unwrap(), url).room("team-a").await
+    Source::new(http::client(REQUEST_TIMEOUT).unwrap(), url).free_pods("team-a").await
 {%- elsif parameters %}
-    Source::new(http::client(REQUEST_TIMEOUT).unwrap()).room(url, "sum(free{pool=\"a\"})").await
+    Source::new(http::client(REQUEST_TIMEOUT).unwrap()).free_pods(url, "sum(free{pool=\"a\"})").await
 {%- else %}
-    Source::new(http::client(REQUEST_TIMEOUT).unwrap(), url).room().await
+    Source::new(http::client(REQUEST_TIMEOUT).unwrap(), url).free_pods().await
 {%- endif %}
 }
 
 #[tokio::test]
-async fn a_server_is_asked_for_room() {
-    let service = Service::with_room(12);
-    assert_eq!(room(&service.listen().await).await.unwrap(), 12);
+async fn the_number_of_free_pods_is_requested() {
+    let service = Service::with_free_pods(12);
+    assert_eq!(free_pods(&service.listen().await).await.unwrap(), 12);
 {%- if source == "http" %}
-    assert_eq!(service.asked(), ["/room?namespace=team-a"]);
+    assert_eq!(service.requests(), ["/room?namespace=team-a"]);
 {%- elsif parameters %}
-    assert_eq!(service.asked(), ["/api/v1/query?query=sum%28free%7Bpool%3D%22a%22%7D%29"]);
+    assert_eq!(service.requests(), ["/api/v1/query?query=sum%28free%7Bpool%3D%22a%22%7D%29"]);
 {%- else %}
-    let asked = service.asked();
-    assert!(asked[0].starts_with("/api/v1/query?query=sum%28kube_node_status_allocatable%7B"), "{asked:?}");
+    let requests = service.requests();
+    assert!(requests[0].starts_with("/api/v1/query?query=sum%28kube_node_status_allocatable%7B"), "{requests:?}");
 {%- endif %}
 }
 
 #[tokio::test]
-async fn no_answer_is_an_error_and_says_which() {
+async fn an_invalid_response_is_an_error_with_its_cause() {
     let large = "1".repeat(2_000_000);
-    for (answer, kind, expected) in [
+    for (response, kind, expected) in [
         (String::new(), ErrorKind::Transient, "did not answer within 500ms"),
-        (ok("<html>"), ErrorKind::Transient, "not the answer that was expected"),
+        (ok("<html>"), ErrorKind::Transient, "not the expected response"),
         (ok(&large), ErrorKind::Transient, "length limit exceeded"),
         ("HTTP/1.1 500 Oh\r\ncontent-length: 6\r\n\r\nbroken".to_owned(), ErrorKind::Transient, "answered 500 Internal Server Error: broken"),
         (
@@ -50,11 +50,11 @@ async fn no_answer_is_an_error_and_says_which() {
             "answered 429",
         ),
     ] {
-        let url = serve(move |_| answer.clone()).await;
-        let error = room(&url).await.unwrap_err();
+        let url = serve(move |_| response.clone()).await;
+        let error = free_pods(&url).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     }
-    let nobody = room("http://127.0.0.1:9").await.unwrap_err();
+    let nobody = free_pods("http://127.0.0.1:9").await.unwrap_err();
     assert!(nobody.to_string().contains("refused"), "{nobody}");
 }

@@ -67,7 +67,7 @@ fn quota(flavor: &str, cpus: u32) -> Value {
 
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
-async fn an_elastic_job_grows_when_the_budget_has_room_and_runs_on_until_then() {
+async fn an_elastic_job_grows_once_the_budget_suffices_and_runs_on_until_then() {
     let name = "elastic-town";
     let story = under_a_budget(name, "7", 100).await;
     story.submit_elastic("el", 2).await;
@@ -178,7 +178,7 @@ async fn one_licence_is_never_given_to_two_jobs_and_none_is_lost() {
 
 impl Story {
     /// Waits for attempt `attempt` for the newest Workload of `job`, and for its pods.
-    async fn asked_for(&self, job: &str, attempt: u32, pods: u32) -> Value {
+    async fn requested(&self, job: &str, attempt: u32, pods: u32) -> Value {
         eventually(
             &format!("attempt {attempt} of {pods} pods for {job}"),
             async || {
@@ -187,8 +187,8 @@ impl Story {
                 let check = &self.town.stage.namespace;
                 let object = self.town.request_of(&format!("{name}-{check}-{attempt}"));
                 let request = self.town.stage.get(&object).await;
-                let asks = request["spec"]["podSets"][0]["count"] == pods;
-                (asks, (request, self.in_short(job).await))
+                let fits = request["spec"]["podSets"][0]["count"] == pods;
+                (fits, (request, self.in_short(job).await))
             },
         )
         .await
@@ -198,7 +198,7 @@ impl Story {
 
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
-async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
+async fn capacity_is_requested_as_an_elastic_job_grows_and_its_pods_start() {
     let name = "growing-town";
     let stage = stage(name).await.unwrap();
     let strategy = json!({"backoffLimitCount": 1, "backoffBaseSeconds": 2, "backoffMaxSeconds": 5});
@@ -216,17 +216,17 @@ async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
     let story = Story::begin(town).await;
     let provisioned = ["Accepted", "Provisioned"];
     story.submit_elastic("el", 2).await;
-    let first = story.asked_for("el", 1, 2).await;
-    story.town.answer(&first, &provisioned).await;
+    let first = story.requested("el", 1, 2).await;
+    story.town.set_conditions(&first, &provisioned).await;
     story.runs("el", 2).await;
     story.scale("el", 4).await;
-    let second = story.asked_for("el", 1, 2).await;
+    let second = story.requested("el", 1, 2).await;
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
-    story.town.answer(&second, &provisioned).await;
+    story.town.set_conditions(&second, &provisioned).await;
     story.runs("el", 4).await;
     // Grown and scaled back before there is a verdict: nothing is requested any more.
     story.scale("el", 5).await;
-    story.asked_for("el", 1, 1).await;
+    story.requested("el", 1, 1).await;
     story.scale("el", 4).await;
     story
         .newest("el", "it is admitted", |w| is_true(w, "Admitted"))
@@ -235,18 +235,21 @@ async fn capacity_is_asked_for_as_an_elastic_job_grows_and_its_pods_start() {
     // The request fails as often as allowed, and the running pods continue.
     story.scale("el", 9).await;
     for attempt in [1, 2] {
-        let request = story.asked_for("el", attempt, 5).await;
-        story.town.answer(&request, &["Accepted", "Failed"]).await;
+        let request = story.requested("el", attempt, 5).await;
+        story
+            .town
+            .set_conditions(&request, &["Accepted", "Failed"])
+            .await;
     }
     story
         .waits("el", 9, "attempt 2, and no other follows")
         .await;
     story.runs_on("el", 4).await;
     // A deletion of the request starts the attempts again.
-    let failed = story.asked_for("el", 2, 5).await;
+    let failed = story.requested("el", 2, 5).await;
     story.town.delete(&failed).await;
-    let again = story.asked_for("el", 1, 5).await;
-    story.town.answer(&again, &provisioned).await;
+    let again = story.requested("el", 1, 5).await;
+    story.town.set_conditions(&again, &provisioned).await;
     story.runs("el", 9).await;
     for kept in [&first, &second, &again] {
         let there = story

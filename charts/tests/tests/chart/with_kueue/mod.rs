@@ -169,7 +169,7 @@ fn is_true(workload: &Value, kind: &str) -> bool {
     conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-fn says(workload: &Value, text: &str) -> bool {
+fn message_contains(workload: &Value, text: &str) -> bool {
     let mut entries = workload["status"]["admissionChecks"]
         .as_array()
         .into_iter()
@@ -291,7 +291,7 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
         town.admitted(job).await;
     }
     town.submit("c").await;
-    let waits = |workload: &Value| says(workload, "needs about 1.00 USD");
+    let waits = |workload: &Value| message_contains(workload, "needs about 1.00 USD");
     town.wait("c", "it has no money", waits).await;
     let started = town.stage.get(&job(name, "a")).await;
     assert_eq!(started["spec"]["suspend"], false);
@@ -352,8 +352,8 @@ async fn a_check_and_kueue_work_under_the_status_policies() {
     let tries = std::sync::atomic::AtomicU32::new(0);
     eventually("the policies act", async || {
         let number = tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let said = forge(&probe, number).await;
-        (said.is_some(), said)
+        let rejection = forge(&probe, number).await;
+        (rejection.is_some(), rejection)
     })
     .await;
     stage.delete(&probe).await;
@@ -366,7 +366,7 @@ async fn a_check_and_kueue_work_under_the_status_policies() {
         town.admitted(job).await;
     }
     town.submit("c").await;
-    let waits = |workload: &Value| says(workload, "needs about 1.00 USD");
+    let waits = |workload: &Value| message_contains(workload, "needs about 1.00 USD");
     let waiting = town.wait("c", "it has no money", waits).await;
     assert!(forge(&waiting, 1_000).await.is_some(), "the policies act");
     // Kueue finishes, evicts and resets: it changes the check's states, and the conditions.
@@ -414,7 +414,7 @@ impl Town {
     }
 
     /// Sets the conditions `kinds`, as the autoscaler does.
-    async fn answer(&self, request: &Value, kinds: &[&str]) {
+    async fn set_conditions(&self, request: &Value, kinds: &[&str]) {
         let now = now();
         let condition = |kind: &&str| json!({"type": kind, "status": "True", "reason": kind, "message": kind, "lastTransitionTime": now});
         let conditions: Vec<Value> = kinds.iter().map(condition).collect();
@@ -436,7 +436,7 @@ impl Town {
 /// exist.
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
-async fn capacity_is_asked_for_beside_kueues_own_check() {
+async fn capacity_is_requested_beside_kueues_own_check() {
     let name = "capacity-town";
     let config = kueue(
         "ProvisioningRequestConfig",
@@ -456,7 +456,8 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
         same["metadata"]["uid"], request["metadata"]["uid"],
         "Kueue leaves it alone"
     );
-    town.answer(&request, &["Accepted", "Provisioned"]).await;
+    town.set_conditions(&request, &["Accepted", "Provisioned"])
+        .await;
     town.admitted("a").await;
     let started = town.stage.get(&job(name, "a")).await;
     let consumed = &started["spec"]["template"]["metadata"]["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"];
@@ -467,7 +468,7 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
     town.submit("b").await;
     for attempt in [1, 2] {
         let request = town.request("b", attempt).await;
-        town.answer(&request, &["Accepted", "Failed"]).await;
+        town.set_conditions(&request, &["Accepted", "Failed"]).await;
         town.gone(&request).await;
     }
     let stopped = |workload: &Value| workload["spec"]["active"] == false;
@@ -481,15 +482,17 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
     assert!(!is_true(&activated, "QuotaReserved"), "{activated}");
     town.delete(&activated).await;
     let request = town.request("b", 1).await;
-    town.answer(&request, &["Accepted", "Provisioned"]).await;
+    town.set_conditions(&request, &["Accepted", "Provisioned"])
+        .await;
     let anew = town.admitted("b").await;
     assert_ne!(anew["metadata"]["uid"], given_up["metadata"]["uid"]);
     // Revoked while it runs.
     town.submit("c").await;
     let request = town.request("c", 1).await;
-    town.answer(&request, &["Accepted", "Provisioned"]).await;
+    town.set_conditions(&request, &["Accepted", "Provisioned"])
+        .await;
     town.admitted("c").await;
-    town.answer(&request, &["Accepted", "Provisioned", "CapacityRevoked"])
+    town.set_conditions(&request, &["Accepted", "Provisioned", "CapacityRevoked"])
         .await;
     town.wait("c", "it is stopped", stopped).await;
     town.gone(&request).await;
@@ -500,6 +503,7 @@ async fn capacity_is_asked_for_beside_kueues_own_check() {
     town.gone(&request).await;
     town.activate("d", true).await;
     let request = town.request("d", 1).await;
-    town.answer(&request, &["Accepted", "Provisioned"]).await;
+    town.set_conditions(&request, &["Accepted", "Provisioned"])
+        .await;
     town.admitted("d").await;
 }

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::pods::{Node, OfJob};
-use super::{Town, is_true, job, says};
+use super::{Town, is_true, job, message_contains};
 use crate::harness::{eventually, job_controller};
 
 /// The time that the pods of all jobs take to end.
@@ -185,8 +185,8 @@ impl Story {
     /// contains `text`.
     pub(super) async fn waits(&self, job: &str, pods: u32, text: &str) {
         self.newest(job, &format!("it waits: {text}"), |workload| {
-            let asks = workload["spec"]["podSets"][0]["count"] == pods;
-            asks && says(workload, text) && !is_true(workload, "Admitted")
+            let fits = workload["spec"]["podSets"][0]["count"] == pods;
+            fits && message_contains(workload, text) && !is_true(workload, "Admitted")
         })
         .await;
     }

@@ -43,7 +43,7 @@ pub struct BudgetLedger {
     /// When a held run last released quota, by ClusterQueue.
     pub(super) last_yield: BTreeMap<String, i64>,
     /// When held runs were last evaluated for a release of quota, by ClusterQueue.
-    pub(super) asked_to_yield: BTreeMap<String, i64>,
+    pub(super) yield_evaluations: BTreeMap<String, i64>,
     /// The time since which an account has exceeded its limit.
     pub(super) over_since: BTreeMap<Account, i64>,
     /// The number of runs that were approved without an approval of this ledger.
@@ -98,7 +98,7 @@ impl BudgetLedger {
             namespaces: Listed::default(),
             problem: None,
             last_yield: BTreeMap::new(),
-            asked_to_yield: BTreeMap::new(),
+            yield_evaluations: BTreeMap::new(),
             over_since: BTreeMap::new(),
             unapproved_starts: 0,
             names: BTreeSet::new(),

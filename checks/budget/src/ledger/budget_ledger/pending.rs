@@ -23,7 +23,7 @@ impl PendingRun {
     pub(in crate::ledger) fn waits_for_money(&self) -> bool {
         self.last_message
             .as_ref()
-            .is_none_or(|said| said.reason.is_about_money())
+            .is_none_or(|last_message| last_message.reason.is_about_money())
     }
 }
 
@@ -67,7 +67,7 @@ impl BudgetLedger {
             .get(uid)?
             .last_message
             .as_ref()
-            .map(|said| said.at)
+            .map(|last_message| last_message.at)
     }
 
     /// Returns the used resources without a price, each with its flavor.
@@ -138,21 +138,22 @@ impl BudgetLedger {
         reason: &HoldReason,
         now: Timestamp,
     ) -> bool {
-        let Some(said) = &held.last_message else {
+        let Some(last_message) = &held.last_message else {
             return true;
         };
-        if std::mem::discriminant(&said.reason) != std::mem::discriminant(reason)
-            || reason.awaits_other_than(&said.reason)
+        if std::mem::discriminant(&last_message.reason) != std::mem::discriminant(reason)
+            || reason.awaits_other_than(&last_message.reason)
         {
             return true;
         }
-        let (Some(balance), Some(before)) = (reason.balance(), said.reason.balance()) else {
+        let (Some(balance), Some(before)) = (reason.balance(), last_message.reason.balance())
+        else {
             return false;
         };
         let (now_left, then_left) = (balance.remaining(), before.remaining());
         let (more, less) = (now_left.max(then_left), now_left.min(then_left));
         let at = now.as_second();
-        at - said.at >= MESSAGE_INTERVAL && more.less(less).percent_of(balance.limit) >= 10
+        at - last_message.at >= MESSAGE_INTERVAL && more.less(less).percent_of(balance.limit) >= 10
     }
 
     /// Records the approval of `run`, before its verdict is written.
@@ -201,7 +202,7 @@ impl BudgetLedger {
         let waits_for_money = held
             .last_message
             .as_ref()
-            .is_some_and(|said| said.reason.is_about_money());
+            .is_some_and(|last_message| last_message.reason.is_about_money());
         let (first, longest) = self.terms.yields;
         let pause = first
             .saturating_mul(1 << attempt.saturating_sub(1).min(20))
@@ -244,14 +245,14 @@ impl BudgetLedger {
             }
             let Some(queue) = queue_of(uid) else { continue };
             if over(self.last_yield.get(&queue), pause)
-                && over(self.asked_to_yield.get(&queue), RECHECK)
+                && over(self.yield_evaluations.get(&queue), RECHECK)
             {
                 due.push(uid.clone());
                 queues.insert(queue);
             }
         }
-        let asked = queues.into_iter().map(|queue| (queue, now));
-        self.asked_to_yield.extend(asked);
+        let evaluated = queues.into_iter().map(|queue| (queue, now));
+        self.yield_evaluations.extend(evaluated);
         due
     }
 }

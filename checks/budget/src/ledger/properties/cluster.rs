@@ -49,7 +49,7 @@ impl World<'_> {
             (_, Phase::Reserved { .. } | Phase::Evicting { .. } | Phase::Parked { .. }) => {
                 // The job has ended.
                 self.phases[job] = Phase::Over;
-                return self.tell(&Event::Ended(self.uids[job].clone(), now));
+                return self.notify(&Event::Ended(self.uids[job].clone(), now));
             }
             _ => return,
         }
@@ -60,8 +60,8 @@ impl World<'_> {
                     ready: false,
                     ready_at: 0,
                 };
-                self.tell_run(job);
-                self.tell_base(job);
+                self.notify_run(job);
+                self.notify_base(job);
             }
             Phase::Reserved {
                 since,
@@ -70,7 +70,7 @@ impl World<'_> {
             } => match befalls(since, self) {
                 Some(Injected::Deleted) => {
                     self.delete(job, since);
-                    self.tell_base(job);
+                    self.notify_base(job);
                 }
                 Some(Injected::Evicted) if self.is_growth(job) => {
                     self.mishaps[job] = true;
@@ -80,7 +80,7 @@ impl World<'_> {
                         ready,
                         until,
                     };
-                    self.tell_run(job);
+                    self.notify_run(job);
                 }
                 Some(Injected::QuotaLost | Injected::Evicted) => {
                     self.mishaps[job] = true;
@@ -92,7 +92,7 @@ impl World<'_> {
                         ready,
                         until,
                     };
-                    self.tell(&Event::Gone(self.uids[job].clone()));
+                    self.notify(&Event::Gone(self.uids[job].clone()));
                     self.releases.push((
                         now + (1 + self.random.below(3)) * STEP,
                         self.uids[job].clone(),
@@ -109,7 +109,7 @@ impl World<'_> {
                 _ if self.ran[job] >= plan.real => {
                     for job in [vec![job], self.siblings(job)].concat() {
                         self.phases[job] = Phase::Over;
-                        self.tell(&Event::Ended(self.uids[job].clone(), now));
+                        self.notify(&Event::Ended(self.uids[job].clone(), now));
                     }
                 }
                 Some(Injected::Deleted) => {
@@ -121,7 +121,7 @@ impl World<'_> {
                     let until = now + self.random.below(3) * STEP;
                     self.phases[job] = Phase::Stopping { since, at, until };
                     if self.mutant == Mutant::OverWhenEvicted {
-                        self.tell(&Event::Ended(self.uids[job].clone(), now));
+                        self.notify(&Event::Ended(self.uids[job].clone(), now));
                     }
                 }
                 _ => self.shrink(job, at),
@@ -132,7 +132,7 @@ impl World<'_> {
                     self.terminate(job);
                 }
                 if self.mutant != Mutant::OverWhenEvicted {
-                    self.tell(&Event::Stopped(self.uids[job].clone(), now));
+                    self.notify(&Event::Stopped(self.uids[job].clone(), now));
                 }
                 self.past[job] = self.ran[job];
                 self.phases[job] = if self.ran[job] < plan.real {
@@ -151,7 +151,7 @@ impl World<'_> {
                     ready,
                     ready_at: now,
                 };
-                self.tell_run(job);
+                self.notify_run(job);
             }
             _ => {}
         }
@@ -166,10 +166,10 @@ impl World<'_> {
             at: self.now,
         };
         self.admitted += 1;
-        self.tell_run(job);
+        self.notify_run(job);
         if let Some(base) = base {
             self.phases[base] = Phase::Over;
-            self.tell(&Event::Ended(self.uids[base].clone(), self.now));
+            self.notify(&Event::Ended(self.uids[base].clone(), self.now));
         }
         for sibling in self.siblings(job) {
             let runs = matches!(
@@ -181,7 +181,7 @@ impl World<'_> {
             }
             if runs || sibling < job {
                 self.phases[sibling] = Phase::Over;
-                self.tell(&Event::Stopped(self.uids[sibling].clone(), self.now));
+                self.notify(&Event::Stopped(self.uids[sibling].clone(), self.now));
             }
         }
     }
@@ -191,9 +191,9 @@ impl World<'_> {
         if let Some(base) = self.plan.jobs[job].grows {
             self.terminate(base);
             self.phases[base] = Phase::Over;
-            self.tell(&Event::Stopped(self.uids[base].clone(), self.now));
+            self.notify(&Event::Stopped(self.uids[base].clone(), self.now));
         }
-        self.tell(&Event::Stopped(self.uids[job].clone(), self.now));
+        self.notify(&Event::Stopped(self.uids[job].clone(), self.now));
         self.grown[job] = true;
         self.phases[job] = Phase::Parked {
             since: 0,
@@ -215,8 +215,8 @@ impl World<'_> {
         if let Phase::Running { .. } = self.phases[base] {
             self.deleted[base] = true;
             // The runtime reports both at once.
-            self.tell_run(job);
-            self.tell(&Event::Stopped(self.uids[base].clone(), self.now));
+            self.notify_run(job);
+            self.notify(&Event::Stopped(self.uids[base].clone(), self.now));
         }
     }
 
@@ -237,18 +237,18 @@ impl World<'_> {
         let until = self.now + self.random.below(grace + 1) * STEP;
         self.terminating.push((job, less, until));
         self.terminating.retain(|(.., until)| *until > self.now);
-        self.tell_run(job);
+        self.notify_run(job);
     }
 
     /// Reports the Workload that it grows again: it is replaced, or no longer.
-    fn tell_base(&mut self, job: usize) {
+    fn notify_base(&mut self, job: usize) {
         let Some(base) = self.plan.jobs[job].grows.filter(|_| self.is_growth(job)) else {
             return;
         };
         if self.run(base).is_some() {
-            self.tell_run(base);
+            self.notify_run(base);
         } else {
-            self.tell(&Event::Ended(self.uids[base].clone(), self.now));
+            self.notify(&Event::Ended(self.uids[base].clone(), self.now));
         }
     }
 
@@ -263,7 +263,7 @@ impl World<'_> {
 
     fn delete(&mut self, job: usize, since: i64) {
         self.phases[job] = Phase::Over;
-        self.tell(&Event::Gone(self.uids[job].clone()));
+        self.notify(&Event::Gone(self.uids[job].clone()));
         self.releases.push((
             self.now + self.random.below(2) * STEP,
             self.uids[job].clone(),

@@ -82,7 +82,7 @@ impl World<'_> {
 
     pub(super) fn receive(&mut self) {
         let now = time(self.now);
-        let (mutant, closely) = (self.mutant, self.looks.one_in(8));
+        let (mutant, closely) = (self.mutant, self.check_choice.one_in(8));
         for process in [&mut self.leader, &mut self.standby] {
             while process
                 .inbox
@@ -162,12 +162,12 @@ impl World<'_> {
             self.leader.book.spend = Spend::default();
         }
         self.leader.book.observe(&observation, time(self.now));
-        if self.looks.one_in(8) {
+        if self.check_choice.one_in(8) {
             let again = self.leader.book.spend.clone();
             self.leader.book.observe(&observation, time(self.now));
             assert_eq!(
                 again, self.leader.book.spend,
-                "an observation said twice changes nothing"
+                "a repeated observation changes nothing"
             );
         }
         let never_less = before
@@ -200,12 +200,12 @@ impl World<'_> {
                     .is_some_and(|live| live.approval == Approval::None)
             })
             .collect();
-        let asked: Vec<usize> = waiting
+        let evaluated: Vec<usize> = waiting
             .into_iter()
             .filter(|_| !self.random.one_in(5))
             .collect();
         let snapshot = (self.mutant == Mutant::CommitLater).then(|| self.leader.book.clone());
-        for job in asked {
+        for job in evaluated {
             let Some(run) = self.run(job).filter(|run| run.state == RunState::Evaluated) else {
                 continue;
             };
@@ -243,7 +243,7 @@ impl World<'_> {
             );
             self.write(job);
         }
-        if self.looks.one_in(8) {
+        if self.check_choice.one_in(8) {
             self.quiet(now);
         }
     }
@@ -293,7 +293,7 @@ impl World<'_> {
             ready: true,
             ready_at: self.now,
         };
-        self.tell_run(job);
+        self.notify_run(job);
     }
 
     /// Checks that another allocation pass changes nothing and returns no message.

@@ -1,12 +1,12 @@
-//! A test that prints one history: `SEED=7 cargo test -p kueue-check-budget --lib look_into_one --
-//! --ignored --nocapture`.
+//! A test that prints one history: `SEED=7 cargo test -p kueue-check-budget --lib
+//! print_one_history -- --ignored --nocapture`.
 
 use super::plan::smaller;
 use super::*;
 
 #[test]
-#[ignore = "to look into one history"]
-fn look_into_one() {
+#[ignore = "prints one history"]
+fn print_one_history() {
     let seed = std::env::var("SEED").unwrap().parse().unwrap();
     let plan = smaller(Plan::random(seed), &|plan| play(plan, Mutant::None).0 > 0);
     let mut world = World::new(&plan, Mutant::None);
@@ -15,7 +15,7 @@ fn look_into_one() {
         let fault = world.faults();
         world.receive();
         world.source(fault);
-        let asked: Vec<String> = world
+        let live_runs: Vec<String> = world
             .leader
             .book
             .live
@@ -57,7 +57,7 @@ fn look_into_one() {
             }
             if balance.used().in_millionths() + 5 < truth {
                 println!(
-                    "step {step}: the book says {} of {} for {account}, the truth {truth}; W {:?}",
+                    "step {step}: the ledger has {} of {} for {account}, the truth {truth}; W {:?}",
                     balance.used(),
                     balance.limit,
                     world
@@ -66,7 +66,7 @@ fn look_into_one() {
                         .watermark(account)
                         .map(|w| (w - START) / STEP)
                 );
-                println!("  before: {}", asked.join(" "));
+                println!("  before: {}", live_runs.join(" "));
                 for (job, phase) in world.phases.iter().enumerate() {
                     if !matches!(phase, Phase::Over | Phase::Waiting) {
                         println!(

@@ -134,7 +134,7 @@ pub(super) struct World<'a> {
     uids: Vec<Uid>,
     names: [Arc<str>; NAMES.len()],
     /// When to check invariants: those of each step are checked after one step in eight.
-    looks: Random,
+    check_choice: Random,
     leader: Process,
     standby: Process,
     releases: Vec<(i64, Uid, i64)>,
@@ -192,7 +192,7 @@ impl<'a> World<'a> {
             bills: Vec::new(),
             uids: (0..plan.jobs.len()).map(uid).collect(),
             names: NAMES.map(Into::into),
-            looks: Random(plan.noise ^ 1),
+            check_choice: Random(plan.noise ^ 1),
             leader: Process {
                 book: BudgetLedger::new(Arc::clone(&terms)),
                 inbox: VecDeque::new(),
@@ -343,7 +343,7 @@ impl<'a> World<'a> {
         self.growth_of(job).is_some()
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn notify(&mut self, event: &Event) {
         let delays = [self.random.below(2), self.random.below(3)];
         for (process, delay) in [&mut self.leader, &mut self.standby]
             .into_iter()
@@ -358,9 +358,9 @@ impl<'a> World<'a> {
         }
     }
 
-    fn tell_run(&mut self, job: usize) {
+    fn notify_run(&mut self, job: usize) {
         if let Some(run) = self.run(job) {
-            self.tell(&Event::Seen(run));
+            self.notify(&Event::Seen(run));
         }
     }
 

@@ -4,14 +4,14 @@
 use kueue_check::Clock;
 use serde_json::json;
 
-use super::super::end_to_end::everything_said;
+use super::super::end_to_end::all_output;
 use super::super::harness::{stage_alone, unique};
 use super::super::program::{Program, install};
 use super::{KEYS, Keys, METRIC};
 use crate::datadog::service::Datadog;
 
 #[tokio::test]
-async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
+async fn jobs_start_by_the_spend_in_datadog_and_the_keys_are_nowhere_to_be_seen() {
     let Some(stage) = stage_alone().await else {
         return;
     };
@@ -47,17 +47,20 @@ async fn jobs_start_by_what_datadog_says_and_the_keys_are_nowhere_to_be_seen() {
     keys.write(rotated);
     stage.wait_condition(&name, "Fresh", "True", "Fresh").await;
     // 2.50 of 5 are spent.
-    for (job, state, says) in [
+    for (job, state, message) in [
         ("a", "Ready", "1.50 left until"),
         ("b", "Ready", "0.50 left until"),
         ("c", "Pending", "0.50 is left of namespace"),
     ] {
         stage.job(job, &name, 1).await;
-        stage.wait(job, state, says).await;
+        stage.wait(job, state, message).await;
     }
     assert_eq!(service.breaches(), [""; 0]);
     assert_eq!(KEYS.0.find("canary"), Some(0));
-    let (said, _) = everything_said(&program, &stage, &name).await;
-    assert!(said.contains("Datadog refused the credentials"), "{said}");
-    assert!(!said.contains("canary"), "a key was shown");
+    let (output, _) = all_output(&program, &stage, &name).await;
+    assert!(
+        output.contains("Datadog refused the credentials"),
+        "{output}"
+    );
+    assert!(!output.contains("canary"), "a key was shown");
 }

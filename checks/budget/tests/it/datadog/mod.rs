@@ -29,7 +29,7 @@ fn time(second: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(second).unwrap()
 }
 
-fn question(at: i64) -> SpendQuery {
+fn spend_query(at: i64) -> SpendQuery {
     SpendQuery {
         period: Period {
             start: time(START),
@@ -118,13 +118,13 @@ impl Trial {
         }
     }
 
-    async fn ask(&self, at: i64) -> Result<SpendReport, SourceError> {
-        self.source.ask(question(at)).await
+    async fn query_spend(&self, at: i64) -> Result<SpendReport, SourceError> {
+        self.source.query_spend(spend_query(at)).await
     }
 }
 
-fn spent(answer: &SpendReport) -> Vec<(&str, String)> {
-    let all = answer.observation.spent.iter();
+fn spent(report: &SpendReport) -> Vec<(&str, String)> {
+    let all = report.observation.spent.iter();
     all.map(|(name, spent)| (&**name, spent.to_string()))
         .collect()
 }
@@ -153,20 +153,20 @@ async fn both_versions_of_the_api_give_the_same_sums() {
         if only_v1 {
             trial.service.only_v1();
         }
-        let answer = trial.ask(at).await.unwrap();
+        let report = trial.query_spend(at).await.unwrap();
         // 1,740 samples of 5 min: summed, and not averaged, which is Datadog's default.
         assert_eq!(
-            spent(&answer),
+            spent(&report),
             [("nlp", "435".to_owned()), ("vision", "2610".to_owned())],
             "only v1: {only_v1}"
         );
-        assert_eq!(answer.notes, []);
-        assert_eq!(trial.service.asked(), expected);
-        assert_eq!(trial.ask(at).await.unwrap(), answer);
+        assert_eq!(report.notes, []);
+        assert_eq!(trial.service.requests(), expected);
+        assert_eq!(trial.query_spend(at).await.unwrap(), report);
         assert_eq!(
-            trial.service.asked(),
+            trial.service.requests(),
             later,
-            "what is missing is not asked for again"
+            "a missing API is not requested again"
         );
         let breaches = trial.service.breaches();
         assert!(breaches.len() == usize::from(only_v1), "{breaches:?}");
@@ -179,47 +179,50 @@ async fn what_is_known_ends_where_the_newest_values_begin() {
     let now = START + DAY;
     // The service is 20 min late.
     trial.week(now - 1200 + 1);
-    let answer = trial.ask(now).await.unwrap();
+    let report = trial.query_spend(now).await.unwrap();
     assert_eq!(
-        answer.observation.as_of,
+        report.observation.as_of,
         time(now - 1200),
-        "a bucket whose end lies in the future says nothing about its end"
+        "a bucket whose end lies in the future has no data about its end"
     );
     // Finally it is down: its data does not count as complete.
-    let error = trial.ask(now + 7 * 3600).await.unwrap_err();
+    let error = trial.query_spend(now + 7 * 3600).await.unwrap_err();
     assert_eq!(error.reason(), "NotMeasured", "{error}");
     // No query is sent before there can be data.
-    trial.service.asked();
-    let early = trial.ask(START).await.unwrap();
+    trial.service.requests();
+    let early = trial.query_spend(START).await.unwrap();
     assert_eq!(
-        (early.observation.spent.len(), trial.service.asked().len()),
+        (
+            early.observation.spent.len(),
+            trial.service.requests().len()
+        ),
         (0, 0)
     );
 }
 
 #[tokio::test]
-async fn each_bad_answer_has_its_reason_and_pause() {
+async fn each_bad_response_has_its_reason_and_pause() {
     let v2 = |attributes: Value| {
         json!({"data": {"type": "scalar_response", "attributes": attributes}}).to_string()
     };
     let number = |values: Value| json!({"type": "number", "name": "spent", "values": values});
-    for (mishap, reason, pause, says) in [
+    for (mishap, reason, pause, message) in [
         (
-            Mishap::says(429, json!({"errors": ["Rate limit exceeded"]}).to_string())
+            Mishap::response(429, json!({"errors": ["Rate limit exceeded"]}).to_string())
                 .header("x-ratelimit-reset", "37"),
             "Throttled",
             37,
             "a pause of 37s",
         ),
         (
-            Mishap::says(429, "").header("retry-after", "11"),
+            Mishap::response(429, "").header("retry-after", "11"),
             "Throttled",
             11,
             "a pause of 11s",
         ),
-        (Mishap::says(429, ""), "Throttled", 60, "a pause of 60s"),
+        (Mishap::response(429, ""), "Throttled", 60, "a pause of 60s"),
         (
-            Mishap::says(
+            Mishap::response(
                 400,
                 json!({"errors": ["Queries ending outside the retention date are invalid"]})
                     .to_string(),
@@ -228,35 +231,35 @@ async fn each_bad_answer_has_its_reason_and_pause() {
             600,
             "outside the retention date",
         ),
-        (Mishap::says(500, "{}"), "Unavailable", 1, "500"),
-        (Mishap::says(502, "<html>"), "Unavailable", 1, "502"),
+        (Mishap::response(500, "{}"), "Unavailable", 1, "500"),
+        (Mishap::response(502, "<html>"), "Unavailable", 1, "502"),
         (
-            Mishap::says(503, "").header("retry-after", "9"),
+            Mishap::response(503, "").header("retry-after", "9"),
             "Throttled",
             9,
             "pause of 9s",
         ),
-        (Mishap::says(404, "<html>"), "BadResponse", 1, "404"),
+        (Mishap::response(404, "<html>"), "BadResponse", 1, "404"),
         (
-            Mishap::says(200, "<html>"),
+            Mishap::response(200, "<html>"),
             "BadResponse",
             1,
             "expected value",
         ),
         (
-            Mishap::says(200, "{\"status\": \"o"),
+            Mishap::response(200, "{\"status\": \"o"),
             "BadResponse",
             1,
             "EOF",
         ),
         (
-            Mishap::says(302, "").header("location", "http://127.0.0.1:1/"),
+            Mishap::response(302, "").header("location", "http://127.0.0.1:1/"),
             "BadResponse",
             1,
             "redirects (302)",
         ),
         (
-            Mishap::says(
+            Mishap::response(
                 200,
                 json!({"status": "error", "error": "Timeout"}).to_string(),
             ),
@@ -272,7 +275,7 @@ async fn each_bad_answer_has_its_reason_and_pause() {
             "did not answer in 500ms",
         ),
         (
-            Mishap::says(200, "{}").header("content-encoding", "gzip"),
+            Mishap::response(200, "{}").header("content-encoding", "gzip"),
             "BadResponse",
             1,
             "compressed",
@@ -282,17 +285,17 @@ async fn each_bad_answer_has_its_reason_and_pause() {
         trial.week(START + DAY);
         let shown = format!("{mishap:?}");
         trial.service.mishaps([mishap]);
-        let error = trial.ask(START + DAY).await.unwrap_err();
+        let error = trial.query_spend(START + DAY).await.unwrap_err();
         assert_eq!(
             (error.reason(), error.pause(1, 1.0).as_secs()),
             (reason, pause),
             "{shown}: {error}"
         );
-        assert!(error.to_string().contains(says), "{shown}: {error}");
+        assert!(error.to_string().contains(message), "{shown}: {error}");
         assert!(!error.to_string().contains("canary"), "{shown}: {error}");
         // It recovers by itself.
         assert_eq!(
-            spent(&trial.ask(START + DAY).await.unwrap())[0],
+            spent(&trial.query_spend(START + DAY).await.unwrap())[0],
             ("nlp", "72".to_owned()),
             "{shown}"
         );
@@ -322,10 +325,10 @@ async fn each_bad_answer_has_its_reason_and_pause() {
         trial.week(START + DAY);
         let probe = json!({"status": "ok", "series": [{"interval": 300, "pointlist": [[(START + DAY - 300) * 1000, 1.0]]}]});
         trial.service.mishaps([
-            Mishap::says(200, probe.to_string()),
-            Mishap::says(200, &body),
+            Mishap::response(200, probe.to_string()),
+            Mishap::response(200, &body),
         ]);
-        let error = trial.ask(START + DAY).await.unwrap_err();
+        let error = trial.query_spend(START + DAY).await.unwrap_err();
         assert_eq!(error.reason(), reason, "{body}: {error}");
     }
 }
@@ -334,26 +337,26 @@ async fn each_bad_answer_has_its_reason_and_pause() {
 async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
     let trial = trial(json!({})).await;
     trial.week(START + DAY);
-    trial.ask(START + DAY).await.unwrap();
+    trial.query_spend(START + DAY).await.unwrap();
     assert_eq!(trial.service.breaches(), [""; 0]);
     // The keys are rotated: on the service first, then in the files.
     let rotated = ("canary-api-new", "canary-application-new");
     trial.service.keys(rotated.0, rotated.1);
-    let error = trial.ask(START + DAY).await.unwrap_err();
+    let error = trial.query_spend(START + DAY).await.unwrap_err();
     assert_eq!(error.reason(), "Unauthorized");
     assert_eq!(error.to_string(), "Datadog refused the credentials (403)");
     trial.keys.write(rotated);
-    trial.ask(START + DAY).await.unwrap();
+    trial.query_spend(START + DAY).await.unwrap();
     // A key that is rotated between its reading and its use causes no outage.
-    trial.service.asked();
-    trial.service.mishaps([Mishap::says(
+    trial.service.requests();
+    trial.service.mishaps([Mishap::response(
         403,
         json!({"errors": ["Forbidden"]}).to_string(),
     )]);
-    trial.ask(START + DAY).await.unwrap();
-    assert_eq!(trial.service.asked().len(), 3);
+    trial.query_spend(START + DAY).await.unwrap();
+    assert_eq!(trial.service.requests().len(), 3);
     std::fs::remove_file(trial.keys.folder().join("datadog/app-key")).unwrap();
-    let error = trial.ask(START + DAY).await.unwrap_err();
+    let error = trial.query_spend(START + DAY).await.unwrap_err();
     assert_eq!(error.reason(), "CredentialsUnusable");
     assert!(error.to_string().contains("datadog/app-key"), "{error}");
     // Other files, named in the Budget.
@@ -361,16 +364,20 @@ async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
     named.week(START + DAY);
     named.keys.0.write("a", KEYS.0);
     named.keys.0.write("b", KEYS.1);
-    named.ask(START + DAY).await.unwrap();
+    named.query_spend(START + DAY).await.unwrap();
 }
 
 #[tokio::test]
-async fn fewer_questions_are_asked_when_few_are_left() {
+async fn fewer_queries_are_sent_when_few_are_left() {
     for (left, notes) in [(100, vec![]), (99, vec![SourceWarning::SlowDown])] {
         let trial = trial(json!({})).await;
         trial.week(START + DAY);
         trial.service.remaining(left);
-        assert_eq!(trial.ask(START + DAY).await.unwrap().notes, notes, "{left}");
+        assert_eq!(
+            trial.query_spend(START + DAY).await.unwrap().notes,
+            notes,
+            "{left}"
+        );
     }
 }
 
@@ -379,15 +386,15 @@ async fn a_query_that_makes_no_sense_there_is_the_budgets_fault() {
     let patch = json!({"query": format!("sum:{METRIC}{{*}} by {{kube_namespace}}.nonsense()")});
     let trial = trial(patch).await;
     trial.week(START + DAY);
-    let error = trial.ask(START + DAY).await.unwrap_err();
+    let error = trial.query_spend(START + DAY).await.unwrap_err();
     assert!(error.is_configuration(), "{error}");
     assert!(error.to_string().contains("unknown function"), "{error}");
     // A query whose result has no namespace.
     let silent = self::trial(json!({"query": "sum:nothing{*} by {kube_namespace}"})).await;
     silent.week(START + DAY);
-    let answer = silent.ask(START + DAY).await.unwrap();
+    let report = silent.query_spend(START + DAY).await.unwrap();
     assert_eq!(
-        (answer.observation.spent.len(), answer.notes),
+        (report.observation.spent.len(), report.notes),
         (0, vec![SourceWarning::NoSpendMatched])
     );
 }

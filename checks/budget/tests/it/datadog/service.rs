@@ -27,7 +27,7 @@ const POINTS: i64 = 1500;
 #[derive(Clone, Debug)]
 pub(crate) enum Mishap {
     /// Returns this response.
-    Says(u16, Vec<(&'static str, String)>, String),
+    Response(u16, Vec<(&'static str, String)>, String),
     /// Responds after this delay.
     Slow(Duration),
     /// Breaks off in the middle of the body.
@@ -35,15 +35,15 @@ pub(crate) enum Mishap {
 }
 
 impl Mishap {
-    pub(crate) fn says(status: u16, body: impl Into<String>) -> Self {
-        Self::Says(status, Vec::new(), body.into())
+    pub(crate) fn response(status: u16, body: impl Into<String>) -> Self {
+        Self::Response(status, Vec::new(), body.into())
     }
 
     pub(crate) fn header(self, name: &'static str, value: &str) -> Self {
         match self {
-            Self::Says(status, mut headers, body) => {
+            Self::Response(status, mut headers, body) => {
                 headers.push((name, value.to_owned()));
-                Self::Says(status, headers, body)
+                Self::Response(status, headers, body)
             }
             other => other,
         }
@@ -62,7 +62,7 @@ struct Inside {
     only_v1: bool,
     remaining: u64,
     mishaps: VecDeque<Mishap>,
-    asked: Vec<String>,
+    requests: Vec<String>,
     breaches: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl Datadog {
             inside: Arc::new(Mutex::new(inside)),
             url: format!("http://{}", listener.local_addr().unwrap()),
         };
-        let router = Router::new().fallback(answer).with_state(service.clone());
+        let router = Router::new().fallback(handle).with_state(service.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         service
     }
@@ -114,8 +114,8 @@ impl Datadog {
     }
 
     /// Sets how many of the 1,000 requests per hour remain.
-    pub(crate) fn remaining(&self, questions: u64) {
-        self.inside().remaining = questions;
+    pub(crate) fn remaining(&self, requests: u64) {
+        self.inside().remaining = requests;
     }
 
     pub(crate) fn keys(&self, api: &str, application: &str) {
@@ -128,8 +128,8 @@ impl Datadog {
     }
 
     /// Returns the methods and paths since the last call.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.inside().asked)
+    pub(crate) fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.inside().requests)
     }
 
     /// Returns the requests that its API does not have.
@@ -139,13 +139,13 @@ impl Datadog {
 }
 
 /// Status and body.
-type Said = (u16, Value);
+type Reply = (u16, Value);
 
-fn errors(status: u16, what: impl Into<String>) -> Said {
+fn errors(status: u16, what: impl Into<String>) -> Reply {
     (status, json!({"errors": [what.into()]}))
 }
 
-async fn answer(
+async fn handle(
     State(service): State<Datadog>,
     method: Method,
     uri: Uri,
@@ -154,18 +154,18 @@ async fn answer(
 ) -> Response {
     service
         .inside()
-        .asked
+        .requests
         .push(format!("{method} {}", uri.path()));
     let mishap = service.inside().mishaps.pop_front();
-    if let Some(Mishap::Says(status, headers, body)) = mishap {
+    if let Some(Mishap::Response(status, headers, body)) = mishap {
         return response(status, headers, Body::from(body));
     }
     if let Some(Mishap::Slow(length)) = mishap {
         tokio::time::sleep(length).await;
     }
-    let (status, said) = service.inside().said(&method, &uri, &headers, &body);
+    let (status, reply) = service.inside().reply(&method, &uri, &headers, &body);
     if status == 404 || status == 400 {
-        let breach = format!("{method} {}: {said}", uri.path());
+        let breach = format!("{method} {}: {reply}", uri.path());
         service.inside().breaches.push(breach);
     }
     let remaining = service.inside().remaining.to_string();
@@ -177,7 +177,7 @@ async fn answer(
         ("x-ratelimit-reset", "1234".to_owned()),
         ("x-ratelimit-name", "batch_query".to_owned()),
     ];
-    let text = said.to_string();
+    let text = reply.to_string();
     if matches!(mishap, Some(Mishap::Half)) {
         limits.push(("content-length", text.len().to_string()));
         let half = Bytes::copy_from_slice(&text.as_bytes()[..text.len() / 2]);
@@ -200,11 +200,11 @@ fn response(status: u16, headers: Vec<(&'static str, String)>, body: Body) -> Re
 }
 
 impl Inside {
-    fn said(&mut self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Said {
+    fn reply(&mut self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Reply {
         let whole = format!("{uri}{}", String::from_utf8_lossy(body));
         if whole.contains(&self.keys.0) || whole.contains(&self.keys.1) {
             self.breaches
-                .push("a key stands outside of its header".to_owned());
+                .push("a key is outside of its header".to_owned());
         }
         let key = |name: &str| {
             let mut all = headers.get_all(name).iter();
@@ -236,7 +236,7 @@ impl Inside {
     }
 
     /// Responds to `GET /api/v1/query`: from and to in seconds.
-    fn timeseries(&self, parameters: &str, body: &Bytes) -> Said {
+    fn timeseries(&self, parameters: &str, body: &Bytes) -> Reply {
         let all: Vec<(String, String)> = form_urlencoded::parse(parameters.as_bytes())
             .into_owned()
             .collect();
@@ -291,7 +291,7 @@ impl Inside {
 
     /// Responds to `POST /api/v2/query/scalar`: from (inclusive) and to (exclusive) in
     /// milliseconds.
-    fn scalar(&self, body: &Bytes) -> Said {
+    fn scalar(&self, body: &Bytes) -> Reply {
         let Ok(body) = serde_json::from_slice::<Value>(body) else {
             return errors(400, "no JSON");
         };
@@ -323,11 +323,11 @@ impl Inside {
         let queries = attributes["queries"]
             .as_array()
             .ok_or("queries is a list")?;
-        let [asked] = queries.as_slice() else {
+        let [item] = queries.as_slice() else {
             return Err("this stand-in knows one query".to_owned());
         };
-        only(asked, &["aggregator", "data_source", "query"], &["name"])?;
-        if !["metrics", "cloud_cost"].contains(&asked["data_source"].as_str().unwrap_or_default()) {
+        only(item, &["aggregator", "data_source", "query"], &["name"])?;
+        if !["metrics", "cloud_cost"].contains(&item["data_source"].as_str().unwrap_or_default()) {
             return Err("data_source is metrics or cloud_cost".to_owned());
         }
         let formulas = attributes["formulas"]
@@ -336,15 +336,15 @@ impl Inside {
             .unwrap_or_default();
         for formula in &formulas {
             only(formula, &["formula"], &["limit"])?;
-            if formula["formula"] != asked["name"] {
+            if formula["formula"] != item["name"] {
                 return Err("a formula refers to queries by name".to_owned());
             }
         }
-        let query = Query::read(asked["query"].as_str().unwrap_or_default())?;
+        let query = Query::read(item["query"].as_str().unwrap_or_default())?;
         let (_, series) = self.series(&query, from / 1000, to / 1000);
         let numbers: Vec<Value> = series
             .iter()
-            .map(|(_, buckets)| aggregated(buckets, &asked["aggregator"]))
+            .map(|(_, buckets)| aggregated(buckets, &item["aggregator"]))
             .collect::<Result<_, _>>()?;
         let mut columns: Vec<Value> = query
             .by
@@ -360,7 +360,7 @@ impl Inside {
                 json!({"type": "group", "name": key, "values": values})
             })
             .collect();
-        columns.push(json!({"type": "number", "name": asked["name"], "values": numbers, "meta": {"unit": [null, null]}}));
+        columns.push(json!({"type": "number", "name": item["name"], "values": numbers, "meta": {"unit": [null, null]}}));
         Ok(columns)
     }
 
@@ -375,11 +375,11 @@ impl Inside {
     ) -> (i64, Vec<(Vec<String>, Vec<(i64, Option<f64>)>)>) {
         // Datadog's interval without a rollup: 5 min for a day, 1 h for a week.
         let automatic = if to - from > 86_400 { 3600 } else { 300 };
-        let asked = query
+        let requested = query
             .rollup
             .as_ref()
             .map_or(automatic, |(_, seconds)| *seconds);
-        let interval = asked.max((to - from) / POINTS);
+        let interval = requested.max((to - from) / POINTS);
         let none = Vec::new();
         let points = self.points.get(&query.metric).unwrap_or(&none);
         let within = points.iter().filter(|(at, tags, _)| {

@@ -117,7 +117,7 @@ fn a_queue_that_somebody_else_has_stopped_is_left_alone() {
         expect_stopped(cluster, (true, true)).await;
         cluster.merge(&queue(), &json!({"spec": {"stopPolicy": "HoldAndDrain"}}));
         cluster.advance(Duration::from_secs(600)).await;
-        assert!(stopped(cluster).0, "his word stands");
+        assert!(stopped(cluster).0, "the setting of the user stays");
     });
 }
 

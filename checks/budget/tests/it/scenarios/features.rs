@@ -11,7 +11,7 @@ use super::{spec, with_features};
 
 /// Without the permission the API server would reject the check's requests again and again.
 #[test]
-fn without_a_feature_nothing_of_it_is_asked_for_and_a_budget_that_needs_it_is_inactive() {
+fn without_a_feature_nothing_of_it_is_requested_and_a_budget_that_needs_it_is_inactive() {
     for (quota, features, active) in [
         ("Hold", &[][..], "True"),
         ("CloseLocalQueues", &[Feature::ClusterQueues], "False"),
@@ -42,13 +42,16 @@ fn without_a_feature_nothing_of_it_is_asked_for_and_a_budget_that_needs_it_is_in
                     "{shown}"
                 );
             }
-            for (feature, asked) in [
+            for (feature, request) in [
                 (Feature::CloseLocalQueues, "list localqueues"),
                 (Feature::ClusterQueues, "list clusterqueues"),
             ] {
                 let is_on = features.contains(&feature);
-                let asked = cluster.requests(asked) > 0;
-                assert!(is_on || !asked, "{quota} with {features:?}: {feature:?}");
+                let requested = cluster.requests(request) > 0;
+                assert!(
+                    is_on || !requested,
+                    "{quota} with {features:?}: {feature:?}"
+                );
             }
         });
     }

@@ -87,13 +87,13 @@ fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)
     let spread = points().map(|(number, point)| (point, possible(point)[number % 5]));
     let step = without.points.len().div_ceil(RUNS).max(1);
     // A lost response is the most frequent cause of failures.
-    let answers =
+    let lost_responses =
         points().filter(|(_, point)| point.what.ends_with("workloads/status") && !point.event);
-    let answers = answers
+    let lost_responses = lost_responses
         .take(6)
         .map(|(number, point)| (point, LOST[number % LOST.len()]));
     let mut runs = 0;
-    for (point, fault) in answers.chain(spread.step_by(step)) {
+    for (point, fault) in lost_responses.chain(spread.step_by(step)) {
         let run = simulation.run_with(&scenario, &FaultPlan::of(point.clone(), fault));
         assert!(!run.failed(), "{name}: {run}");
         assert_eq!(run.outcome, without.outcome, "{name}: {run}");

@@ -29,7 +29,7 @@ fn both() -> Simulation {
 }
 
 #[test]
-fn a_job_that_both_are_asked_about_is_counted_once_and_starts_when_both_agree() {
+fn a_job_that_both_evaluate_is_counted_once_and_starts_when_both_agree() {
     try_out("both checks", &both(), async |cluster: &Cluster| {
         for job in ["a", "b", "c"] {
             cluster.submit(Job::new(job));
@@ -83,7 +83,7 @@ fn two_queues_spend_the_same_money() {
         cluster.expect_message("c", "needs about 1.00 USD").await;
         cluster.submit(Job::new("d").queue("other"));
         cluster
-            .expect("`d` is told what is left", |cluster| {
+            .expect("the message of `d` has the remaining amount", |cluster| {
                 cluster
                     .message_of("second", "d")
                     .contains("needs about 1.00 USD")

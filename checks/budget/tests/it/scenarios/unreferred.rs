@@ -14,23 +14,26 @@ use serde_json::{Value, json};
 use super::*;
 
 /// How often each Budget's source was queried.
-type Asked = Arc<Mutex<BTreeMap<String, usize>>>;
+type QueryCounts = Arc<Mutex<BTreeMap<String, usize>>>;
 
 /// A source that counts queries, and reports that nothing is spent.
 struct Counting {
     budget: String,
-    asked: Asked,
+    counts: QueryCounts,
 }
 
 impl Source for Counting {
-    fn ask(&self, question: SpendQuery) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
+    fn query_spend(
+        &self,
+        spend_query: SpendQuery,
+    ) -> BoxFuture<'_, Result<SpendReport, SourceError>> {
         *self
-            .asked
+            .counts
             .lock()
             .unwrap()
             .entry(self.budget.clone())
             .or_default() += 1;
-        let observation = Observation::of(question.period, question.at);
+        let observation = Observation::of(spend_query.period, spend_query.at);
         let notes = Vec::new();
         ready(Ok(SpendReport { observation, notes })).boxed()
     }
@@ -44,8 +47,8 @@ fn of_source(source: Value) -> Value {
 }
 
 #[test]
-fn a_budget_that_no_admission_check_refers_to_is_not_asked_about_with_credentials() {
-    let asked = Asked::default();
+fn the_source_of_a_budget_without_admission_checks_is_not_queried_with_credentials() {
+    let counts = QueryCounts::default();
     let prometheus = |auth: Value| {
         let mut prometheus =
             json!({"url": "https://p", "query": "q", "sampleInterval": "1m", "freshness": "raw"});
@@ -57,13 +60,13 @@ fn a_budget_that_no_admission_check_refers_to_is_not_asked_about_with_credential
     let datadog = of_source(
         json!({"datadog": {"site": "datadoghq.com", "query": "x by {kube_namespace}", "freshness": "x"}}),
     );
-    let counted = Arc::clone(&asked);
+    let counted = Arc::clone(&counts);
     let simulation = Simulation::new(move || {
-        let asked = Arc::clone(&counted);
+        let counts = Arc::clone(&counted);
         BudgetCheck::with_sources(move |terms| {
             Arc::new(Counting {
                 budget: terms.budget.to_string(),
-                asked: Arc::clone(&asked),
+                counts: Arc::clone(&counts),
             })
         })
     });
@@ -74,11 +77,11 @@ fn a_budget_that_no_admission_check_refers_to_is_not_asked_about_with_credential
         .object(&budget("datadog", &datadog))
         .object(&budget("token", &prometheus(token)))
         .object(&budget("anonymous", &prometheus(Value::Null)));
-    let count = |name: &str| asked.lock().unwrap().get(name).copied().unwrap_or(0);
+    let count = |name: &str| counts.lock().unwrap().get(name).copied().unwrap_or(0);
     simulation.run(async |cluster| {
         cluster.expect_active("check").await;
         cluster
-            .expect("what needs no credentials is asked", |_| {
+            .expect("a source without credentials is queried", |_| {
                 count("anonymous") > 1 && count("budget") > 1
             })
             .await;
@@ -87,7 +90,7 @@ fn a_budget_that_no_admission_check_refers_to_is_not_asked_about_with_credential
             "controllerName": "kueue-check.dev/budget", "parameters": {"apiGroup": "budget.kueue-check.dev", "kind": "Budget", "name": "datadog"}}});
         cluster.apply(&check);
         cluster
-            .expect("it is asked once a check refers to it", |_| {
+            .expect("it is queried once a check refers to it", |_| {
                 count("datadog") > 1
             })
             .await;

@@ -93,13 +93,13 @@ async fn get<T: serde::de::DeserializeOwned>(
 }
 
 /// Returns an error unless an autoscaler may handle `class`. Autoscalers ignore an unknown class
-/// silently. `answered` is true if an autoscaler has accepted a request of the class.
-pub(super) fn known(class: &str, answered: bool) -> Result<(), Inactive> {
+/// silently. `accepted` is true if an autoscaler has accepted a request of the class.
+pub(super) fn known(class: &str, accepted: bool) -> Result<(), Inactive> {
     let reserved = RESERVED.iter().any(|domain| class.ends_with(domain));
     // An autoscaler with `--check-capacity-processor-instance` handles the class prefixed with the
     // name of its instance.
     let instance = class.ends_with(KNOWN[0]);
-    if !reserved || instance || KNOWN.contains(&class) || answered {
+    if !reserved || instance || KNOWN.contains(&class) || accepted {
         return Ok(());
     }
     let message = format!(

@@ -62,20 +62,22 @@ impl ProvisioningRequests {
         let present = view::view(&RequestObject::from(present));
         match present.filter(|request| request.workload == plan.workload.uid) {
             Some(request) if request.deleting => Err(CreateError::Going { kind, name }),
-            Some(request) if asks_for(&request, plan) => Ok(CreateOutcome::AlreadyExists(request)),
+            Some(request) if matches_plan(&request, plan) => {
+                Ok(CreateOutcome::AlreadyExists(request))
+            }
             _ => Err(CreateError::OwnedByAnother { kind, name }),
         }
     }
 }
 
-fn asks_for(request: &CapacityRequest, plan: &Plan) -> bool {
-    let asked = request
+fn matches_plan(request: &CapacityRequest, plan: &Plan) -> bool {
+    let requested = request
         .pods
         .iter()
         .map(|pods| (&*pods.template, pods.count));
     let planned = plan.pods.iter();
     let planned = planned.map(|pods| (pods.template_name.as_str(), pods.count));
-    request.matches(&plan.class, &plan.parameters) && asked.eq(planned)
+    request.matches(&plan.class, &plan.parameters) && requested.eq(planned)
 }
 
 impl Backend for ProvisioningRequests {

@@ -90,9 +90,9 @@ fn what_was_written_on_a_request_is_read_again() {
             .pods
             .iter()
             .map(|pods| (&*pods.template, pods.count));
-        let asked: Vec<(&str, u64)> = pods.collect();
+        let requested: Vec<(&str, u64)> = pods.collect();
         assert_eq!(
-            asked,
+            requested,
             [("ppt-wl-pr-1-driver", 1), ("ppt-wl-pr-1-workers", 3)]
         );
         assert_eq!(request.phase, Phase::New);
@@ -215,7 +215,7 @@ fn details_are_read() {
 }
 
 #[test]
-fn a_reserved_class_that_no_autoscaler_knows_is_said() {
+fn a_reserved_class_that_no_autoscaler_handles_is_reported() {
     let ok = [
         "check-capacity.autoscaling.x-k8s.io",
         "my-instance.check-capacity.autoscaling.x-k8s.io",
@@ -229,5 +229,8 @@ fn a_reserved_class_that_no_autoscaler_knows_is_said() {
     }
     let typo = "check-capcity.autoscaling.x-k8s.io";
     assert!(available::known(typo, false).is_err());
-    assert!(available::known(typo, true).is_ok(), "somebody answers it");
+    assert!(
+        available::known(typo, true).is_ok(),
+        "an autoscaler handles it"
+    );
 }

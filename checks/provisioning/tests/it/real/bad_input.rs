@@ -27,7 +27,7 @@ async fn eighteen_pod_sets_are_one_request() {
     assert!(world.templates().get_opt(&last).await.unwrap().is_some());
     let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
     set_status(&world.requests(), &name, there).await;
-    let ready = world.says("wl", "Ready", "there").await;
+    let ready = world.expect_entry("wl", "Ready", "there").await;
     assert_eq!(ready["podSetUpdates"].as_array().unwrap().len(), 18);
 }
 
@@ -55,20 +55,20 @@ async fn pod_sets_of_no_pods_are_left_out() {
         .reserved("all", &sets, &json!([assignment("main", 0)]))
         .await;
     world
-        .says("all", "Ready", "the provisioning request is not needed")
+        .expect_entry("all", "Ready", "the provisioning request is not needed")
         .await;
 }
 
 #[tokio::test]
-async fn a_pod_set_without_an_assignment_is_said() {
+async fn a_pod_set_without_an_assignment_is_reported() {
     let Some(world) = checked("unassigned", &json!({})).await else {
         return;
     };
     let sets = json!([pod_set("main", 1), pod_set("workers", 2)]);
     let assigned = json!([assignment("main", 1), assignment("other", 2)]);
     world.reserved("wl", &sets, &assigned).await;
-    let said = "inconsistent podSet assignments: missing assignment for PodSet \"workers\"";
-    world.says("wl", "Pending", said).await;
+    let expected = "inconsistent podSet assignments: missing assignment for PodSet \"workers\"";
+    world.expect_entry("wl", "Pending", expected).await;
     let requests = world.requests();
     assert!(
         requests
@@ -122,7 +122,7 @@ async fn names_of_253_characters_are_taken() {
     assert_eq!(template.as_str().unwrap().len(), 253);
     let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
     set_status(&requests, &request_name, there).await;
-    let ready = world.says(&name, "Ready", "there").await;
+    let ready = world.expect_entry(&name, "Ready", "there").await;
     let annotations = &ready["podSetUpdates"][0]["annotations"];
     assert_eq!(
         annotations["autoscaling.x-k8s.io/consume-provisioning-request"],
@@ -154,7 +154,7 @@ async fn a_negative_backoff_is_shown_in_active() {
     // An existing request is still followed, by the last valid config.
     let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
     set_status(&world.requests(), &name, there).await;
-    world.says("wl", "Ready", "there").await;
+    world.expect_entry("wl", "Ready", "there").await;
 }
 
 #[tokio::test]
@@ -172,9 +172,9 @@ async fn a_limit_of_zero_rejects_at_the_first_failure() {
         .await;
     let name = format!("wl-{}-1", world.name);
     world.requested(&name).await;
-    let failed = json!({"conditions": [condition("Failed", "True", "no room")]});
+    let failed = json!({"conditions": [condition("Failed", "True", "no nodes")]});
     set_status(&world.requests(), &name, failed).await;
-    world.says("wl", "Rejected", "no room").await;
+    world.expect_entry("wl", "Rejected", "no nodes").await;
 }
 
 #[tokio::test]
@@ -196,11 +196,11 @@ async fn a_hundred_long_parameters_are_taken_and_one_more_is_refused() {
     world.create(json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "wl", "annotations": annotations}, "spec": {"queueName": "q", "podSets": sets}})).await;
     world.reserve("wl", &assigned).await;
     let name = format!("wl-{}-1", world.name);
-    let said = format!("Error creating ProvisioningRequest \"{name}\": ");
-    let entry = world.says("wl", "Pending", &said).await;
+    let expected = format!("Error creating ProvisioningRequest \"{name}\": ");
+    let entry = world.expect_entry("wl", "Pending", &expected).await;
     let text = entry["message"].as_str().unwrap();
     assert!(text.contains("spec.parameters"), "{text}");
-    world.event("FailedCreate", &said).await;
+    world.event("FailedCreate", &expected).await;
     // The user removes the annotation.
     let none = json!({"metadata": {"annotations": {"provreq.kueue.x-k8s.io/more": null}}});
     merge(&world.workloads(), "wl", &none).await;
@@ -208,7 +208,7 @@ async fn a_hundred_long_parameters_are_taken_and_one_more_is_refused() {
 }
 
 #[tokio::test]
-async fn a_template_that_the_api_server_refuses_is_said() {
+async fn a_template_that_the_api_server_rejects_is_reported() {
     if on_simulated_server() {
         eprintln!("SKIPPED: the simulated API server does not look into pod templates");
         return;
@@ -221,14 +221,14 @@ async fn a_template_that_the_api_server_refuses_is_said() {
     world
         .reserved("wl", &json!([odd]), &json!([assignment("main", 1)]))
         .await;
-    let said = format!(
+    let expected = format!(
         "Error creating PodTemplate \"ppt-wl-{}-1-main\": ",
         world.name
     );
-    let entry = world.says("wl", "Pending", &said).await;
+    let entry = world.expect_entry("wl", "Pending", &expected).await;
     let text = entry["message"].as_str().unwrap();
     assert!(text.contains("Not_Valid"), "{text}");
-    world.event("FailedCreate", &said).await;
+    world.event("FailedCreate", &expected).await;
     assert!(
         world
             .requests()
@@ -241,7 +241,7 @@ async fn a_template_that_the_api_server_refuses_is_said() {
 }
 
 #[tokio::test]
-async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
+async fn a_request_that_a_policy_rejects_is_reported_and_created_once_allowed() {
     if on_simulated_server() {
         eprintln!("SKIPPED: the simulated API server has no policies");
         return;
@@ -249,8 +249,8 @@ async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
     let Some(world) = checked("policy", &json!({})).await else {
         return;
     };
-    let said = "only the class approved.example.com may be asked for";
-    forbid(&world, said).await;
+    let expected = "only the class approved.example.com may be requested";
+    forbid(&world, expected).await;
     world
         .reserved(
             "wl",
@@ -260,10 +260,10 @@ async fn a_request_that_a_policy_refuses_is_said_and_created_when_it_may_be() {
         .await;
     let name = format!("wl-{}-1", world.name);
     let refused = format!("Error creating ProvisioningRequest \"{name}\": ");
-    let entry = world.says("wl", "Pending", &refused).await;
+    let entry = world.expect_entry("wl", "Pending", &refused).await;
     let text = entry["message"].as_str().unwrap();
-    assert!(text.contains(said), "{text}");
-    world.event("FailedCreate", said).await;
+    assert!(text.contains(expected), "{text}");
+    world.event("FailedCreate", expected).await;
     // The template that was created before is kept and used.
     let template = format!("ppt-{name}-main");
     let before = world.templates().get(&template).await.unwrap();

@@ -215,8 +215,8 @@ impl World {
 
     /// Waits until the check has this state for a Workload, with `text` in its message. Returns the
     /// entry.
-    pub(super) async fn says(&self, workload: &str, state: &str, text: &str) -> Value {
-        let what = format!("the check is {state} and says {text:?}");
+    pub(super) async fn expect_entry(&self, workload: &str, state: &str, text: &str) -> Value {
+        let what = format!("the check is {state} with {text:?} in its message");
         let found = wait(&self.workloads(), workload, &what, |workload| {
             let entry = &workload["status"]["admissionChecks"][0];
             entry["state"] == state && has(&entry["message"], text)

@@ -92,9 +92,9 @@ async fn the_check_works_with_the_rights_of_its_manifests_on_a_real_api_server()
 
     let requests = world.requests();
     set_status(&requests, &name, json!({"conditions": [condition("Accepted", "True", ""), condition("Provisioned", "False", "ETA")]})).await;
-    world.says("wl", "Pending", "ETA").await;
+    world.expect_entry("wl", "Pending", "ETA").await;
     set_status(&requests, &name, json!({"conditions": [condition("Provisioned", "True", "there")], "provisioningClassDetails": {"Pool": "p-1"}})).await;
-    let ready = world.says("wl", "Ready", "there").await;
+    let ready = world.expect_entry("wl", "Ready", "there").await;
     let update = &ready["podSetUpdates"][0];
     assert_eq!(update["nodeSelector"], json!({"pool": "p-1"}));
     assert_eq!(

@@ -12,7 +12,7 @@ fn gone(object: &Value) -> bool {
 }
 
 /// Returns a namespace with a Workload `wl` whose first request exists, and the request's name.
-async fn asked(name: &str, spec: &Value) -> Option<(World, String)> {
+async fn with_request(name: &str, spec: &Value) -> Option<(World, String)> {
     let world = checked(name, spec).await?;
     world
         .reserved("wl", &json!([pod_set("main", 1)]), &one())
@@ -35,12 +35,12 @@ async fn sets(world: &World, request: &str, kind: &str, message: &str) {
 #[tokio::test]
 async fn an_attempt_that_fails_is_followed_by_the_next() {
     let strategy = json!({"retryStrategy": {"backoffLimitCount": 1, "backoffBaseSeconds": 7}});
-    let Some((world, first)) = asked("retried", &strategy).await else {
+    let Some((world, first)) = with_request("retried", &strategy).await else {
         return;
     };
-    sets(&world, &first, "Failed", "no room").await;
+    sets(&world, &first, "Failed", "no nodes").await;
     let entry = world
-        .says("wl", "Retry", "Retrying after failure: no room")
+        .expect_entry("wl", "Retry", "Retrying after failure: no nodes")
         .await;
     assert_eq!(entry["requeueAfterSeconds"], 7);
     // Kueue evicts, counts, releases the quota, and reserves it again.
@@ -59,14 +59,14 @@ async fn an_attempt_that_fails_is_followed_by_the_next() {
     set_status(&world.workloads(), "wl", status).await;
     let second = format!("wl-{}-2", world.name);
     world.requested(&second).await;
-    let entry = world.says("wl", "Pending", "").await;
+    let entry = world.expect_entry("wl", "Pending", "").await;
     assert_eq!(entry["retryCount"], 1, "Kueue's count is Kueue's");
     sets(&world, &second, "BookingExpired", "too late").await;
-    world.says("wl", "Rejected", "too late").await;
+    world.expect_entry("wl", "Rejected", "too late").await;
 }
 
 #[tokio::test]
-async fn explain_says_what_would_be_done_and_does_nothing() {
+async fn explain_reports_the_next_step_without_effect() {
     let Some(mut world) = world("explained").await else {
         return;
     };
@@ -83,43 +83,45 @@ async fn explain_says_what_would_be_done_and_does_nothing() {
         explained.await.unwrap().to_string()
     };
     let before = world.workloads().get("wl").await.unwrap();
-    let said = explain(&world).await;
+    let explanation = explain(&world).await;
     let request = format!("wl-{}-1", world.name);
     let would = format!("would create the ProvisioningRequest \"{request}\"");
-    assert!(said.contains(&would), "{said}");
+    assert!(explanation.contains(&would), "{explanation}");
     assert!(world.requests().get_opt(&request).await.unwrap().is_none());
     assert_eq!(world.workloads().get("wl").await.unwrap(), before);
     let client = world.client.clone();
     world.start(client);
     world.requested(&request).await;
     sets(&world, &request, "Provisioned", "there are nodes").await;
-    world.says("wl", "Ready", "there are nodes").await;
-    let said = explain(&world).await;
+    world.expect_entry("wl", "Ready", "there are nodes").await;
+    let explanation = explain(&world).await;
     assert!(
-        said.contains("there are nodes") && said.contains("Ready"),
-        "{said}"
+        explanation.contains("there are nodes") && explanation.contains("Ready"),
+        "{explanation}"
     );
 }
 
 #[tokio::test]
 async fn revoked_capacity_is_rejected_while_the_job_runs() {
-    let Some((world, request)) = asked("revoked", &json!({})).await else {
+    let Some((world, request)) = with_request("revoked", &json!({})).await else {
         return;
     };
     sets(&world, &request, "Provisioned", "there").await;
-    world.says("wl", "Ready", "there").await;
+    world.expect_entry("wl", "Ready", "there").await;
     let admitted = [
         condition("QuotaReserved", "True", ""),
         condition("Admitted", "True", ""),
     ];
     set_status(&world.workloads(), "wl", json!({"conditions": admitted})).await;
     sets(&world, &request, "CapacityRevoked", "the nodes are gone").await;
-    world.says("wl", "Rejected", "the nodes are gone").await;
+    world
+        .expect_entry("wl", "Rejected", "the nodes are gone")
+        .await;
 }
 
 #[tokio::test]
 async fn a_changed_config_replaces_the_request_under_its_name() {
-    let Some((world, request)) = asked("changed", &json!({})).await else {
+    let Some((world, request)) = with_request("changed", &json!({})).await else {
         return;
     };
     let before = world.requested(&request).await;

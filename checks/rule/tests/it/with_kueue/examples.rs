@@ -14,7 +14,7 @@ use crate::temp_dir::Folder;
 
 const WATCHED: &str = "configmaps,persistentvolumeclaims,nodes,kueue-check.dev/v1alpha1/approvals";
 
-/// The answers of a Prometheus and of an electricity exchange.
+/// The values of a Prometheus and of an electricity exchange.
 struct Figures {
     alerts: Vec<&'static str>,
     licences: u32,
@@ -22,7 +22,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn answer(&self, received: &Received) -> Reply {
+    fn response(&self, received: &Received) -> Reply {
         if received.head.contains("/now.json") {
             return Reply::json(200, &json!({"eurPerMWh": self.price}).to_string());
         }
@@ -176,10 +176,10 @@ impl World {
             let entry = &workload["status"]["admissionChecks"][0];
             let has_quota =
                 condition(workload, "QuotaReserved").is_some_and(|quota| quota["status"] == "True");
-            let said = entry["message"]
+            let has_message = entry["message"]
                 .as_str()
                 .is_some_and(|text| text.contains(message));
-            is_suspended && has_quota && entry["state"] == "Pending" && said
+            is_suspended && has_quota && entry["state"] == "Pending" && has_message
         })
         .await;
     }
@@ -331,7 +331,7 @@ async fn each_example_holds_a_job_and_lets_it_start() {
     };
     let server = Server::start(move |received| {
         let figures = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        figures.answer(received)
+        figures.response(received)
     })
     .await;
     let (alerts, policy) = (with_an_alert().await, crate::opa::start().await.unwrap());

@@ -8,9 +8,9 @@ use crate::autoscaler::{Condition, ConditionType, Misbehaviour, Outcome};
 /// The capacity that an attempt found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The existing nodes have room.
+    /// The existing nodes have capacity.
     Fits,
-    /// Nodes that are requested now have room.
+    /// Nodes that are requested now have capacity.
     NewNodes,
     Nothing,
     CannotCheck,
@@ -145,7 +145,7 @@ impl LoopState<'_> {
                     "CA could not find requested capacity",
                 ),
             _ => {
-                let message = self.told(place);
+                let message = self.injected_message(place);
                 let message =
                     message.unwrap_or("Capacity is not found, CA will try to find it later.");
                 self.condition(Provisioned, false, "CapacityIsNotFound", message)

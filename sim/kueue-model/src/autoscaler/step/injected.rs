@@ -16,7 +16,7 @@ impl LoopState<'_> {
             if self.handling(place) == Handling::Ignored {
                 continue;
             }
-            self.tell(place);
+            self.inject_message(place);
             self.flap(place);
             self.revoke_early(place);
             self.delete_early(place);
@@ -24,7 +24,7 @@ impl LoopState<'_> {
     }
 
     /// Returns the injected message that is due for a waiting request.
-    pub(super) fn told(&self, place: usize) -> Option<&str> {
+    pub(super) fn injected_message(&self, place: usize) -> Option<&str> {
         let messages = self.behaviour(place, |how| match how {
             Misbehaviour::Messages(messages) => Some(messages),
             _ => None,
@@ -38,7 +38,7 @@ impl LoopState<'_> {
 
     /// Changes the message of Provisioned=False when it is due. That is a write, so it also
     /// restarts the backoff.
-    fn tell(&mut self, place: usize) {
+    fn inject_message(&mut self, place: usize) {
         let later = self.behaviour(place, |how| match how {
             Misbehaviour::Messages(messages) => Some(messages),
             _ => None,
@@ -47,7 +47,7 @@ impl LoopState<'_> {
         for (time, _) in later.into_iter().flatten() {
             self.examine(after(created, *time));
         }
-        let Some(message) = self.told(place).map(str::to_owned) else {
+        let Some(message) = self.injected_message(place).map(str::to_owned) else {
             return;
         };
         let last = self.requests[place].condition(ConditionType::Provisioned);

@@ -173,7 +173,7 @@ impl LoopState<'_> {
             return true;
         }
         let message = self
-            .told(place)
+            .injected_message(place)
             .unwrap_or("There are no resources in the pool, waiting for them.");
         let message = message.to_owned();
         let last = self.requests[place].condition(ConditionType::Provisioned);

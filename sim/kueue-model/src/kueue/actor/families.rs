@@ -77,7 +77,7 @@ impl Kueue {
                 let key = variant.metadata.key();
                 let text = format!("Opened preemption gate for variant workload {key:?}");
                 let note = EventRecord::normal("PreemptionUngatedVariant", text, CONTROLLER);
-                self.tell(&note, &variant.metadata);
+                self.record_event(&note, &variant.metadata);
             }
             Next::Create(flavors) => {
                 for flavor in flavors {
@@ -93,7 +93,7 @@ impl Kueue {
                     "Variant Workload {key:?} deleted; flavor {flavor:?} no longer in ClusterQueue"
                 );
                 let note = EventRecord::normal("DeletedVariant", text, CONTROLLER);
-                self.tell(&note, &parent.workload.metadata);
+                self.record_event(&note, &parent.workload.metadata);
             }
             Next::EvictParent(reason, message) => {
                 let evicted = Condition::new("Evicted", True(true), reason, message, now);
@@ -131,7 +131,7 @@ impl Kueue {
         if self.api.create(&kueue("workloads"), &variant).code == 201 {
             let text = format!("Variant Workload {:?} created", metadata.key());
             let note = EventRecord::normal("CreatedVariant", text, CONTROLLER);
-            self.tell(&note, &parent.workload.metadata);
+            self.record_event(&note, &parent.workload.metadata);
         }
     }
 
@@ -155,18 +155,18 @@ impl Kueue {
         self.write_status(variant, &new);
     }
 
-    fn set_active(&mut self, variant: &Workload, active: bool, told: (&str, &str, &str)) {
+    fn set_active(&mut self, variant: &Workload, active: bool, event: (&str, &str, &str)) {
         let Some(known) = self.cache.workloads.get(&variant.metadata.key()) else {
             return;
         };
         let mut object = (*known.raw).clone();
         object["spec"]["active"] = json!(active);
-        let answer = self.api.update(&kueue("workloads"), &object, "");
-        let (reason, what, why) = told;
+        let response = self.api.update(&kueue("workloads"), &object, "");
+        let (reason, what, why) = event;
         let text = format!("Variant Workload {what} due to {why}");
         self.settle(
             variant,
-            &answer,
+            &response,
             &[EventRecord::normal(reason, text, CONTROLLER)],
         );
     }

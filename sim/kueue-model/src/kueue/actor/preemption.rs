@@ -138,7 +138,7 @@ impl Kueue {
                 target.metadata.key(),
                 target.metadata.uid
             );
-            self.tell(
+            self.record_event(
                 &EventRecord::normal("PreemptedWorkload", text, SCHEDULER),
                 &by.metadata,
             );
@@ -166,7 +166,7 @@ impl Kueue {
         }
         let mut notes = vec![EventRecord::normal("Preempted", text, SCHEDULER)];
         notes.extend(outcome.notes);
-        let answer = write_admission(&self.api, target, &new, Guard::Loose, self.version);
-        self.settle(target, &answer, &notes)
+        let response = write_admission(&self.api, target, &new, Guard::Loose, self.version);
+        self.settle(target, &response, &notes)
     }
 }

@@ -428,8 +428,8 @@ impl Kueue {
         let now = self.api.now();
         let outcome = evict(old, "FlavorMigration", &message, None, now, SCHEDULER);
         if let Some(Write::Admission(new)) = &outcome.write {
-            let answer = write_admission(&self.api, old, new, Guard::Loose, self.version);
-            self.settle(old, &answer, &outcome.notes);
+            let response = write_admission(&self.api, old, new, Guard::Loose, self.version);
+            self.settle(old, &response, &outcome.notes);
         }
         let why = ". Pending the migration of 1 workload(s)".to_owned();
         let requeue = Requeue::PendingPreemption;
@@ -452,9 +452,9 @@ impl Kueue {
         let mut finished = old.clone();
         let why = (SLICE_REPLACED, message.as_str());
         finish(&mut finished, why, self.version, now);
-        let answer = write_admission(&self.api, old, &finished, Guard::Strict, self.version);
+        let response = write_admission(&self.api, old, &finished, Guard::Strict, self.version);
         let note = EventRecord::normal(SLICE_REPLACED, message, SCHEDULER);
-        self.settle(old, &answer, &[note]);
+        self.settle(old, &response, &[note]);
     }
 
     /// Returns an immediate requeue if some flavors have not been tried, `otherwise` if all have
@@ -553,8 +553,8 @@ impl Kueue {
         if new.is_admitted() {
             notes.extend(admitted_event(&new, now, SCHEDULER));
         }
-        let answer = write_admission(&self.api, old, &new, Guard::Loose, self.version);
-        let written = self.settle(old, &answer, &notes);
+        let response = write_admission(&self.api, old, &new, Guard::Loose, self.version);
+        let written = self.settle(old, &response, &notes);
         if !written {
             self.queue(&queue.metadata.name).requeue(
                 &old.metadata.key(),
@@ -612,7 +612,7 @@ impl Kueue {
         if changed {
             write_admission(&self.api, workload, &new, Guard::Loose, self.version);
         }
-        self.tell(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);
+        self.record_event(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);
     }
 }
 

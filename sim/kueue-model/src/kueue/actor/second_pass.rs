@@ -50,14 +50,14 @@ impl Kueue {
             let cells = wanted.iter().map(|(cell, _)| cell.clone()).collect();
             self.targets(known, &queue, (&wanted, &cells), &others)
         };
-        let room = match (fits, targets.is_empty()) {
+        let outcome = match (fits, targets.is_empty()) {
             (true, _) => PreemptionOutcome::Enough,
             (false, false) => PreemptionOutcome::Possible,
             (false, true) => PreemptionOutcome::None,
         };
         let now_or_later = preempts_now(workload, &self.cache.checks);
         let leaving = !targets.is_empty() && targets.iter().all(|t| t.workload.is_evicted());
-        match next(now_or_later, workload.all_checks_ready(), room) {
+        match next(now_or_later, workload.all_checks_ready(), outcome) {
             Next::Wait => false,
             Next::Preempt if leaving => false,
             Next::Preempt => {
@@ -74,14 +74,14 @@ impl Kueue {
         let mut new = (*known.workload).clone();
         sync_admitted(&mut new, self.version, now);
         let notes: Vec<_> = admitted_event(&new, now, SCHEDULER).into_iter().collect();
-        let answer = write_admission(
+        let response = write_admission(
             &self.api,
             &known.workload,
             &new,
             Guard::Strict,
             self.version,
         );
-        self.settle(&known.workload, &answer, &notes)
+        self.settle(&known.workload, &response, &notes)
     }
 
     fn lose(&mut self, known: &CachedWorkload) -> bool {
@@ -89,13 +89,13 @@ impl Kueue {
         let mut new = (*known.workload).clone();
         let why = "The quota is no longer available";
         unset_quota(&mut new, "Pending", why, self.version, now);
-        let answer = write_admission(
+        let response = write_admission(
             &self.api,
             &known.workload,
             &new,
             Guard::Strict,
             self.version,
         );
-        self.settle(&known.workload, &answer, &[])
+        self.settle(&known.workload, &response, &[])
     }
 }

@@ -145,7 +145,7 @@ impl Kueue {
         {
             self.delays_written.insert(new.metadata.key(), end);
         }
-        let answer = match write {
+        let response = match write {
             Write::Admission(new) => write_admission(
                 &self.api,
                 &known.workload,
@@ -176,7 +176,7 @@ impl Kueue {
                 self.api.update(&kueue("workloads"), &object, "")
             }
         };
-        self.settle(&known.workload, &answer, &outcome.notes);
+        self.settle(&known.workload, &response, &outcome.notes);
     }
 
     /// Records the events of a write and returns true, or false if the API server rejected the
@@ -184,21 +184,21 @@ impl Kueue {
     pub(super) fn settle(
         &mut self,
         workload: &Workload,
-        answer: &ApiResponse,
+        response: &ApiResponse,
         notes: &[EventRecord],
     ) -> bool {
-        if answer.code >= 300 {
-            tracing::debug!(workload = workload.metadata.key(), code = answer.code, body = %answer.body, "write refused");
+        if response.code >= 300 {
+            tracing::debug!(workload = workload.metadata.key(), code = response.code, body = %response.body, "write refused");
             return false;
         }
-        let metadata: Metadata = read(&answer.body["metadata"]);
+        let metadata: Metadata = read(&response.body["metadata"]);
         for note in notes {
-            self.tell(note, &metadata);
+            self.record_event(note, &metadata);
         }
         true
     }
 
-    pub(super) fn tell(&mut self, note: &EventRecord, metadata: &Metadata) {
+    pub(super) fn record_event(&mut self, note: &EventRecord, metadata: &Metadata) {
         self.recorder
             .record_event(&self.api, note, Regarding::workload(metadata));
     }

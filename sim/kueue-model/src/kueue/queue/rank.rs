@@ -20,8 +20,8 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// Returns the rank: by priority, then by age. The age of a Workload that was evicted by a
-    /// check or for slow Pods counts from the eviction, unless the setting says otherwise for slow
-    /// Pods. `arrival` decides between Workloads of the same second.
+    /// check or for slow Pods counts from the eviction; for slow Pods only if the setting is
+    /// `Eviction`. `arrival` decides between Workloads of the same second.
     pub(crate) fn of(workload: &Workload, arrival: u64, by: RequeuingTimestamp) -> Self {
         Self {
             priority: Reverse(workload.spec.priority),

@@ -11,8 +11,8 @@ pub(super) fn gated(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outc
         return None;
     }
     let reserved = workload.status.conditions.get("QuotaReserved");
-    let told = reserved.is_some_and(|condition| condition.reason == REASON);
-    let (reason, message, note) = match (workload.gated_by(), told) {
+    let is_recorded = reserved.is_some_and(|condition| condition.reason == REASON);
+    let (reason, message, note) = match (workload.gated_by(), is_recorded) {
         (Some(gates), false) => (
             REASON,
             format!("Admission is gated by: {gates}"),

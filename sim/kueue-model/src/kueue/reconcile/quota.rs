@@ -35,14 +35,14 @@ pub(crate) fn unset_quota(
     now: Timestamp,
 ) -> bool {
     let gone = workload.status.admission.take().is_some();
-    let told = workload.set_condition(Condition::new(
+    let changed = workload.set_condition(Condition::new(
         "QuotaReserved",
         True(false),
         reason,
         message,
         now,
     ));
-    sync_admitted(workload, version, now) || gone || told
+    sync_admitted(workload, version, now) || gone || changed
 }
 
 /// Finishes a Workload.

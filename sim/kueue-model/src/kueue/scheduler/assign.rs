@@ -78,7 +78,7 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>
         allowed: None,
         reason: "WaitingForQuota",
         borrowing: 0,
-        without_room: BTreeSet::new(),
+        without_capacity: BTreeSet::new(),
         last_tried: LastTried::new(),
     };
     let mut considered = RejectedFlavors::default();
@@ -110,7 +110,7 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>
         borrowing: trial.borrowing,
         admission,
         usage: trial.own,
-        without_capacity: trial.without_room,
+        without_capacity: trial.without_capacity,
         last_tried: trial.last_tried,
         message: messages.join("; "),
         reason: trial.reason,
@@ -127,7 +127,7 @@ struct Trial<'a> {
     /// The reason why it does not fit.
     reason: &'static str,
     borrowing: usize,
-    without_room: BTreeSet<Cell>,
+    without_capacity: BTreeSet<Cell>,
     last_tried: LastTried,
 }
 
@@ -138,7 +138,7 @@ struct Placed {
 }
 
 /// The requests of a pod set from a resource group.
-struct Asked<'a> {
+struct GroupRequests<'a> {
     set: (usize, &'a PodSet),
     /// The resource that comes first.
     first: &'a str,
@@ -194,7 +194,7 @@ impl Capacity {
 /// The result of trying one flavor.
 struct FlavorAttempt<'a> {
     flavor: &'a FlavorQuota,
-    room: Capacity,
+    capacity: Capacity,
     /// The largest borrowing height of its resources.
     borrowing: usize,
     reasons: Vec<String>,
@@ -233,12 +233,18 @@ impl Trial<'_> {
                 placed.reasons = vec![format!("resource {name} unavailable in ClusterQueue")];
                 break;
             };
-            let asked = Asked {
+            let group_requests = GroupRequests {
                 set: (at, set),
                 first: name,
                 requests: &requests,
             };
-            let own = self.place_group(&asked, group, &mut placed, &mut last_tried, considered);
+            let own = self.place_group(
+                &group_requests,
+                group,
+                &mut placed,
+                &mut last_tried,
+                considered,
+            );
             if placed.fit == Fit::No {
                 break;
             }
@@ -270,20 +276,20 @@ impl Trial<'_> {
     /// Returns the usage of a resource group by the pod set.
     fn place_group(
         &mut self,
-        of: &Asked<'_>,
+        of: &GroupRequests<'_>,
         group: &ResourceGroup,
         placed: &mut Placed,
         last_tried: &mut LastTried,
         considered: &mut RejectedFlavors,
     ) -> Usage {
         let (at, set) = of.set;
-        let mut asked: Vec<(&str, i64)> = of
+        let mut amounts: Vec<(&str, i64)> = of
             .requests
             .iter()
             .filter(|(name, _)| group.covered_resources.contains(*name))
             .map(|(name, amount)| (name.as_str(), *amount))
             .collect();
-        asked.sort_by_key(|(name, _)| (fnv1a(name), *name));
+        amounts.sort_by_key(|(name, _)| (fnv1a(name), *name));
         let rules = &self.ground.queue.spec.flavor_fungibility;
         let mut best: Option<FlavorAttempt<'_>> = None;
         let mut reasons = Vec::new();
@@ -299,17 +305,17 @@ impl Trial<'_> {
                 ));
                 continue;
             }
-            let tried = self.try_flavor(set, flavor, group, &asked);
+            let tried = self.try_flavor(set, flavor, group, &amounts);
             reasons.extend(tried.reasons.iter().cloned());
-            let (name, fit) = (&tried.flavor.name, tried.room.fit);
+            let (name, fit) = (&tried.flavor.name, tried.capacity.fit);
             considered.tried(name, fit, tried.borrowing, &tried.reasons);
-            let room = tried.room;
-            if !room.goes_on(rules) {
+            let capacity = tried.capacity;
+            if !capacity.goes_on(rules) {
                 best = Some(tried);
                 break;
             }
-            let better = |best: &FlavorAttempt<'_>| room.is_better_than(best.room, rules);
-            if room.fit != Fit::No && best.as_ref().is_none_or(better) {
+            let better = |best: &FlavorAttempt<'_>| capacity.is_better_than(best.capacity, rules);
+            if capacity.fit != Fit::No && best.as_ref().is_none_or(better) {
                 best = Some(tried);
             }
         }
@@ -318,15 +324,15 @@ impl Trial<'_> {
             placed.reasons = reasons;
             return Usage::default();
         };
-        placed.fit = placed.fit.max(best.room.fit);
-        if best.room.fit != Fit::Fits {
+        placed.fit = placed.fit.max(best.capacity.fit);
+        if best.capacity.fit != Fit::Fits {
             placed.reasons.append(&mut reasons);
         }
         if attempted + 1 < group.flavors.len() {
-            let tried = asked.iter().map(|(name, _)| (at, (*name).to_owned()));
+            let tried = amounts.iter().map(|(name, _)| (at, (*name).to_owned()));
             last_tried.extend(tried.map(|key| (key, attempted)));
         }
-        self.take(set, &best, &asked, &mut placed.assignment)
+        self.take(set, &best, &amounts, &mut placed.assignment)
     }
 
     /// Returns the flavor and amount of a resource that the replaced slice holds for this pod set.
@@ -343,12 +349,12 @@ impl Trial<'_> {
         &mut self,
         set: &PodSet,
         best: &FlavorAttempt<'_>,
-        asked: &[(&str, i64)],
+        amounts: &[(&str, i64)],
         to: &mut PodSetAssignment,
     ) -> Usage {
         let flavor = best.flavor;
         let mut usage = Usage::default();
-        for ((resource, amount), room) in asked.iter().zip(&best.capacities) {
+        for ((resource, amount), capacity) in amounts.iter().zip(&best.capacities) {
             let cell: Cell = (flavor.name.clone(), (*resource).to_owned());
             let before = self.replaced(set, resource).map_or(0, |(_, amount)| amount);
             usage.add(&cell, amount.saturating_sub(before));
@@ -356,9 +362,9 @@ impl Trial<'_> {
                 .insert((*resource).to_owned(), flavor.name.clone());
             let shown = show(resource, *amount);
             to.resource_usage.insert((*resource).to_owned(), shown);
-            self.borrowing = self.borrowing.max(room.borrowing);
-            if room.fit != Fit::Fits {
-                self.without_room.insert(cell);
+            self.borrowing = self.borrowing.max(capacity.borrowing);
+            if capacity.fit != Fit::Fits {
+                self.without_capacity.insert(cell);
             }
         }
         usage
@@ -379,11 +385,11 @@ impl Trial<'_> {
         set: &PodSet,
         flavor: &'a FlavorQuota,
         group: &ResourceGroup,
-        asked: &[(&str, i64)],
+        amounts: &[(&str, i64)],
     ) -> FlavorAttempt<'a> {
         let mut tried = FlavorAttempt {
             flavor,
-            room: Capacity {
+            capacity: Capacity {
                 fit: Fit::Fits,
                 borrowing: 0,
             },
@@ -394,12 +400,12 @@ impl Trial<'_> {
         let counts = |key: &str| self.label_counts(key, flavor, group);
         if let Some(reason) = unsuitable(set, &flavor.name, counts, self.ground.flavors) {
             self.reason = "NoMatchingFlavor";
-            tried.room.fit = Fit::No;
+            tried.capacity.fit = Fit::No;
             tried.reasons.push(reason);
             return tried;
         }
         let rules = &self.ground.queue.spec.flavor_fungibility;
-        for (resource, amount) in asked {
+        for (resource, amount) in amounts {
             let replaced = self.replaced(set, resource);
             let original = replaced.as_ref().filter(|(known, _)| *known != flavor.name);
             if let Some((original, _)) = original {
@@ -412,22 +418,22 @@ impl Trial<'_> {
             // Usage of the old slice in another flavor is not subtracted.
             let same = replaced.as_ref().filter(|_| original.is_none());
             let more = amount.saturating_sub(same.map_or(0, |(_, before)| *before));
-            let (room, reason) = self.room(flavor, resource, more);
+            let (capacity, reason) = self.capacity(flavor, resource, more);
             tried.reasons.extend(reason);
-            tried.borrowing = tried.borrowing.max(room.borrowing);
+            tried.borrowing = tried.borrowing.max(capacity.borrowing);
             if original.is_some() {
                 self.reason = "NoMatchingFlavor";
-                tried.room.fit = Fit::No;
-            } else if tried.room.is_better_than(room, rules) {
-                tried.room = room;
+                tried.capacity.fit = Fit::No;
+            } else if tried.capacity.is_better_than(capacity, rules) {
+                tried.capacity = capacity;
             }
-            tried.capacities.push(room);
+            tried.capacities.push(capacity);
         }
         tried.reasons.sort();
         tried
     }
 
-    fn room(
+    fn capacity(
         &mut self,
         flavor: &FlavorQuota,
         resource: &str,
@@ -448,11 +454,11 @@ impl Trial<'_> {
                 show(amount),
                 show(most),
             );
-            let room = Capacity {
+            let capacity = Capacity {
                 fit: Fit::No,
                 borrowing: 0,
             };
-            return (room, Some(reason));
+            return (capacity, Some(reason));
         }
         let (borrowing, may_reclaim) = tree.borrowing_height(node, &cell, wanted);
         let available = tree.available(node, &cell);

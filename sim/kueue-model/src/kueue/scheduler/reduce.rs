@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_pods_start_as_have_room() {
+    fn as_many_pods_start_as_fit() {
         // Pods, minimum, Pods that fit; Pods that start.
         let table = [
             (4, Some(2), 3, Some(3)),
@@ -56,16 +56,16 @@ mod tests {
             (4, None, 3, None),
             (100, Some(1), 37, Some(37)),
         ];
-        for (count, least, room, expected) in table {
+        for (count, least, capacity, expected) in table {
             let workload: Workload = serde_json::from_value(json!({"spec": {"podSets": [
                 {"name": "main", "count": count, "minCount": least},
             ]}}))
             .unwrap();
-            let fits = |counts: &[i64]| (counts[0] <= room).then(|| counts[0]);
+            let fits = |counts: &[i64]| (counts[0] <= capacity).then(|| counts[0]);
             assert_eq!(
                 largest_that_fits(&workload, fits),
                 expected,
-                "{count} {least:?} {room}"
+                "{count} {least:?} {capacity}"
             );
         }
     }

@@ -40,13 +40,13 @@ impl RejectedFlavors {
     /// Returns `main: a(NoFit;why), b(NoFit;why) | other: c(NoFit;why)`, or an empty text. The
     /// flavors are sorted by name.
     pub(super) fn text(&self) -> String {
-        let told = self.sets.iter().filter(|(_, flavors)| !flavors.is_empty());
-        let told: Vec<String> = told
+        let sets = self.sets.iter().filter(|(_, flavors)| !flavors.is_empty());
+        let texts: Vec<String> = sets
             .map(|(name, flavors)| {
                 let flavors: Vec<&str> = flavors.values().map(String::as_str).collect();
                 format!("{name}: {}", flavors.join(", "))
             })
             .collect();
-        told.join(" | ")
+        texts.join(" | ")
     }
 }

@@ -21,7 +21,7 @@ pub(crate) enum Next {
 /// `Anytime`, that is at once. Otherwise a check must be in state PreemptionRequired, or all checks
 /// that must pass first must be Ready.
 pub(crate) fn preempts_now(workload: &Workload, checks: &BTreeMap<String, AdmissionCheck>) -> bool {
-    let asked = workload
+    let required = workload
         .checks_in(State::PreemptionRequired)
         .next()
         .is_some();
@@ -31,7 +31,7 @@ pub(crate) fn preempts_now(workload: &Workload, checks: &BTreeMap<String, Admiss
             .get(name)
             .is_some_and(AdmissionCheck::preempts_after_it_passed)
     };
-    asked
+    required
         || entries
             .filter(|e| waits_for(&e.name))
             .all(|e| e.state == State::Ready)
@@ -49,8 +49,8 @@ pub(crate) enum PreemptionOutcome {
 }
 
 /// Returns the next step by the rule of KEP-993. `preempts_now`: the result of [`preempts_now`].
-pub(crate) fn next(preempts_now: bool, all_ready: bool, room: PreemptionOutcome) -> Next {
-    match (room, all_ready) {
+pub(crate) fn next(preempts_now: bool, all_ready: bool, outcome: PreemptionOutcome) -> Next {
+    match (outcome, all_ready) {
         (PreemptionOutcome::Enough, true) => Next::Admit,
         (PreemptionOutcome::Possible, true) => Next::Preempt,
         (PreemptionOutcome::None, true) => Next::Lose,

@@ -136,7 +136,7 @@ fn flavors_are_tried_in_order() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn what_is_missing_is_reported() {
     let queue = queue(json!([quota("default", "1")]), "Never");
     let all = flavors(&["default"]);
     let first = assign(&workload("a", 0, "1"), &queue, &Usage::default(), &all);
@@ -148,7 +148,7 @@ fn what_is_missing_is_told() {
 }
 
 #[test]
-fn the_fewest_of_the_lowest_priority_make_room() {
+fn the_fewest_of_the_lowest_priority_are_preempted() {
     let queue = queue(json!([quota("default", "2")]), "LowerPriority");
     let all = flavors(&["default"]);
     let mut taken = Usage::default();

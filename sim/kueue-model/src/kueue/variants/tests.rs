@@ -110,13 +110,14 @@ fn gates_open_one_after_another_once_all_better_ones_were_tried() {
         let mut variant = workload(name, "");
         let gates = json!([{"name": super::GATE}]);
         variant.spec.preemption_gates = serde_json::from_value(gates).unwrap();
-        let told = |kind: &str| Condition::new(kind, True(kind == super::BLOCKED), "", "", start);
+        let condition =
+            |kind: &str| Condition::new(kind, True(kind == super::BLOCKED), "", "", start);
         variant.status.conditions = crate::kueue::objects::Conditions::default();
         if state.contains(['b', 't', 'o']) {
-            variant.status.conditions.set(told("QuotaReserved"));
+            variant.status.conditions.set(condition("QuotaReserved"));
         }
         if state.contains(['b', 'o']) {
-            variant.status.conditions.set(told(super::BLOCKED));
+            variant.status.conditions.set(condition(super::BLOCKED));
         }
         if state.contains('o') {
             variant.open_gate(super::GATE, start);

@@ -64,11 +64,11 @@ impl Cluster {
     }
 
     fn create(&self, resource: &Resource, body: Value) {
-        let answer = self.server.call(&ApiRequest {
+        let response = self.server.call(&ApiRequest {
             body,
             ..call(Verb::Create, resource)
         });
-        assert_eq!(answer.code, 201, "{}", answer.body);
+        assert_eq!(response.code, 201, "{}", response.body);
     }
 
     fn conditions(&self, name: &str) -> Vec<Value> {
@@ -80,7 +80,7 @@ impl Cluster {
     }
 
     /// Returns `type=status reason` of each condition.
-    fn told(&self, name: &str) -> Vec<String> {
+    fn condition_lines(&self, name: &str) -> Vec<String> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let conditions = self.conditions(name).into_iter();
         conditions
@@ -106,10 +106,10 @@ async fn a_request_is_provisioned_and_expires() {
     seconds(3).await;
     cluster.request("a", ATOMIC, 8);
     seconds(6).await;
-    assert_eq!(cluster.told("a"), [""; 0]);
+    assert_eq!(cluster.condition_lines("a"), [""; 0]);
     seconds(2).await;
     assert_eq!(
-        cluster.told("a"),
+        cluster.condition_lines("a"),
         [
             "Accepted=True Accepted",
             "Provisioned=True CapacityIsProvisioned"
@@ -123,7 +123,7 @@ async fn a_request_is_provisioned_and_expires() {
     assert_eq!(conditions[1]["observedGeneration"], Value::Null);
     seconds(700).await;
     assert_eq!(
-        cluster.told("a")[2],
+        cluster.condition_lines("a")[2],
         "BookingExpired=True CapacityReservationTimeExpired"
     );
     assert_eq!(cluster.autoscaler.nodes("cpu"), (2, 2));
@@ -164,10 +164,10 @@ async fn a_lost_write_is_made_up_for_at_the_next_scan() {
         Cluster::new(|settings| settings.misbehave(Selector::all(), Misbehaviour::Conflicts(1)));
     cluster.request("a", CHECK, 1);
     seconds(1).await;
-    assert_eq!(cluster.told("a"), ["Accepted=True Accepted"]);
+    assert_eq!(cluster.condition_lines("a"), ["Accepted=True Accepted"]);
     seconds(10).await;
     assert_eq!(
-        cluster.told("a"),
+        cluster.condition_lines("a"),
         ["Accepted=True Accepted", "Provisioned=True CapacityIsFound"]
     );
 }
@@ -185,7 +185,10 @@ async fn a_hand_may_write_what_the_rules_would_not() {
         "CapacityRevoked",
         "gone"
     ));
-    assert_eq!(cluster.told("a")[2], "CapacityRevoked=True CapacityRevoked");
+    assert_eq!(
+        cluster.condition_lines("a")[2],
+        "CapacityRevoked=True CapacityRevoked"
+    );
     let nobody = RequestKey::new("default", "b");
     assert!(
         !cluster
@@ -200,12 +203,12 @@ async fn settings_change_while_it_runs() {
         Cluster::new(|settings| settings.misbehave(Selector::all(), Misbehaviour::Unresponsive));
     cluster.request("a", CHECK, 1);
     seconds(60).await;
-    assert_eq!(cluster.told("a"), [""; 0]);
+    assert_eq!(cluster.condition_lines("a"), [""; 0]);
     cluster.autoscaler.change(|settings| {
         *settings = Settings::new(Profile::Oss137, settings.pools.clone());
     });
     seconds(10).await;
-    assert_eq!(cluster.told("a").len(), 2);
+    assert_eq!(cluster.condition_lines("a").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +231,7 @@ async fn definitions_may_come_later() {
     };
     cluster.request("a", CHECK, 1);
     seconds(10).await;
-    assert_eq!(cluster.told("a").len(), 2);
+    assert_eq!(cluster.condition_lines("a").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,7 +240,7 @@ async fn a_week_of_retries_ends_in_failure_and_deletion() {
     cluster.request("a", CHECK, 9);
     let day = 86_400;
     seconds(7 * day + 60).await;
-    assert_eq!(cluster.told("a")[2], "Failed=True Expired");
+    assert_eq!(cluster.condition_lines("a")[2], "Failed=True Expired");
     seconds(7 * day).await;
     assert_eq!(cluster.server.get(&requests(), "default", "a"), None);
     let expected: Timestamp = "2026-12-05T09:01:00Z".parse().unwrap();

@@ -22,7 +22,7 @@ fn play(how: Misbehaviour, class: &str, end: i64) -> Play {
 }
 
 #[test]
-fn each_switch_does_what_it_says() {
+fn each_switch_has_its_effect() {
     let text = str::to_owned;
     let failed = |reason: &str| Outcome::Failed {
         reason: text(reason),
@@ -130,7 +130,7 @@ fn each_switch_does_what_it_says() {
 }
 
 #[test]
-fn a_snapshot_error_is_told_by_the_atomic_class_only() {
+fn a_snapshot_error_is_reported_by_the_atomic_class_only() {
     let how = || Misbehaviour::Attempts(vec![Outcome::CannotCheck]);
     assert_eq!(
         play(how(), ATOMIC, 10).log[1],
@@ -144,16 +144,16 @@ fn a_snapshot_error_is_told_by_the_atomic_class_only() {
 
 #[test]
 fn messages_change_while_it_waits() {
-    let tells = [
+    let messages = [
         (0, "queued"),
         (100, "ETA 10 minutes"),
         (400, "ETA 5 minutes"),
     ];
-    let tells = tells
+    let messages = messages
         .map(|(after, message)| (seconds(after), message.to_owned()))
         .to_vec();
     let settings = Settings::new(Profile::Oss137, [pool(0, 0)])
-        .misbehave(Selector::all(), Misbehaviour::Messages(tells));
+        .misbehave(Selector::all(), Misbehaviour::Messages(messages));
     let mut play = Play::new(settings).request("a", CHECK, 1);
     for (at, expected) in [
         (20, "queued"),
@@ -174,8 +174,8 @@ fn only_the_chosen_misbehave() {
             .request("job-1", CHECK, 1)
             .request("job-2", ATOMIC, 1);
         play.until(20);
-        let answered = |name: &str| play.log.iter().any(|line| line.contains(name));
-        (!answered("job-1"), !answered("job-2"))
+        let handled = |name: &str| play.log.iter().any(|line| line.contains(name));
+        (!handled("job-1"), !handled("job-2"))
     };
     assert_eq!(chosen(Selector::all()), (true, true));
     assert_eq!(chosen(Selector::all().name("*-1")), (true, false));

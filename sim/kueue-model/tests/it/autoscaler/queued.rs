@@ -33,7 +33,7 @@ fn details_name_the_nodes() {
 }
 
 #[test]
-fn the_queue_waits_for_room_and_says_so_once() {
+fn the_queue_waits_for_capacity_and_reports_it_once() {
     let mut play = gke(1)
         .request("a", QUEUED, 4)
         .parameter("maxRunDurationSeconds", "1200")
@@ -58,7 +58,7 @@ fn the_queue_waits_for_room_and_says_so_once() {
 }
 
 #[test]
-fn waiting_has_an_end_if_the_request_says_so() {
+fn waiting_ends_after_the_limit_of_the_request() {
     let mut play = gke(0)
         .request("a", QUEUED, 4)
         .parameter("ValidUntilSeconds", "600");

@@ -161,7 +161,7 @@ fn changed(stored: &Value, old: &Value, new: &Value) -> Value {
 
 /// Returns the code. For a refusal it adds the reason, and of each cause the field, the reason and
 /// the first line of the message.
-fn said(code: u16, status: &Value) -> String {
+fn outcome(code: u16, status: &Value) -> String {
     if code < 300 {
         return code.to_string();
     }
@@ -191,8 +191,8 @@ fn ours() -> Vec<String> {
         let after = pod(number, &new, gated && !released);
         let wanted = changed(&created.body, &before, &after);
         let update = ApiRequest::new(Verb::Update, &pods).namespace("default");
-        let answer = server.call(&update.name(&format!("pod-{number}")).body(wanted));
-        said(answer.code, &answer.body)
+        let response = server.call(&update.name(&format!("pod-{number}")).body(wanted));
+        outcome(response.code, &response.body)
     })
     .collect()
 }
@@ -210,9 +210,9 @@ async fn theirs(client: Client) -> Vec<String> {
         let name = format!("pod-{number}");
         all.push(
             match api.replace(&name, &PostParams::default(), &wanted).await {
-                Ok(_) => said(200, &Value::Null),
+                Ok(_) => outcome(200, &Value::Null),
                 Err(kube::Error::Api(status)) => {
-                    said(status.code, &serde_json::to_value(*status).unwrap())
+                    outcome(status.code, &serde_json::to_value(*status).unwrap())
                 }
                 Err(error) => panic!("{error}"),
             },
@@ -224,8 +224,8 @@ async fn theirs(client: Client) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_servers_let_the_same_change() {
     let ours = ours();
-    assert!(ours.iter().any(|said| said.starts_with("200")));
-    assert!(ours.iter().any(|said| said.starts_with("422")));
+    assert!(ours.iter().any(|outcome| outcome.starts_with("200")));
+    assert!(ours.iter().any(|outcome| outcome.starts_with("422")));
     let Some(cluster) = Cluster::start_or_skip("the comparison of changes to Pods").await else {
         return;
     };

@@ -73,7 +73,7 @@ fn is_true(cluster: &Cluster, kind: &str) -> bool {
     conditions.any(|c| c["type"] == kind && c["status"] == "True")
 }
 
-fn answer(cluster: &Cluster, state: &str, updates: &Value) {
+fn set_verdict(cluster: &Cluster, state: &str, updates: &Value) {
     use kueue_check_apiserver::{ApiRequest, Patch, Verb};
     let mut entry = json!({
         "name": "c", "state": state, "message": "", "lastTransitionTime": cluster.now(),
@@ -90,8 +90,8 @@ fn answer(cluster: &Cluster, state: &str, updates: &Value) {
     let call = ApiRequest::new(Verb::Patch(Patch::Apply), &workloads);
     let call = call.namespace("t").name("train").subresource("status");
     let call = call.query("fieldManager", "c").query("force", "true");
-    let said = cluster.server.call(&call.body(body));
-    assert_eq!(said.code, 200, "{}", said.body);
+    let response = cluster.server.call(&call.body(body));
+    assert_eq!(response.code, 200, "{}", response.body);
 }
 
 /// Sets the check to Ready, with a label for each role.
@@ -102,19 +102,19 @@ async fn ready(cluster: &Cluster) {
         .iter()
         .map(|set| json!({"name": set["name"], "labels": {"count": set["count"].to_string()}}))
         .collect();
-    answer(cluster, "Ready", &json!(updates));
+    set_verdict(cluster, "Ready", &json!(updates));
     cluster.pass(1.0).await;
 }
 
 fn end(cluster: &Cluster, pod: &str, phase: &str) {
-    let answer = cluster.merge(
+    let response = cluster.merge(
         "pods",
         "t",
         pod,
         "status",
         &json!({"status": {"phase": phase}}),
     );
-    assert_eq!(answer.code, 200, "{}", answer.body);
+    assert_eq!(response.code, 200, "{}", response.body);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn after_a_retry_the_workload_waits_for_other_pods() {
     in_virtual_time(async {
         let cluster = cluster().await;
         ready(&cluster).await;
-        answer(&cluster, "Retry", &json!([]));
+        set_verdict(&cluster, "Retry", &json!([]));
         cluster.pass(3.0).await;
         assert_eq!(
             phases(&cluster),
@@ -275,10 +275,10 @@ fn a_workload_of_somebody_else_is_not_taken_over() {
             cluster.create(&pod(name, cpus));
         }
         cluster.pass(1.0).await;
-        let said = cluster.notes("WorkloadNameConflict");
+        let notes = cluster.notes("WorkloadNameConflict");
         assert!(
-            said[0].starts_with("A Workload named \"train\" already exists"),
-            "{said:?}"
+            notes[0].starts_with("A Workload named \"train\" already exists"),
+            "{notes:?}"
         );
         assert!(workload(&cluster)["metadata"]["ownerReferences"].is_null());
         // After its deletion Kueue creates the group's own Workload.

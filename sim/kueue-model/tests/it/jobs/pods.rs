@@ -47,8 +47,8 @@ fn ready_with(cluster: &Cluster, update: &Value) {
         .subresource("status")
         .query("fieldManager", "c")
         .query("force", "true");
-    let answer = cluster.server.call(&call.body(body));
-    assert_eq!(answer.code, 200, "{}", answer.body);
+    let response = cluster.server.call(&call.body(body));
+    assert_eq!(response.code, 200, "{}", response.body);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn evicted_behind_its_gate_it_waits_again() {
 }
 
 #[test]
-fn evicted_while_it_runs_it_is_told_why_and_deleted() {
+fn evicted_while_it_runs_it_gets_the_reason_and_is_deleted() {
     in_virtual_time(async {
         let cluster = cluster(&json!({})).await;
         ready_with(&cluster, &json!({}));
@@ -148,14 +148,14 @@ fn evicted_while_it_runs_it_is_told_why_and_deleted() {
         cluster.pass(1.0).await;
         assert_eq!(get(&cluster), Value::Null);
         let changes = cluster.server.history().into_iter();
-        let told = changes.filter(|c| c.resource == pods()).find_map(|c| {
+        let target = changes.filter(|c| c.resource == pods()).find_map(|c| {
             let conditions = c.object["status"]["conditions"].as_array()?.clone();
             conditions
                 .into_iter()
                 .find(|c| c["type"] == "TerminationTarget")
         });
         assert_eq!(
-            told.unwrap()["reason"],
+            target.unwrap()["reason"],
             "WorkloadEvictedDueToAdmissionCheck"
         );
         assert_eq!(cluster.line(), "", "the Workload goes with its Pod");

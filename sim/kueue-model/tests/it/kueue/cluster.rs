@@ -98,8 +98,8 @@ impl Cluster {
     }
 
     pub(crate) fn create(&self, object: &Value) {
-        let answer = self.try_create(object);
-        assert_eq!(answer.code, 201, "{object}: {}", answer.body["message"]);
+        let response = self.try_create(object);
+        assert_eq!(response.code, 201, "{object}: {}", response.body["message"]);
     }
 
     pub(crate) fn try_create(&self, object: &Value) -> ApiResponse {

@@ -70,7 +70,7 @@ fn a_workload_that_moves_leaves_its_queue() {
 }
 
 #[test]
-fn pods_that_are_done_make_room_for_others() {
+fn pods_that_are_done_free_quota_for_others() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         cluster.queue("2", &[], &json!({}));
@@ -118,7 +118,7 @@ fn the_workload_of_a_job_has_its_limit_of_time_and_its_gates() {
 }
 
 #[test]
-fn the_first_resource_without_room_is_told() {
+fn the_first_resource_without_quota_is_reported() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "gpus"}, "spec": {}}));
@@ -155,7 +155,7 @@ fn a_workload_without_a_flavor_has_no_checks_once_it_has_quota() {
 
 /// Returns the message of `QuotaReserved` after a check has rejected a Workload that does not fit.
 /// The verdict follows 1.5 s after the Workload. The ClusterQueue is in the lowest of `cohorts`.
-fn said_of_quota_by_cohorts(cohorts: &[&str]) -> Value {
+fn quota_message_by_cohorts(cohorts: &[&str]) -> Value {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         let mut parent = json!({});
@@ -181,9 +181,9 @@ fn said_of_quota_by_cohorts(cohorts: &[&str]) -> Value {
 #[test]
 fn below_two_cohorts_a_changed_count_of_a_queue_makes_all_be_tried_again() {
     let failed = "The workload has failed admission checks";
-    assert_ne!(said_of_quota_by_cohorts(&[]), failed);
-    assert_ne!(said_of_quota_by_cohorts(&["root"]), failed);
-    assert_eq!(said_of_quota_by_cohorts(&["root", "team"]), failed);
+    assert_ne!(quota_message_by_cohorts(&[]), failed);
+    assert_ne!(quota_message_by_cohorts(&["root"]), failed);
+    assert_eq!(quota_message_by_cohorts(&["root", "team"]), failed);
 }
 
 #[test]

@@ -21,8 +21,8 @@ async fn cluster(policies: &[(&str, &str)]) -> Cluster {
     );
     for (name, policy) in policies {
         let patch = json!({"spec": {"preemptionPolicy": policy}});
-        let answer = cluster.merge("admissionchecks", "", name, "", &patch);
-        assert_eq!(answer.code, 200, "{}", answer.body);
+        let response = cluster.merge("admissionchecks", "", name, "", &patch);
+        assert_eq!(response.code, 200, "{}", response.body);
     }
     cluster.job("low", "1", None);
     cluster.pass(1.0).await;
@@ -38,7 +38,7 @@ async fn cluster(policies: &[(&str, &str)]) -> Cluster {
 /// Each row has the policies of checks `c` and `d`, the states that they write for `high`, and the
 /// states of both Workloads after each write.
 #[test]
-fn preemption_is_issued_when_the_policies_and_the_checks_say() {
+fn preemption_is_issued_when_the_policies_and_the_checks_permit() {
     type Row = (
         &'static str,
         &'static str,
@@ -130,8 +130,8 @@ fn preemption_is_issued_when_the_policies_and_the_checks_say() {
             let cluster = cluster(&[("c", c), ("d", d)]).await;
             assert_eq!(cluster.line(), first, "{c}, {d}");
             for (check, state, line) in then {
-                let answer = cluster.verdict("high", check, state, 0);
-                assert_eq!(answer.code, 200, "{}", answer.body);
+                let response = cluster.verdict("high", check, state, 0);
+                assert_eq!(response.code, 200, "{}", response.body);
                 cluster.pass(1.0).await;
                 assert_eq!(cluster.line(), *line, "{c}, {d}: {check} {state}");
             }

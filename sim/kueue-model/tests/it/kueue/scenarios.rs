@@ -71,24 +71,24 @@ async fn carry_out(cluster: &Cluster, what: &Do) {
         Do::Submit(name, cpus, priority) => cluster.workload(name, cpus, *priority),
         Do::Job(name, cpus) => cluster.job(name, cpus, None),
         Do::Check(w, check, state) => {
-            let answer = cluster.verdict(w, check, state, 0);
-            assert_eq!(answer.code, 200, "{}", answer.body);
+            let response = cluster.verdict(w, check, state, 0);
+            assert_eq!(response.code, 200, "{}", response.body);
         }
         Do::RetryAfter(w, check, after) => {
-            let answer = cluster.verdict(w, check, "Retry", *after);
-            assert_eq!(answer.code, 200, "{}", answer.body);
+            let response = cluster.verdict(w, check, "Retry", *after);
+            assert_eq!(response.code, 200, "{}", response.body);
         }
         Do::Pass(seconds) => cluster.pass(*seconds).await,
         Do::Queue(spec) => {
-            let answer = cluster.merge("clusterqueues", "", "cq", "", &json!({"spec": spec}));
-            assert_eq!(answer.code, 200, "{}", answer.body);
+            let response = cluster.merge("clusterqueues", "", "cq", "", &json!({"spec": spec}));
+            assert_eq!(response.code, 200, "{}", response.body);
         }
         Do::LocalQueue(spec) => {
             cluster.merge("localqueues", "t", "lq", "", &json!({"spec": spec}));
         }
         Do::Change(w, patch) => {
-            let answer = cluster.merge("workloads", "t", &cluster.name_of(w), "", patch);
-            assert_eq!(answer.code, 200, "{}", answer.body);
+            let response = cluster.merge("workloads", "t", &cluster.name_of(w), "", patch);
+            assert_eq!(response.code, 200, "{}", response.body);
         }
         Do::Finish(w) => cluster.finish(w),
         Do::Delete(plural, name) => {
@@ -97,8 +97,8 @@ async fn carry_out(cluster: &Cluster, what: &Do) {
             } else {
                 (*name).to_owned()
             };
-            let answer = cluster.delete(plural, &name);
-            assert_eq!(answer.code, 200, "{}", answer.body);
+            let response = cluster.delete(plural, &name);
+            assert_eq!(response.code, 200, "{}", response.body);
         }
         Do::Active(check, on) => {
             let status = if *on { "True" } else { "False" };
@@ -113,7 +113,7 @@ async fn carry_out(cluster: &Cluster, what: &Do) {
 use Do::{Active, Change, Check, Delete, Finish, Job, LocalQueue, Pass, Queue, RetryAfter, Submit};
 
 #[test]
-fn a_check_is_asked_and_the_job_admitted() {
+fn a_check_is_evaluated_and_the_job_admitted() {
     scenario("ready", "4", &["c"])
         .step(Job("a", "1"), "a:R(c=Pending)")
         .step(Check("a", "c", "Ready"), "a:RA(c=Ready)")
@@ -335,7 +335,7 @@ fn what_runs_for_too_long_is_deactivated() {
 }
 
 #[test]
-fn the_next_flavor_is_taken_and_the_first_told() {
+fn the_next_flavor_is_taken_and_the_first_reported() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         cluster.create(&json!({"apiVersion": super::cluster::KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {"nodeLabels": {"pool": "spot"}}}));
@@ -384,7 +384,7 @@ fn only_selected_namespaces_are_served() {
 }
 
 #[test]
-fn a_local_queue_says_whether_it_takes_workloads() {
+fn a_local_queue_reports_whether_it_accepts_workloads() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         let reason = || {
@@ -422,15 +422,15 @@ fn a_delay_on_an_inactive_workload_does_not_keep_time_from_passing() {
 }
 
 #[test]
-fn a_check_that_always_says_retry_does_not_keep_time_from_passing() {
+fn a_check_that_always_returns_retry_does_not_keep_time_from_passing() {
     use kueue_check_kueue_model::kueue::{Actor, run};
 
     struct Contrary(Cluster);
 
     impl Actor for Contrary {
         fn step(&mut self) -> bool {
-            let asked = self.0.line().starts_with("a:R(c=Pending");
-            asked && self.0.verdict("a", "c", "Retry", 0).code == 200
+            let pending = self.0.line().starts_with("a:R(c=Pending");
+            pending && self.0.verdict("a", "c", "Retry", 0).code == 200
         }
 
         fn wakes_at(&self) -> Option<jiff::Timestamp> {

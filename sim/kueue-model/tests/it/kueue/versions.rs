@@ -189,8 +189,8 @@ fn apply_entry(cluster: &Cluster, entry: &Value) {
     );
     let call = call.namespace("t").name("a").subresource("status");
     let call = call.query("fieldManager", "check-c").query("force", "true");
-    let answer = cluster.server.call(&call.body(body));
-    assert_eq!(answer.code, 200, "{}", answer.body);
+    let response = cluster.server.call(&call.body(body));
+    assert_eq!(response.code, 200, "{}", response.body);
 }
 
 #[test]

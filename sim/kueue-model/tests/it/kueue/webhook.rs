@@ -12,8 +12,8 @@ async fn cluster() -> Cluster {
     cluster.workload("a", "1", 0);
     cluster.pass(1.0).await;
     let entry = json!({"name": "c", "state": "Ready", "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [{"name": "main", "labels": {"l": "1"}}]});
-    let answer = entries(&cluster, &[entry]);
-    assert_eq!(answer.0, 200, "{}", answer.1);
+    let response = entries(&cluster, &[entry]);
+    assert_eq!(response.0, 200, "{}", response.1);
     cluster.pass(1.0).await;
     cluster
 }
@@ -37,10 +37,10 @@ fn entries(cluster: &Cluster, wanted: &[Value]) -> (u16, String) {
 }
 
 fn patch(cluster: &Cluster, sub: &str, patch: &Value) -> (u16, String) {
-    let answer = cluster.merge("workloads", "t", "a", sub, patch);
+    let response = cluster.merge("workloads", "t", "a", sub, patch);
     (
-        answer.code,
-        answer.body["message"]
+        response.code,
+        response.body["message"]
             .as_str()
             .unwrap_or_default()
             .to_owned(),
@@ -96,11 +96,11 @@ fn pod_set_updates() {
     ];
     in_virtual_time(async {
         let cluster = cluster().await;
-        for (entry, says) in rows {
+        for (entry, expected) in rows {
             let (code, message) = entries(&cluster, std::slice::from_ref(&entry));
-            let wanted = if says.is_empty() { 200 } else { 403 };
+            let wanted = if expected.is_empty() { 200 } else { 403 };
             assert_eq!(code, wanted, "{entry}: {message}");
-            assert!(message.contains(says), "{entry}: {message}");
+            assert!(message.contains(expected), "{entry}: {message}");
         }
     });
 }
@@ -176,10 +176,10 @@ fn workloads() {
     ];
     in_virtual_time(async {
         let cluster = cluster().await;
-        for (sub, change, says) in rows {
+        for (sub, change, expected) in rows {
             let (code, message) = patch(&cluster, sub, &change);
             assert!(matches!(code, 403 | 422), "{change}: {code} {message}");
-            assert!(message.contains(says), "{change}: {message}");
+            assert!(message.contains(expected), "{change}: {message}");
         }
         let new = |name: &str, more: Value| {
             let mut spec = json!({"queueName": "lq", "podSets": [set]});
@@ -194,7 +194,7 @@ fn workloads() {
         for set in &mut variable {
             set["minCount"] = json!(1);
         }
-        for (object, says) in [
+        for (object, expected) in [
             (
                 new("x", json!({"podSets": [counted]})),
                 "requests[pods]: Invalid value: \"pods\": the key is reserved for internal kueue use",
@@ -204,10 +204,10 @@ fn workloads() {
                 "at most one podSet can use minCount",
             ),
         ] {
-            let answer = cluster.try_create(&object);
-            let message = answer.body["message"].as_str().unwrap_or_default();
-            assert_eq!(answer.code, 403, "{object}: {message}");
-            assert!(message.contains(says), "{object}: {message}");
+            let response = cluster.try_create(&object);
+            let message = response.body["message"].as_str().unwrap_or_default();
+            assert_eq!(response.code, 403, "{object}: {message}");
+            assert!(message.contains(expected), "{object}: {message}");
         }
     });
 }
@@ -224,12 +224,19 @@ fn pods_that_are_done_stay_done_while_there_is_quota() {
             |count: u32| json!({"status": {"reclaimablePods": [{"name": "main", "count": count}]}});
         assert_eq!(patch(&cluster, "status", &done(2)).0, 200);
         let (code, message) = patch(&cluster, "status", &done(1));
-        let says = "status.reclaimablePods[main].count: Invalid value: 1: cannot be less than 2";
-        assert!(code == 403 && message.contains(says), "{code} {message}");
+        let expected =
+            "status.reclaimablePods[main].count: Invalid value: 1: cannot be less than 2";
+        assert!(
+            code == 403 && message.contains(expected),
+            "{code} {message}"
+        );
         let other = json!({"status": {"reclaimablePods": [{"name": "more", "count": 1}]}});
         let (code, message) = patch(&cluster, "status", &other);
-        let says = "status.reclaimablePods[main]: Required value: cannot be removed";
-        assert!(code == 403 && message.contains(says), "{code} {message}");
+        let expected = "status.reclaimablePods[main]: Required value: cannot be removed";
+        assert!(
+            code == 403 && message.contains(expected),
+            "{code} {message}"
+        );
     });
 }
 
@@ -249,17 +256,21 @@ fn quota_is_shared_only_in_a_cohort() {
     ];
     in_virtual_time(async {
         let cluster = cluster().await;
-        for (limits, cohort, says) in rows {
+        for (limits, cohort, expected) in rows {
             let mut cpu = json!({"name": "cpu", "nominalQuota": "4"});
             for (field, value) in limits.as_object().unwrap() {
                 cpu[field] = value.clone();
             }
             let groups = json!([{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [cpu]}]}]);
             let spec = json!({"spec": {"cohortName": cohort, "resourceGroups": groups}});
-            let answer = cluster.merge("clusterqueues", "", "cq", "", &spec);
-            let message = answer.body["message"].as_str().unwrap_or_default();
-            assert_eq!(answer.code == 200, says.is_empty(), "{spec}: {message}");
-            assert!(message.contains(says), "{spec}: {message}");
+            let response = cluster.merge("clusterqueues", "", "cq", "", &spec);
+            let message = response.body["message"].as_str().unwrap_or_default();
+            assert_eq!(
+                response.code == 200,
+                expected.is_empty(),
+                "{spec}: {message}"
+            );
+            assert!(message.contains(expected), "{spec}: {message}");
         }
     });
 }
@@ -306,12 +317,12 @@ fn jobs() {
             cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": {"suspend": true, "template": template}}));
             cluster.pass(1.0).await;
         }
-        for (job, change, says) in rows {
-            let answer = cluster.merge("jobs", "t", job, "", &change);
-            let message = answer.body["message"].as_str().unwrap_or_default();
-            let wanted = if says.is_empty() { 200 } else { 403 };
-            assert_eq!(answer.code, wanted, "{job} {change}: {message}");
-            assert!(message.contains(says), "{job} {change}: {message}");
+        for (job, change, expected) in rows {
+            let response = cluster.merge("jobs", "t", job, "", &change);
+            let message = response.body["message"].as_str().unwrap_or_default();
+            let wanted = if expected.is_empty() { 200 } else { 403 };
+            assert_eq!(response.code, wanted, "{job} {change}: {message}");
+            assert!(message.contains(expected), "{job} {change}: {message}");
         }
     });
 }
@@ -334,8 +345,8 @@ fn gates_are_only_taken_away() {
             (Some("a.b/c,a.b/d"), 403),
             (None, 200),
         ] {
-            let answer = cluster.merge("workloads", "t", "gated", "", &annotated(gates));
-            assert_eq!(answer.code, code, "{gates:?}: {}", answer.body);
+            let response = cluster.merge("workloads", "t", "gated", "", &annotated(gates));
+            assert_eq!(response.code, code, "{gates:?}: {}", response.body);
         }
     });
 }
@@ -345,11 +356,12 @@ fn a_check_is_for_flavors_of_its_queue() {
     in_virtual_time(async {
         let cluster = cluster().await;
         let rules = json!({"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["elsewhere"]}]}}});
-        let answer = cluster.merge("clusterqueues", "", "cq", "", &rules);
-        assert_eq!(answer.code, 403, "{}", answer.body);
-        let message = answer.body["message"].as_str().unwrap();
-        let says = "onFlavors[0]: Unsupported value: \"elsewhere\": supported values: \"default\"";
-        assert!(message.contains(says), "{message}");
+        let response = cluster.merge("clusterqueues", "", "cq", "", &rules);
+        assert_eq!(response.code, 403, "{}", response.body);
+        let message = response.body["message"].as_str().unwrap();
+        let expected =
+            "onFlavors[0]: Unsupported value: \"elsewhere\": supported values: \"default\"";
+        assert!(message.contains(expected), "{message}");
     });
 }
 
@@ -364,7 +376,7 @@ fn a_job_starts_suspended_and_stays_in_its_queue_while_it_runs() {
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "eager:RA");
         let label = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}});
-        let answer = cluster.merge("jobs", "t", "eager", "", &label);
-        assert_eq!(answer.code, 403, "{}", answer.body);
+        let response = cluster.merge("jobs", "t", "eager", "", &label);
+        assert_eq!(response.code, 403, "{}", response.body);
     });
 }

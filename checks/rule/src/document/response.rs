@@ -1,4 +1,4 @@
-//! The answers of a service, and their decoding.
+//! The responses of a service, and their decoding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use serde_json::value::RawValue;
 use super::{API_VERSION, HELD, REVIEW};
 use crate::webhook::resource::MAX_ITEMS;
 
-/// The maximum number of items that are read of an answer.
+/// The maximum number of items that are read of a response.
 const MOST_ITEMS: usize = 2 * MAX_ITEMS as usize;
 /// The maximum size of an item, in bytes.
 const LARGEST_ITEM: usize = 256 * 1024;
 /// The maximum number of reservations in a list of held ones.
 const MOST_HELD: usize = 100_000;
-/// The maximum number of characters that are quoted of an invalid answer.
+/// The maximum number of characters that are quoted of an invalid response.
 const QUOTED: usize = 200;
 
-/// The answer to a review.
+/// The response to a review.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewResponse {
@@ -31,11 +31,11 @@ pub struct ReviewResponse {
     pub api_version: String,
     /// `AdmissionCheckReview`.
     pub kind: String,
-    /// The answers.
+    /// The results.
     pub response: ReviewAnswers,
 }
 
-/// The answers of a review.
+/// The results of a review.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewAnswers {
@@ -43,7 +43,7 @@ pub struct ReviewAnswers {
     pub items: Vec<ItemAnswer>,
 }
 
-/// The answer for one Workload: `state`, or `error`.
+/// The result for one Workload: `state`, or `error`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemAnswer {
@@ -67,7 +67,7 @@ pub struct ItemAnswer {
     /// Pending; not at all when it is Ready. With it, a Ready job is reviewed while it runs, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck_after_seconds: Option<u64>,
-    /// For how long the answer holds while the Workload stays as it is. Default: until it is
+    /// How long the verdict is valid while the Workload stays as it is. Default: until it is
     /// reviewed again, or `spec.recheckAfter`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
@@ -122,7 +122,7 @@ pub struct UpdateAnswer {
     pub tolerations: Vec<Toleration>,
 }
 
-/// The answer of `spec.heldPath`.
+/// The response of `spec.heldPath`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldList {
@@ -130,7 +130,7 @@ pub struct HeldList {
     pub api_version: String,
     /// `AdmissionCheckHeldList`.
     pub kind: String,
-    /// The answer.
+    /// The list.
     pub response: HeldReservations,
 }
 
@@ -146,10 +146,10 @@ pub struct HeldReservations {
 
 /// The outcome of one item of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum ItemResult {
     /// A verdict.
     Decided(Decision),
-    /// No verdict: the error in the answer.
+    /// No verdict: the error in the response.
     Unusable(String),
 }
 
@@ -163,7 +163,7 @@ pub(crate) struct Decision {
     pub(crate) recheck: Option<Duration>,
 }
 
-/// An answer whose items are not decoded yet.
+/// A response whose items are not decoded yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Unread<'a> {
@@ -191,19 +191,19 @@ struct Keyed {
     uid: String,
 }
 
-/// Reads the answer `body` to a review of `asked`. A body that is no review is an error; an invalid
-/// item affects only itself.
+/// Reads the response `body` to a review of `requested`. A body that is no review is an error; an
+/// invalid item affects only itself.
 pub(crate) fn read_review(
     body: &[u8],
-    asked: &[Reservation],
+    requested: &[Reservation],
     recheck_after: Duration,
-) -> Result<BTreeMap<String, Answer>, String> {
+) -> Result<BTreeMap<String, ItemResult>, String> {
     let refuse = |problem: String| format!("{problem}: {}", quote(body));
     let unread: Unread<'_> = serde_json::from_slice(body)
         .map_err(|error| refuse(format!("it is no {REVIEW} ({})", plain(&error))))?;
     expect_kind(&unread.api_version, &unread.kind, REVIEW).map_err(refuse)?;
-    let keys: BTreeSet<String> = asked.iter().map(ToString::to_string).collect();
-    let mut answers = BTreeMap::new();
+    let keys: BTreeSet<String> = requested.iter().map(ToString::to_string).collect();
+    let mut results = BTreeMap::new();
     for raw in unread.response.items {
         // An item that was not requested, or has no key, is ignored.
         let Ok(Keyed { uid }) = serde_json::from_str(raw.get()) else {
@@ -212,24 +212,24 @@ pub(crate) fn read_review(
         if !keys.contains(&uid) {
             continue;
         }
-        let answer = match read_item(raw.get(), recheck_after) {
-            Ok(decision) => Answer::Decided(decision),
-            Err(problem) => Answer::Unusable(problem),
+        let result = match read_item(raw.get(), recheck_after) {
+            Ok(decision) => ItemResult::Decided(decision),
+            Err(problem) => ItemResult::Unusable(problem),
         };
-        let twice = |one: &Answer| *one != answer;
-        let answer = match answers.get(&uid) {
+        let twice = |one: &ItemResult| *one != result;
+        let result = match results.get(&uid) {
             Some(earlier) if twice(earlier) => {
-                Answer::Unusable("it answers twice about this Workload".to_owned())
+                ItemResult::Unusable("it answers twice about this Workload".to_owned())
             }
-            _ => answer,
+            _ => result,
         };
-        answers.insert(uid, answer);
+        results.insert(uid, result);
     }
     for uid in keys {
-        let missing = || Answer::Unusable("it has no answer about this Workload".to_owned());
-        answers.entry(uid).or_insert_with(missing);
+        let missing = || ItemResult::Unusable("it has no answer about this Workload".to_owned());
+        results.entry(uid).or_insert_with(missing);
     }
-    Ok(answers)
+    Ok(results)
 }
 
 fn expect_kind(api_version: &str, kind: &str, expected: &str) -> Result<(), String> {
@@ -243,7 +243,7 @@ fn expect_kind(api_version: &str, kind: &str, expected: &str) -> Result<(), Stri
     ))
 }
 
-/// Returns an error unless the runtime would accept the item of an answer in `text`.
+/// Returns an error unless the runtime would accept the item of a response in `text`.
 pub(crate) fn check_item(text: &str) -> Result<(), String> {
     read_item(text, SHORTEST).map(|_| ())
 }
@@ -287,19 +287,19 @@ fn read_item(text: &str, recheck_after: Duration) -> Result<Decision, String> {
 
 /// The minimum delay until the next review.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The maximum time in an answer; a longer one is reduced to it.
+/// The maximum time in a response; a longer one is reduced to it.
 const LONGEST: Duration = Duration::from_hours(30 * 24);
 
 /// Returns the updates, if Kueue would accept them.
-fn updates(answers: Vec<UpdateAnswer>) -> Result<PodSetUpdates, String> {
-    let updates: Vec<PodSetUpdate> = answers
+fn updates(requested: Vec<UpdateAnswer>) -> Result<PodSetUpdates, String> {
+    let updates: Vec<PodSetUpdate> = requested
         .into_iter()
-        .map(|answer| PodSetUpdate {
-            name: answer.name,
-            labels: answer.labels,
-            annotations: answer.annotations,
-            node_selector: answer.node_selector,
-            tolerations: answer.tolerations,
+        .map(|update| PodSetUpdate {
+            name: update.name,
+            labels: update.labels,
+            annotations: update.annotations,
+            node_selector: update.node_selector,
+            tolerations: update.tolerations,
         })
         .collect();
     let updates = PodSetUpdates::try_from(updates);
@@ -311,7 +311,7 @@ fn updates(answers: Vec<UpdateAnswer>) -> Result<PodSetUpdates, String> {
     })
 }
 
-/// Reads the answer of `spec.heldPath`. Reservations of other checks are left out.
+/// Reads the response of `spec.heldPath`. Reservations of other checks are left out.
 pub(crate) fn read_held(body: &[u8], admission_check: &str) -> Result<Vec<Reservation>, String> {
     let refuse = |problem: String| format!("{problem}: {}", quote(body));
     let list: HeldList = serde_json::from_slice(body)

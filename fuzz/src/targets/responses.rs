@@ -24,7 +24,7 @@ const MOST: usize = 20_000;
 
 pub(super) const PROMETHEUS: Target = Target {
     name: "prometheus",
-    about: "answers of Prometheus, and the spending that they report",
+    about: "responses of Prometheus, and the spending that they report",
     form: Form::Parts,
     dictionary: &[
         "status",
@@ -67,7 +67,7 @@ pub(super) const PROMETHEUS: Target = Target {
 
 pub(super) const DATADOG: Target = Target {
     name: "datadog",
-    about: "answers of Datadog, by both ways to ask it",
+    about: "responses of Datadog, to both kinds of query",
     form: Form::Parts,
     dictionary: &[
         "status",
@@ -112,7 +112,7 @@ static HTTP: LazyLock<Http> = LazyLock::new(|| {
 });
 
 /// Returns the response in a part: its status and, after an empty line, its body.
-fn answer(part: &[u8]) -> HttpResponse {
+fn response(part: &[u8]) -> HttpResponse {
     let end = part.windows(2).position(|window| window == b"\n\n");
     let (head, body) = end.map_or((&b""[..], part), |end| (&part[..end], &part[end + 2..]));
     let head = String::from_utf8_lossy(head);
@@ -133,7 +133,7 @@ fn answer(part: &[u8]) -> HttpResponse {
     HttpResponse::new(status.unwrap_or(StatusCode::OK), headers, body)
 }
 
-fn question() -> SpendQuery {
+fn query() -> SpendQuery {
     let second = |second| Timestamp::from_second(second).unwrap_or_default();
     SpendQuery {
         period: Period {
@@ -146,7 +146,7 @@ fn question() -> SpendQuery {
 }
 
 /// Asserts the properties of any report of a source.
-fn look_at(read: &Result<SpendReport, SourceError>) -> Outcome {
+fn check_report(read: &Result<SpendReport, SourceError>) -> Outcome {
     let report = match read {
         Ok(report) => report.clone().without_invalid_names(),
         Err(error) => {
@@ -173,7 +173,7 @@ fn look_at(read: &Result<SpendReport, SourceError>) -> Outcome {
             "{amount}"
         );
     }
-    assert!(observation.as_of <= question().at, "spending of the future");
+    assert!(observation.as_of <= query().at, "spending of the future");
     assert!(observation.spent.len() + observation.unknown.len() <= MOST);
     let notes = format!("{:?}", report.notes);
     assert!(!notes.chars().any(char::is_control), "{notes:?}");
@@ -201,8 +201,8 @@ fn prometheus(input: &[u8]) -> Outcome {
         Prometheus::new(spec, "namespace".to_owned(), HTTP.clone())
     });
     let parts = split(input);
-    let probe = answer(&parts[0]);
-    let spent = answer(parts.get(1).unwrap_or(&parts[0]));
+    let probe = response(&parts[0]);
+    let spent = response(parts.get(1).unwrap_or(&parts[0]));
     let client = PrometheusClient::new(PrometheusServer::default(), HTTP.clone());
     let some = client.read_vector(&spent, ["namespace"]);
     let all = client.read_all_labels(&spent, 1_000);
@@ -233,7 +233,7 @@ fn prometheus(input: &[u8]) -> Outcome {
     for error in [some.err(), all.err()].into_iter().flatten() {
         assert_line(&error.to_string(), 700);
     }
-    look_at(&SOURCE.read_answers(&question(), &probe, &spent))
+    check_report(&SOURCE.read_responses(&query(), &probe, &spent))
 }
 
 fn datadog(input: &[u8]) -> Outcome {
@@ -245,16 +245,16 @@ fn datadog(input: &[u8]) -> Outcome {
         Datadog::new(spec, "namespace".to_owned(), HTTP.clone())
     });
     let parts = split(input);
-    let probe = answer(&parts[0]);
-    let spent = answer(parts.get(1).unwrap_or(&parts[0]));
-    let scalar = look_at(&SOURCE.read_answers(&question(), &probe, &spent, true));
-    let series = look_at(&SOURCE.read_answers(&question(), &probe, &spent, false));
+    let probe = response(&parts[0]);
+    let spent = response(parts.get(1).unwrap_or(&parts[0]));
+    let scalar = check_report(&SOURCE.read_responses(&query(), &probe, &spent, true));
+    let series = check_report(&SOURCE.read_responses(&query(), &probe, &spent, false));
     outcome((scalar, series))
 }
 
 pub(super) const REVIEW: Target = Target {
     name: "review",
-    about: "answers of a webhook: reviews, held reservations, refusals",
+    about: "responses of a webhook: reviews, held reservations, refusals",
     form: Form::Json,
     dictionary: &[
         "apiVersion",
@@ -296,22 +296,22 @@ pub(super) const REVIEW: Target = Target {
 
 fn review(input: &[u8]) -> Outcome {
     let since = Timestamp::from_second(1_794_700_800).unwrap_or_default();
-    let asked = [
+    let reservations = [
         Reservation::new("team-a", "train", Uid::new("1"), "licences", since),
         Reservation::new("team-b", "serve", Uid::new("2"), "licences", since),
     ];
     let recheck = Duration::from_secs(60);
     let month = Duration::from_hours(30 * 24);
-    let verdicts = match foreign::review(input, &asked, recheck) {
+    let verdicts = match foreign::review(input, &reservations, recheck) {
         Err(problem) => {
             assert_line(&problem, 700);
             vec![shape(&problem)]
         }
-        Ok(answers) => {
-            let mut keys: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        Ok(responses) => {
+            let mut keys: Vec<String> = reservations.iter().map(ToString::to_string).collect();
             keys.sort();
-            assert_eq!(answers.keys().cloned().collect::<Vec<_>>(), keys);
-            let look = |answer: &Result<foreign::Reviewed, String>| match answer {
+            assert_eq!(responses.keys().cloned().collect::<Vec<_>>(), keys);
+            let summary = |response: &Result<foreign::Reviewed, String>| match response {
                 Err(problem) => {
                     assert_line(problem, 700);
                     shape(problem)
@@ -333,7 +333,7 @@ fn review(input: &[u8]) -> Outcome {
                     )
                 }
             };
-            answers.values().map(look).collect()
+            responses.values().map(summary).collect()
         }
     };
     // A response that both sides can read is the same document after it is written again.

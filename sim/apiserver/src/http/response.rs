@@ -33,18 +33,18 @@ pub(super) fn stream(body: Body) -> Response<Body> {
     with(200, "application/json", body)
 }
 
-pub(super) fn answer(answer: &ApiResponse) -> Response<Body> {
-    if answer.code == 404 && answer.body["message"] == NO_SUCH_PAGE {
+pub(super) fn of(reply: &ApiResponse) -> Response<Body> {
+    if reply.code == 404 && reply.body["message"] == NO_SUCH_PAGE {
         return page();
     }
-    let mut response = json(answer.code, &answer.body);
-    let seconds = answer.body["details"]["retryAfterSeconds"].as_u64();
-    if let Some(seconds) = seconds.filter(|_| answer.code >= 400) {
+    let mut response = json(reply.code, &reply.body);
+    let seconds = reply.body["details"]["retryAfterSeconds"].as_u64();
+    if let Some(seconds) = seconds.filter(|_| reply.code >= 400) {
         response
             .headers_mut()
             .insert(header::RETRY_AFTER, seconds.into());
     }
-    for warning in &answer.warnings {
+    for warning in &reply.warnings {
         let text = format!("299 - {}", serde_json::Value::from(warning.as_str()));
         if let Ok(value) = header::HeaderValue::from_str(&text) {
             response.headers_mut().append(header::WARNING, value);
