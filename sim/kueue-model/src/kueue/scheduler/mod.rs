@@ -2,6 +2,7 @@
 
 mod amount;
 mod assign;
+mod contest;
 mod fit;
 mod node_affinity;
 mod preempt;
@@ -18,8 +19,9 @@ mod tests;
 
 pub(crate) use amount::show;
 pub(crate) use assign::{Assignment, AssignmentInput, LastTried, assign};
+pub(crate) use contest::{Candidate, Cause, Contest};
 pub(crate) use fit::Fit;
-pub(crate) use preempt::{Candidate, Cause, Contest, victims};
+pub(crate) use preempt::victims;
 pub(crate) use reduce::largest_that_fits;
 pub(crate) use share::{Contender, fairest};
 pub(crate) use tree::{NodeId, Tree};

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::preempt::{Choice, Contest, Way};
+use super::contest::{Choice, Contest, Way};
 use super::share::Share;
 use super::tree::{NodeId, Tree};
 use crate::kueue::fair_sharing::FairSharing;
@@ -107,7 +107,7 @@ impl Search<'_> {
 
     /// Returns true if the first strategy allows the preemption.
     fn allows(
-        &self,
+        &mut self,
         strategies: FairSharing,
         mine: &Share,
         before: &Share,
@@ -117,9 +117,10 @@ impl Search<'_> {
             return mine.compare(before) == Ordering::Less;
         }
         let candidate = &self.contest.candidates[choice.at];
-        let mut without = self.tree.clone();
-        without.remove(candidate.queue, &candidate.usage);
-        mine.compare(&without.share(theirs)) != Ordering::Greater
+        self.tree.remove(candidate.queue, &candidate.usage);
+        let after = self.tree.share(theirs);
+        self.tree.add(candidate.queue, &candidate.usage);
+        mine.compare(&after) != Ordering::Greater
     }
 
     /// Adds a choice. Returns true if the preemptor fits now.
@@ -130,10 +131,11 @@ impl Search<'_> {
         self.fits()
     }
 
-    fn fits(&self) -> bool {
-        let mut tree = self.tree.clone();
-        tree.remove(self.contest.node, self.contest.wanted);
-        self.contest.fits(true, &tree)
+    fn fits(&mut self) -> bool {
+        self.tree.remove(self.contest.node, self.contest.wanted);
+        let fits = self.contest.fits(true, &self.tree);
+        self.tree.add(self.contest.node, self.contest.wanted);
+        fits
     }
 }
 

@@ -108,12 +108,13 @@ pub(crate) fn fairest(contenders: &[Contender<'_>], tree: &Tree) -> Option<usize
     let Some(root) = tree.path(first.node).last() else {
         return Some(0);
     };
+    let mut with = tree.clone();
     let shares = contenders.iter().map(|contender| {
-        let mut with = tree.clone();
         with.add(contender.node, contender.wanted);
         let below = std::iter::once(contender.node).chain(tree.path(contender.node));
-        let each = below.map(|node| (node, with.share(node)));
-        each.collect()
+        let shares = below.map(|node| (node, with.share(node))).collect();
+        with.remove(contender.node, contender.wanted);
+        shares
     });
     let tournament = Tournament {
         contenders,
