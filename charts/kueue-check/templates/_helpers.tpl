@@ -18,7 +18,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* Of what belongs to no namespace: releases of one name in two namespaces must not share it. */}}
+{{/* The name of cluster-scoped objects: releases of one name in two namespaces must not share it. */}}
 {{- define "kueue-check.clusterName" -}}
 {{- printf "%s:%s" .Release.Namespace (include "kueue-check.fullname" .) -}}
 {{- end }}
@@ -57,7 +57,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}"
 {{- end }}
 
-{{/* The controller names that the program answers, each once, as JSON. Several of its checks may have one name. */}}
+{{/* The controller names of the program, each once, as JSON. Several of its checks may have one name. */}}
 {{- define "kueue-check.controllers" -}}
 {{- $names := list -}}
 {{- range .Values.check.controllers -}}{{- $names = append $names .name -}}{{- end -}}
@@ -65,7 +65,7 @@ namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}
 {{- $names | uniq | toJson -}}
 {{- end }}
 
-{{/* What the schema can't say. */}}
+{{/* Validation that the schema cannot express. */}}
 {{- define "kueue-check.validate" -}}
 {{- if not .Values.check.controllers -}}
 {{- fail "\n\nwhich check is this? Give --values values-provisioning.yaml, values-budget.yaml or values-rule.yaml, or what your program prints: CHECK helm-values > check.yaml, then --values check.yaml" -}}
@@ -74,13 +74,13 @@ namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}
 {{- fail "\n\nimage.repository is missing: --set image.repository=REGISTRY/CHECK" -}}
 {{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) -}}
-{{- fail "\n\nleaderElection.enabled=false with more than one replica: each would answer. Set replicas to 1, or leave leader election on" -}}
+{{- fail "\n\nleaderElection.enabled=false with more than one replica: each would lead. Set replicas to 1, or leave leader election on" -}}
 {{- end -}}
 {{- $own := list -}}
 {{- range .Values.check.controllers -}}{{- $own = append $own .name -}}{{- end -}}
 {{- $own = uniq $own -}}
 {{- if and .Values.controllerName (gt (len $own) 1) -}}
-{{- fail (printf "\n\ncontrollerName: %s answers %d controller names, so one cannot stand for all" .Values.check.program (len $own)) -}}
+{{- fail (printf "\n\ncontrollerName: %s has %d controller names, so one cannot replace all" .Values.check.program (len $own)) -}}
 {{- end -}}
 {{- range .Values.sources -}}
 {{- if and .credentials (hasPrefix "http:" .url) (not .allowInsecure) -}}
@@ -95,10 +95,10 @@ namespace="{{ .Release.Namespace }}",job="{{ include "kueue-check.fullname" . }}
 {{- $known := include "kueue-check.controllers" . | fromJsonArray -}}
 {{- range .Values.admissionChecks -}}
 {{- if and (not .controllerName) (gt (len $known) 1) -}}
-{{- fail (printf "\n\nadmissionChecks: %s has no controllerName, and %s answers several: %s" .name $.Values.check.program (join ", " $known)) -}}
+{{- fail (printf "\n\nadmissionChecks: %s has no controllerName, and %s has several: %s" .name $.Values.check.program (join ", " $known)) -}}
 {{- end -}}
 {{- if and .controllerName (not (has .controllerName $known)) -}}
-{{- fail (printf "\n\nadmissionChecks: %s names the controller %s, which %s does not answer; it answers %s" .name .controllerName $.Values.check.program (join ", " $known)) -}}
+{{- fail (printf "\n\nadmissionChecks: %s names the controller %s, which %s does not have; it has %s" .name .controllerName $.Values.check.program (join ", " $known)) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

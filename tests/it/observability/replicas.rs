@@ -232,7 +232,7 @@ async fn two_replicas_and_a_restart_change_no_figure() {
             return;
         };
         prometheus
-            .wait(&panel("Replicas that act"), |value| {
+            .wait(&panel("Leading replicas"), |value| {
                 (value - 1.0).abs() < 0.01
             })
             .await;

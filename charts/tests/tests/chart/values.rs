@@ -126,7 +126,7 @@ fn wrong_values_are_refused_with_a_reason() {
         ),
         (
             "admissionChecks[0].name=x,admissionChecks[0].controllerName=example.com/other",
-            "x names the controller example.com/other, which budget-check does not answer; it answers kueue-check.dev/budget",
+            "x names the controller example.com/other, which budget-check does not have; it has kueue-check.dev/budget",
         ),
         (
             "leaderElection.enabled=false",
@@ -207,7 +207,7 @@ fn checks_of_one_controller_name_are_distinguished_by_the_kind_of_their_paramete
     for kind in ["", ",admissionChecks[0].parameters.kind=Door"] {
         let problem = rendered(&format!("{sample}{kind}")).unwrap_err();
         assert!(
-            problem.contains("x needs a parameters.kind that budget-check takes where it answers example.com/shared: Limit (apiGroup example.com), Quota (apiGroup example.com)"),
+            problem.contains("x requires a parameters.kind that budget-check has for example.com/shared: Limit (apiGroup example.com), Quota (apiGroup example.com)"),
             "{problem}"
         );
     }
