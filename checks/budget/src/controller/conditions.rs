@@ -200,7 +200,7 @@ fn is_fresh(
         } else {
             "the source has not responded yet"
         };
-        return observation(false, "NotAskedYet", message.to_owned());
+        return observation(false, "NotQueriedYet", message.to_owned());
     };
     match &last_result.result {
         Err(error) => observation(false, error.reason(), error.to_string()),

@@ -17,13 +17,13 @@ pub(super) struct WarningEvents {
     levels: BTreeMap<(String, Account), u32>,
     /// The reason for which each Budget's source fails.
     outages: BTreeMap<String, &'static str>,
-    unsanctioned: BTreeMap<String, u64>,
+    unapproved_starts: BTreeMap<String, u64>,
 }
 
 impl WarningEvents {
     /// Resets what is counted since this replica began to lead.
     pub(super) fn begin(&mut self) {
-        self.unsanctioned.clear();
+        self.unapproved_starts.clear();
     }
 
     /// Publishes new events.
@@ -49,7 +49,8 @@ impl WarningEvents {
         let known: BTreeSet<&str> = books.all().map(|(name, _)| name).collect();
         self.levels.retain(|(name, _), _| known.contains(&**name));
         self.outages.retain(|name, _| known.contains(&**name));
-        self.unsanctioned.retain(|name, _| known.contains(&**name));
+        self.unapproved_starts
+            .retain(|name, _| known.contains(&**name));
         for (name, book) in books.all() {
             let terms = book.terms();
             let mut warn =
@@ -70,12 +71,12 @@ impl WarningEvents {
                     None => self.outages.remove(name),
                 };
             }
-            let seen = self.unsanctioned.entry(name.to_owned()).or_default();
+            let seen = self.unapproved_starts.entry(name.to_owned()).or_default();
             if book.unapproved_starts() > *seen {
                 warn(
-                    "Unsanctioned",
+                    "UnapprovedStart",
                     format!(
-                        "{} jobs may start that this check has not let start",
+                        "{} jobs may start that the check has not approved",
                         book.unapproved_starts() - *seen
                     ),
                 );
