@@ -100,6 +100,9 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<CustomResourceDefinition>, CrdEr
     paths.iter().map(read).collect()
 }
 
+/// The field manager of all that is installed.
+pub(crate) const FIELD_MANAGER: &str = "testenv";
+
 impl Cluster {
     /// Installs `definitions` and waits until they are served.
     ///
@@ -123,7 +126,7 @@ impl Cluster {
             let name = definition.metadata.name.clone().unwrap_or_default();
             api.patch(
                 &name,
-                &PatchParams::apply("testenv").force(),
+                &PatchParams::apply(FIELD_MANAGER).force(),
                 &Patch::Apply(&definition),
             )
             .await?;

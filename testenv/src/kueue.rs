@@ -1,5 +1,6 @@
 //! A real Kueue beside a test cluster.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
@@ -7,14 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition,
+};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::build::{Unavailable, build};
 use crate::cluster::{Cluster, StartError};
-use crate::crds::read;
+use crate::crds::{FIELD_MANAGER, read};
 use crate::process::Process;
 
 /// Kueue's controllers and scheduler. They end when this is dropped.
@@ -97,7 +100,9 @@ impl Kueue {
             .map_err(io::Error::other)??;
         let definitions = module.join("config/components/crd/bases");
         let definitions = read(&definitions).map_err(io::Error::other)?;
-        let installed = cluster.install(&cluster.client()?, definitions).await;
+        let installed = cluster
+            .install(&cluster.client()?, definitions.clone())
+            .await;
         installed.map_err(io::Error::other)?;
         let access = cluster.access();
         let folder = access.folder();
@@ -155,7 +160,7 @@ impl Kueue {
             install_webhooks(&client, &text, groups, served).await?;
             if groups.contains(&"kueue.x-k8s.io") {
                 let text = fs::read_to_string(module.join(CUSTOMIZED))?;
-                convert(&client, &text, &served("/convert")).await?;
+                convert(&client, definitions, &text, &served("/convert")).await?;
             }
         }
         let log = folder.join("kueue.log");
@@ -219,7 +224,7 @@ async fn install_webhooks(
             .flatten();
         of_hook.any(|group| groups.iter().any(|wanted| group == wanted))
     };
-    let as_owner = PatchParams::apply("testenv").force();
+    let as_owner = PatchParams::apply(FIELD_MANAGER).force();
     for document in manifests.split("\n---") {
         if !document.contains("WebhookConfiguration") {
             continue;
@@ -246,20 +251,36 @@ const CUSTOMIZED: &str = "config/components/crd/kustomization.yaml";
 
 /// Makes Kueue convert between the served versions of its kinds, as in an installation. Without
 /// conversion, fields with different names in two versions are lost where the older version is
-/// stored (before 0.16).
-async fn convert(client: &Client, customized: &str, served: &Value) -> Result<(), StartError> {
+/// stored (before 0.16). [`Cluster::install`] has the same field manager, and so removes the
+/// conversion of a Kueue that has ended.
+async fn convert(
+    client: &Client,
+    definitions: Vec<CustomResourceDefinition>,
+    customized: &str,
+    served: &Value,
+) -> Result<(), StartError> {
     let conversion = json!({"strategy": "Webhook", "webhook": {
         "clientConfig": served, "conversionReviewVersions": ["v1"],
     }});
-    let patch = Patch::Merge(json!({"spec": {"conversion": conversion}}));
+    let conversion: CustomResourceConversion =
+        serde_json::from_value(conversion).map_err(io::Error::other)?;
+    let converted: BTreeSet<&str> = customized
+        .lines()
+        .filter_map(|line| {
+            let file = line.strip_prefix("- path: patches/webhook_in_")?;
+            file.strip_suffix(".yaml")
+        })
+        .collect();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let converted = customized.lines().filter_map(|line| {
-        let file = line.strip_prefix("- path: patches/webhook_in_")?;
-        file.strip_suffix(".yaml")
-    });
-    for plural in converted {
-        let name = format!("{plural}.kueue.x-k8s.io");
-        api.patch(&name, &PatchParams::default(), &patch).await?;
+    for mut definition in definitions {
+        if !converted.contains(definition.spec.names.plural.as_str()) {
+            continue;
+        }
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        definition.spec.conversion = Some(conversion.clone());
+        let as_owner = PatchParams::apply(FIELD_MANAGER).force();
+        api.patch(&name, &as_owner, &Patch::Apply(&definition))
+            .await?;
     }
     Ok(())
 }
