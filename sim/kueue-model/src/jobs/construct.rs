@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::hash::sha1;
-use super::labels::{GATED_BY, gates, maximum_execution_time};
+use super::labels::{GATED_BY, maximum_execution_time};
 use super::slices::{ELASTIC, REPLACES, SLICE_NAME};
 use crate::kueue::objects::Workload;
 
@@ -70,13 +70,14 @@ pub(super) struct Count {
 
 /// Returns the Workload of an object that runs `count` Pods of a template. `priority` is the name
 /// and value of its `WorkloadPriorityClass`. The names of the Workloads of an elastic job differ.
+/// `gates` are its admission gates.
 pub(super) fn workload_of(
     owner: Owner<'_>,
     object: &Value,
     template: &Value,
     count: Count,
     priority: Option<(&str, i64)>,
-    elastic: bool,
+    (elastic, gates): (bool, &str),
 ) -> Value {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
@@ -86,8 +87,8 @@ pub(super) fn workload_of(
         .filter(|(key, _)| key.starts_with("provreq.kueue.x-k8s.io/"))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    if !gates(object).is_empty() {
-        passed_on.insert(GATED_BY.to_owned(), json!(gates(object)));
+    if !gates.is_empty() {
+        passed_on.insert(GATED_BY.to_owned(), json!(gates));
     }
     let mut spec = json!({
         "active": true,

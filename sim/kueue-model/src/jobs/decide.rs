@@ -156,7 +156,7 @@ pub(super) fn decide(
     if workload.is_finished() {
         return finished(job, workload);
     }
-    if let Some(next) = mismatch(job, workload) {
+    if let Some(next) = mismatch(job, workload, version) {
         return Some(next);
     }
     if workload.metadata.deletion_timestamp.is_some() {
@@ -224,7 +224,7 @@ fn finished(job: &JobView, workload: &Workload) -> Option<JobAction> {
 
 /// Returns the action for a Workload that does not match its job. Without quota it is rewritten;
 /// with quota it is replaced.
-fn mismatch(job: &JobView, workload: &Workload) -> Option<JobAction> {
+fn mismatch(job: &JobView, workload: &Workload, version: KueueVersion) -> Option<JobAction> {
     if job.differs {
         let message = || NO_MATCHING_WORKLOAD.to_owned();
         return Some(if !job.suspended {
@@ -237,7 +237,7 @@ fn mismatch(job: &JobView, workload: &Workload) -> Option<JobAction> {
             JobAction::Rewrite
         });
     }
-    if job.gates != workload.gated_by().unwrap_or_default() {
+    if version.admission_gates && job.gates != workload.gated_by().unwrap_or_default() {
         return Some(JobAction::Gate);
     }
     changes_class(job, workload).then_some(JobAction::Prioritise)

@@ -198,13 +198,18 @@ impl Step<'_> {
         let value = found.and_then(|class| class["value"].as_i64());
         let template = self.integration.template(object);
         let count = self.integration.count(object);
+        let gates = if self.version.admission_gates {
+            gates(object)
+        } else {
+            ""
+        };
         workload_of(
             self.integration.owner(),
             object,
             &template,
             count,
             class.zip(value),
-            is_elastic(object, self.version),
+            (is_elastic(object, self.version), gates),
         )
     }
 

@@ -53,14 +53,16 @@ pub struct KueueVersion {
     pub rejects_while_evicted: bool,
     /// Gate `UnadmittedWorkloadsObservability`: finer reasons of `QuotaReserved` and `Admitted`.
     pub observability_reasons: bool,
-    /// Gate `AdmissionGatedBy` (since 0.19): an annotation keeps a Workload from being tried.
+    /// Gate `AdmissionGatedBy` (on since 0.19): an annotation keeps a Workload from being tried. If
+    /// it is off, the annotation is neither validated nor copied from a job to its Workload.
     pub admission_gates: bool,
     /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are
     /// not tried.
     pub equivalence_hashing: bool,
-    /// The message about a Workload whose Namespace the ClusterQueue does not take begins with a
-    /// small letter (since 0.19; measured beside 0.18.3).
-    pub small_mismatch: bool,
+    /// Two messages have the text of 0.19: the one about a Workload whose Namespace the ClusterQueue
+    /// does not take begins with a small letter, and the one about fewer reclaimable Pods says
+    /// "less than", not "less then" (measured beside 0.18.3).
+    pub revised_messages: bool,
     /// Gate `WorkloadRequestUseMergePatch`: Kueue writes the status with merge patches, which carry
     /// whole lists, instead of server-side apply.
     pub merge_patches: bool,
@@ -181,7 +183,7 @@ impl KueueVersion {
         observability_reasons: false,
         admission_gates: true,
         equivalence_hashing: true,
-        small_mismatch: true,
+        revised_messages: true,
         explains_evictions: true,
         explains_preemptions: true,
         releases_at_end: false,
@@ -210,7 +212,7 @@ impl KueueVersion {
     /// Kueue 0.18.
     pub const V0_18: Self = Self {
         admission_gates: false,
-        small_mismatch: false,
+        revised_messages: false,
         wait_for_pods_ready: None,
         ..Self::V0_19
     };

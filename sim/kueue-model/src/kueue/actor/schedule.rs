@@ -233,7 +233,7 @@ impl Kueue {
             let why = "The workload has failed admission checks";
             Some((why, "PendingEvaluation", Requeue::Other))
         } else if !self.selects(queue, &workload.metadata.namespace) {
-            let why = if self.version.small_mismatch {
+            let why = if self.version.revised_messages {
                 "workload namespace doesn't match ClusterQueue selector"
             } else {
                 "Workload namespace doesn't match ClusterQueue selector"

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use kueue_check_apiserver::FieldError;
 
+use crate::kueue::KueueVersion;
+
 const PATH: &str = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]";
 
 fn gates(object: &Value) -> Vec<&str> {
@@ -17,8 +19,21 @@ fn gates(object: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Returns the errors in the gates of an object.
-pub(super) fn errors(object: &Value) -> Vec<FieldError> {
+/// Returns the errors in the gates of an object; `old` is null for a new one.
+pub(super) fn errors(new: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
+    if !version.admission_gates {
+        return Vec::new();
+    }
+    let mut errors = if old.is_null() {
+        Vec::new()
+    } else {
+        added(new, old)
+    };
+    errors.extend(malformed(new));
+    errors
+}
+
+fn malformed(object: &Value) -> Vec<FieldError> {
     let all = gates(object);
     let mut seen = BTreeSet::new();
     let mut errors = Vec::new();
@@ -39,7 +54,7 @@ pub(super) fn errors(object: &Value) -> Vec<FieldError> {
 }
 
 /// Rejects gates added after creation; existing gates can only be removed.
-pub(super) fn changed(new: &Value, old: &Value) -> Vec<FieldError> {
+fn added(new: &Value, old: &Value) -> Vec<FieldError> {
     let (now, before) = (gates(new), gates(old));
     let mut errors = Vec::new();
     if before.is_empty() && !now.is_empty() {
@@ -49,6 +64,5 @@ pub(super) fn changed(new: &Value, old: &Value) -> Vec<FieldError> {
         let why = "can only remove gates, not add new ones";
         errors.push(FieldError::forbidden(PATH, why));
     }
-    errors.extend(self::errors(new));
     errors
 }

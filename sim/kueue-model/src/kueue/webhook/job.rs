@@ -40,12 +40,10 @@ pub(super) fn errors(job: &Value, old: &Value, version: KueueVersion) -> Vec<Fie
     if old.is_null() || least(job) != least(old) {
         errors.extend(min_parallelism(job, version));
     }
-    if old.is_null() {
-        errors.extend(super::gates::errors(job));
-    } else {
+    if !old.is_null() {
         errors.extend(changed(job, old, version));
-        errors.extend(super::gates::changed(job, old));
     }
+    errors.extend(super::gates::errors(job, old, version));
     errors
 }
 

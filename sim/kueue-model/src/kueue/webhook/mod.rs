@@ -53,7 +53,7 @@ impl Admission for Webhook {
         match (review.phase, review.operation, place) {
             (_, Operation::Delete, _) => Ok(None),
             (Phase::Validating, _, ("kueue.x-k8s.io", "workloads")) => {
-                let errors = workload::errors(review.object, review.old);
+                let errors = workload::errors(review.object, review.old, self.version);
                 refuse("vworkload.kb.io", &errors)?;
                 Ok(None)
             }

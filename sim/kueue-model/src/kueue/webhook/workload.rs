@@ -6,25 +6,26 @@ mod updates;
 use serde_json::{Value, json};
 
 use crate::json::list;
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
 const IMMUTABLE: &str = "field is immutable";
 
 /// Returns the errors of a Workload; `old` is null for a new one.
-pub(super) fn errors(new: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn errors(new: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     let mut errors = pod_sets(new);
     errors.extend(admission::errors(new));
     errors.extend(reclaimable(new));
     errors.extend(updates::errors(new));
-    if old.is_null() {
-        errors.extend(super::gates::errors(new));
-    } else {
+    if !old.is_null() {
         errors.extend(changed_pod_sets(new, old));
-        errors.extend(less_reclaimable(new, old));
+        errors.extend(less_reclaimable(new, old, version));
         errors.extend(admission::changed(new, old));
         errors.extend(updates::changed_while_ready(new, old));
-        errors.extend(super::gates::changed(new, old));
+    }
+    errors.extend(super::gates::errors(new, old, version));
+    if !old.is_null() {
         errors.extend(cluster_name(new));
     }
     errors
@@ -134,7 +135,7 @@ fn reclaimable(workload: &Value) -> Vec<FieldError> {
 
 /// Rejects fewer reclaimable Pods while quota is held, except for a slice of an elastic job (Kueue
 /// 0.19.2, `validateReclaimablePodsUpdate` in `pkg/webhooks/workload_webhook.go`).
-fn less_reclaimable(new: &Value, old: &Value) -> Vec<FieldError> {
+fn less_reclaimable(new: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     if !reserved(new) || !reserved(old) || is_slice(new) {
         return Vec::new();
     }
@@ -149,7 +150,12 @@ fn less_reclaimable(new: &Value, old: &Value) -> Vec<FieldError> {
                 return Some(FieldError::required(path, "cannot be removed"));
             };
             (count(entry) < count(before)).then(|| {
-                let why = format!("cannot be less than {}", count(before));
+                let than = if version.revised_messages {
+                    "than"
+                } else {
+                    "then"
+                };
+                let why = format!("cannot be less {than} {}", count(before));
                 FieldError::invalid(format!("{path}.count"), &entry["count"], why)
             })
         })

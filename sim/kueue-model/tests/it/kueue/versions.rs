@@ -254,10 +254,16 @@ fn before_0_19_a_gate_means_nothing() {
             "name": "a", "namespace": "t", "annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"},
         }, "spec": {"queueName": "lq", "podSets": [pod_set("main", 1, "1")]}}));
             cluster.pass(1.0).await;
-            cluster.line()
+            let admitted = cluster.line();
+            let added = json!({"metadata": {"annotations": {
+                "kueue.x-k8s.io/admission-gated-by": "example.com/gate,example.com/other",
+            }}});
+            let response = cluster.merge("workloads", "t", "a", "", &added);
+            (admitted, response.code)
         },
     );
-    assert_eq!(outcome, ("a:RA".to_owned(), "a:".to_owned()));
+    assert_eq!(outcome.0, ("a:RA".to_owned(), 200));
+    assert_eq!(outcome.1, ("a:".to_owned(), 403));
 }
 
 #[test]
