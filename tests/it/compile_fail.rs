@@ -7,6 +7,7 @@
 //! The programs are compiled against the library that this test is linked with. Cargo would compile
 //! all dependencies again, since another package has other features.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,22 +22,16 @@ fn each_likely_mistake_is_explained() {
         .collect();
     files.sort();
     assert!(files.len() >= 25, "{files:?}");
-    let library = Library::linked();
     let write = std::env::var_os("KUEUE_CHECK_WRITE").is_some();
-    let mut wrong = String::new();
-    for file in files {
-        let (compiled, found) = library.compile(package, &file);
-        let expected = file.with_extension("stderr");
-        if write {
-            fs::write(&expected, &found).unwrap();
+    let mut of_newest = None;
+    for library in Library::compiled() {
+        let wrong = library.differences(package, &files, write);
+        if wrong.is_empty() {
+            return;
         }
-        let expected = fs::read_to_string(&expected).unwrap_or_default();
-        if compiled || found != expected {
-            let name = file.display();
-            wrong += &format!("==== {name}: expected\n{expected}==== found\n{found}");
-        }
+        of_newest.get_or_insert(wrong);
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    panic!("{}", of_newest.unwrap_or_default());
 }
 
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -52,24 +47,45 @@ struct Library {
 }
 
 impl Library {
-    /// Returns the library beside this test's program. Of several (other features, other profiles)
-    /// it is the one that was compiled last.
-    fn linked() -> Self {
+    /// Returns the libraries beside this test's program, the newest first. There are several if the
+    /// folder also has builds with other features, profiles or paths of the sources; one of them is
+    /// the library with which this test is linked.
+    fn compiled() -> Vec<Self> {
         let program = std::env::current_exe().unwrap();
         let dependencies = program.parent().unwrap().to_owned();
-        let path = files(&dependencies)
+        let mut paths: Vec<PathBuf> = files(&dependencies)
             .filter(|file| {
                 let name = file.file_name().unwrap().to_string_lossy();
                 name.starts_with("libkueue_check-") && name.ends_with(".rlib")
             })
-            .max_by_key(|file| fs::metadata(file).unwrap().modified().unwrap())
-            .unwrap();
+            .collect();
+        paths.sort_by_key(|file| Reverse(fs::metadata(file).unwrap().modified().unwrap()));
         let output = dependencies.with_file_name("compile-fail");
-        Self {
+        let libraries = paths.into_iter().map(|path| Self {
             path,
-            dependencies,
-            output,
+            dependencies: dependencies.clone(),
+            output: output.clone(),
+        });
+        libraries.collect()
+    }
+
+    /// Returns the programs whose messages are not the expected ones, with both. Writes the messages
+    /// if `write` is true.
+    fn differences(&self, package: &Path, files: &[PathBuf], write: bool) -> String {
+        let mut wrong = String::new();
+        for file in files {
+            let (compiled, found) = self.compile(package, file);
+            let expected = file.with_extension("stderr");
+            if write {
+                fs::write(&expected, &found).unwrap();
+            }
+            let expected = fs::read_to_string(&expected).unwrap_or_default();
+            if compiled || found != expected {
+                let name = file.display();
+                wrong += &format!("==== {name}: expected\n{expected}==== found\n{found}");
+            }
         }
+        wrong
     }
 
     /// Compiles a program without generating code. Returns whether it compiles, and the messages.
