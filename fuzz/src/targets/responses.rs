@@ -189,6 +189,14 @@ fn check_report(read: &Result<SpendReport, SourceError>) -> Outcome {
     ))
 }
 
+/// Returns the responses to the probe of a source and to the query of its spend. An input of one
+/// part is both.
+fn probe_and_spend(input: &[u8]) -> (HttpResponse, HttpResponse) {
+    let parts = split(input);
+    let spent = response(parts.get(1).unwrap_or(&parts[0]));
+    (response(&parts[0]), spent)
+}
+
 fn prometheus(input: &[u8]) -> Outcome {
     static SOURCE: LazyLock<Prometheus> = LazyLock::new(|| {
         let spec = json!({
@@ -200,9 +208,7 @@ fn prometheus(input: &[u8]) -> Outcome {
         };
         Prometheus::new(spec, "namespace".to_owned(), HTTP.clone())
     });
-    let parts = split(input);
-    let probe = response(&parts[0]);
-    let spent = response(parts.get(1).unwrap_or(&parts[0]));
+    let (probe, spent) = probe_and_spend(input);
     let client = PrometheusClient::new(PrometheusServer::default(), HTTP.clone());
     let some = client.read_vector(&spent, ["namespace"]);
     let all = client.read_all_labels(&spent, 1_000);
@@ -244,9 +250,7 @@ fn datadog(input: &[u8]) -> Outcome {
         };
         Datadog::new(spec, "namespace".to_owned(), HTTP.clone())
     });
-    let parts = split(input);
-    let probe = response(&parts[0]);
-    let spent = response(parts.get(1).unwrap_or(&parts[0]));
+    let (probe, spent) = probe_and_spend(input);
     let scalar = check_report(&SOURCE.read_responses(&query(), &probe, &spent, true));
     let series = check_report(&SOURCE.read_responses(&query(), &probe, &spent, false));
     outcome((scalar, series))
