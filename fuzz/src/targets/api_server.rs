@@ -371,12 +371,12 @@ fn patches(input: &[u8]) -> Outcome {
                 response.body
             );
         } else if let Some(after) = &after {
-            assert_eq!(after, &response.body, "what is read, and what was returned");
+            assert_eq!(after, &*response.body, "what is read, and what was returned");
             managers_are_well_formed(after);
             if form == Patch::Apply && !has_an_empty_part(&patch["body"]) {
                 // Applying the same object again changes nothing.
                 let again = server.call(&call);
-                assert_eq!((again.code, &again.body), (200, after), "applied again");
+                assert_eq!((again.code, &*again.body), (200, after), "applied again");
             }
         }
         let message = response.body["message"].as_str().unwrap_or_default();

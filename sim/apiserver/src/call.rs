@@ -1,5 +1,7 @@
 //! Requests and responses without HTTP.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 /// A kind of object, by the names in its URL.
@@ -233,18 +235,18 @@ impl ApiRequest {
 pub struct ApiResponse {
     /// The HTTP status code.
     pub code: u16,
-    /// An object, a list, or a `Status`.
-    pub body: Value,
+    /// An object, a list, or a `Status`. A stored object is shared, not copied.
+    pub body: Arc<Value>,
     /// Warnings for the client, such as unknown fields; each becomes a `Warning` header.
     pub warnings: Vec<String>,
 }
 
 impl ApiResponse {
     /// Creates a response without warnings.
-    pub fn new(code: u16, body: Value) -> Self {
+    pub fn new(code: u16, body: impl Into<Arc<Value>>) -> Self {
         Self {
             code,
-            body,
+            body: body.into(),
             warnings: Vec::new(),
         }
     }

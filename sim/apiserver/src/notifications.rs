@@ -54,9 +54,14 @@ impl ChangeNotifier {
 }
 
 impl ChangeReceiver {
+    /// Returns the number of notifications until now.
+    pub(crate) fn newest(&self) -> u64 {
+        self.shared.changes.load(Ordering::Acquire)
+    }
+
     /// Marks all changes until now as seen.
     pub fn mark_seen(&mut self) {
-        self.seen = self.shared.changes.load(Ordering::Acquire);
+        self.seen = self.newest();
     }
 
     /// Waits until there is a change that is not marked as seen, and marks it. Dropping the future
@@ -67,7 +72,7 @@ impl ChangeReceiver {
             tokio::pin!(waiting);
             // From here on no notification is missed.
             waiting.as_mut().enable();
-            let newest = self.shared.changes.load(Ordering::Acquire);
+            let newest = self.newest();
             if newest != self.seen {
                 self.seen = newest;
                 return;

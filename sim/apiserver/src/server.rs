@@ -298,6 +298,6 @@ impl ApiServer {
             .namespace(namespace)
             .name(name);
         let response = self.call(&call);
-        (response.code == 200).then_some(response.body)
+        (response.code == 200).then(|| Arc::unwrap_or_clone(response.body))
     }
 }

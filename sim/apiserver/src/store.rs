@@ -263,6 +263,7 @@ impl Store {
         self.version = backup.version;
         self.restores += 1;
         for key in self.tables.keys().cloned().collect::<Vec<_>>() {
+            self.table(&key).changed.notify();
             let Some(resource) = self.stored_as(&key) else {
                 continue;
             };
@@ -273,7 +274,6 @@ impl Store {
                 .log
                 .partition_point(|change| change.resource_version <= backup.version);
             table.log.truncate(known);
-            table.changed.notify();
             let names: BTreeSet<&String> = now.keys().chain(then.keys()).collect();
             for name in names {
                 let (before, after) = (now.get(name), then.get(name));

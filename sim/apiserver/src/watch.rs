@@ -124,6 +124,8 @@ pub struct Watch {
     version: u64,
     ready: VecDeque<Event>,
     changed: ChangeReceiver,
+    /// The count of notifications when the history was read last.
+    read_at: Option<u64>,
     /// The number of restored backups when the watch began.
     restores: u64,
     ended: bool,
@@ -185,6 +187,7 @@ impl Watch {
             version,
             ready: VecDeque::new(),
             changed,
+            read_at: None,
             restores,
             ended: false,
         };
@@ -283,6 +286,12 @@ impl Watch {
     fn read(&mut self) {
         let (changes, version, compacted) = {
             let store = self.core.store();
+            let newest = Some(self.changed.newest());
+            if self.read_at == newest {
+                self.version = self.version.max(store.version());
+                return;
+            }
+            self.read_at = newest;
             if store.restores() != self.restores {
                 self.ended = true;
                 return;

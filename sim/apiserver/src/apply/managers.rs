@@ -131,7 +131,7 @@ impl Managers {
             };
             match self.owners.get_mut(&bucket) {
                 Some(old) => {
-                    old.set = old.set.union(&owned.set);
+                    old.set.add(owned.set);
                     left -= 1;
                 }
                 None => {

@@ -31,12 +31,13 @@ impl Element {
     }
 
     fn encode(&self) -> String {
-        match self {
-            Self::Field(t) => format!("f:{t}"),
-            Self::Key(t) => format!("k:{t}"),
-            Self::Value(t) => format!("v:{t}"),
-            Self::Index(t) => format!("i:{t}"),
-        }
+        let (prefix, text) = match self {
+            Self::Field(text) => ("f:", text),
+            Self::Key(text) => ("k:", text),
+            Self::Value(text) => ("v:", text),
+            Self::Index(text) => ("i:", text),
+        };
+        [prefix, text].concat()
     }
 
     /// Formats the step as messages do: `.name`, `[name="a"]`, `[="a"]`, `[3]`.
@@ -76,14 +77,12 @@ impl FieldSet {
         }
     }
 
-    pub(crate) fn union(&self, other: &Self) -> Self {
-        let mut out = self.clone();
-        out.members.extend(other.members.iter().cloned());
-        for (element, theirs) in &other.children {
-            let ours = out.children.entry(element.clone()).or_default();
-            *ours = ours.union(theirs);
+    /// Adds all members of `other`.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.members.extend(other.members);
+        for (element, theirs) in other.children {
+            self.children.entry(element).or_default().add(theirs);
         }
-        out
     }
 
     pub(crate) fn intersection(&self, other: &Self) -> Self {
@@ -100,19 +99,16 @@ impl FieldSet {
         out
     }
 
-    /// Returns the set without the members of `other`; paths below them stay.
-    pub(crate) fn difference(&self, other: &Self) -> Self {
-        let mut out = Self {
-            members: self.members.difference(&other.members).cloned().collect(),
-            children: BTreeMap::new(),
-        };
-        for (element, ours) in &self.children {
-            match other.children.get(element) {
-                Some(theirs) => out.put_child(element, ours.difference(theirs)),
-                None => out.put_child(element, ours.clone()),
+    /// Removes the members of `other`; paths below them stay.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.members
+            .retain(|member| !other.members.contains(member));
+        self.children.retain(|element, ours| {
+            if let Some(theirs) = other.children.get(element) {
+                ours.subtract(theirs);
             }
-        }
-        out
+            !ours.is_empty()
+        });
     }
 
     /// Removes a field of the root and all paths below it.
@@ -214,11 +210,15 @@ mod tests {
     fn sets_subtract_member_by_member() {
         let a = FieldSet::decode(&json!({"f:a": {".": {}, "f:b": {}, "f:c": {}}}));
         let b = FieldSet::decode(&json!({"f:a": {".": {}, "f:b": {}}}));
-        assert_eq!(a.difference(&b).encode(), json!({"f:a": {"f:c": {}}}));
+        let mut rest = a.clone();
+        rest.subtract(&b);
+        assert_eq!(rest.encode(), json!({"f:a": {"f:c": {}}}));
         assert_eq!(
             a.intersection(&b).encode(),
             json!({"f:a": {".": {}, "f:b": {}}})
         );
-        assert_eq!(b.union(&a), a);
+        let mut both = b;
+        both.add(a.clone());
+        assert_eq!(both, a);
     }
 }

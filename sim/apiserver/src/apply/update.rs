@@ -72,7 +72,9 @@ fn take_changes(
     reset: &[&str],
 ) -> Taken {
     let difference = compare(old, new, schema);
-    let changed = owned_part(difference.modified.union(&difference.added), reset);
+    let mut changed = difference.modified;
+    changed.add(difference.added);
+    let changed = owned_part(changed, reset);
     let removed = owned_part(difference.removed, reset);
     let mut conflicts = BTreeMap::new();
     for (owner, owned) in &mut managers.owners {
@@ -81,11 +83,11 @@ fn take_changes(
         }
         let lost = owned.set.intersection(&changed);
         if !lost.is_empty() {
-            owned.set = owned.set.difference(&lost);
+            owned.set.subtract(&lost);
             conflicts.insert(owner.clone(), lost);
         }
         if !removed.is_empty() {
-            owned.set = owned.set.difference(&removed);
+            owned.set.subtract(&removed);
         }
     }
     Taken { changed, conflicts }
@@ -96,17 +98,17 @@ pub(crate) fn update(
     old: &Value,
     new: &Value,
     schema: &Schema,
-    managers: &Managers,
+    mut managers: Managers,
     owner: &Owner,
     now: &str,
     reset: &[&str],
 ) -> Managers {
-    let mut managers = managers.clone();
     let changed = take_changes(old, new, schema, &mut managers, None, reset).changed;
     if !changed.is_empty() {
-        let before = managers.take(owner).map(|o| o.set).unwrap_or_default();
+        let mut set = managers.take(owner).map(|o| o.set).unwrap_or_default();
+        set.add(changed);
         let owned = Owned {
-            set: before.union(&changed),
+            set,
             time: now.to_owned(),
         };
         managers.owners.insert(owner.clone(), owned);
@@ -201,7 +203,7 @@ pub(crate) fn apply(
     };
     managers.owners.insert(owner.clone(), owned);
     let object = match last.filter(|last| !last.set.is_empty()) {
-        Some(last) => drop_abandoned(merged, &last.set, &managers, schema),
+        Some(last) => drop_abandoned(merged, &last.set, &managers, request),
         None => merged,
     };
     // An apply that changes no value keeps the time of the last apply; a first apply then has none.
@@ -227,11 +229,21 @@ pub(crate) fn apply(
 }
 
 /// Removes the fields that the owner applied last time and that have no owner now.
-fn drop_abandoned(merged: Value, last: &FieldSet, managers: &Managers, schema: &Schema) -> Value {
+fn drop_abandoned(
+    merged: Value,
+    last: &FieldSet,
+    managers: &Managers,
+    request: &Request<'_>,
+) -> Value {
+    let Request { schema, owner, .. } = *request;
     let last = with_parents(last, schema);
     let mut left = last.clone();
-    for one in managers.owners.values() {
-        left = left.difference(&with_parents(&one.set, schema));
+    let now = managers.owners.get(owner).into_iter();
+    for one in now.chain(managers.owners.values()) {
+        if left.is_empty() {
+            break;
+        }
+        left.subtract(&with_parents(&one.set, schema));
     }
     if left.is_empty() {
         return merged;
@@ -240,14 +252,20 @@ fn drop_abandoned(merged: Value, last: &FieldSet, managers: &Managers, schema: &
     let all = with_parents(&fields_of(merged, schema), schema);
     let mut owned = FieldSet::default();
     for one in managers.owners.values() {
-        owned = owned.union(&one.set);
+        owned.add(one.set.clone());
     }
     let owned = with_parents(&owned, schema);
     let kept = |value: &Value| with_parents(&fields_of(value, schema), schema);
     // `bare` has no field of the last apply. `with_owned` restores the fields that any owner has
     // now, and `gone` excludes fields outside the last apply.
     let bare = without(merged, &last, schema);
-    let with_owned = without(merged, &all.difference(&kept(&bare).union(&owned)), schema);
-    let gone = all.difference(&kept(&with_owned)).intersection(&last);
+    let mut restored = kept(&bare);
+    restored.add(owned);
+    let mut unowned = all.clone();
+    unowned.subtract(&restored);
+    let with_owned = without(merged, &unowned, schema);
+    let mut gone = all;
+    gone.subtract(&kept(&with_owned));
+    let gone = gone.intersection(&last);
     without(merged, &gone, schema)
 }

@@ -140,10 +140,10 @@ fn perform(
     if form != Form::Whole && reply.code < 300 {
         let kind = core.store().registry.get(&call.resource);
         let include = call.parameter("includeObject").unwrap_or_default();
-        let body = std::mem::take(&mut reply.body);
+        let body = Arc::unwrap_or_clone(std::mem::take(&mut reply.body));
         let shown = kind.map(|kind| form::shown(form, &kind, body, include, core.now()));
         match shown {
-            Some(Ok(body)) => reply.body = body,
+            Some(Ok(body)) => reply.body = body.into(),
             Some(Err(status)) => return response::status(&status, None),
             None => {}
         }

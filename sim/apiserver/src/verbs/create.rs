@@ -22,15 +22,16 @@ pub(super) fn create(context: &Context<'_>) -> Result<ApiResponse, Status> {
     check_namespace(context, &body)?;
     let generate = text(&body, "generateName").to_owned();
     let named = !text(&body, "name").is_empty();
+    if named || generate.is_empty() {
+        return create_object(context, body, false, warnings);
+    }
     for attempt in 0.. {
         let mut object = body.clone();
-        if !named && !generate.is_empty() {
-            let cut: String = generate.chars().take(58).collect();
-            let suffix = context.core.store().next_suffix();
-            object["metadata"]["name"] = format!("{cut}{suffix}").into();
-        }
+        let cut: String = generate.chars().take(58).collect();
+        let suffix = context.core.store().next_suffix();
+        object["metadata"]["name"] = format!("{cut}{suffix}").into();
         match create_object(context, object, false, warnings.clone()) {
-            Err(status) if status.reason == "AlreadyExists" && !named && attempt < 8 => {}
+            Err(status) if status.reason == "AlreadyExists" && attempt < 8 => {}
             other => return other,
         }
     }

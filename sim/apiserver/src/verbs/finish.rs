@@ -136,13 +136,13 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     } = prepared;
     let kind = &context.kind;
     let code = if old.is_some() { 200 } else { 201 };
-    if let Some(old) = old.as_deref() {
+    if let Some(old) = &old {
         new["apiVersion"] = old["apiVersion"].clone();
         keep_times(old, &mut new);
-        if *old == new && !(is_deleting(old) && finalizers(old).is_empty()) {
+        if **old == new && !(is_deleting(old) && finalizers(old).is_empty()) {
             return Ok(ApiResponse {
                 warnings,
-                ..ApiResponse::new(code, context.show(old))
+                ..ApiResponse::new(code, context.response(old))
             });
         }
     }
@@ -161,7 +161,7 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     if context.dry_run {
         return Ok(ApiResponse {
             warnings,
-            ..ApiResponse::new(code, context.show(&new))
+            ..ApiResponse::new(code, context.response(&Arc::new(new)))
         });
     }
     if kind.converts() {
@@ -185,7 +185,7 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     context.core.after_write(kind, &stored, ends);
     Ok(ApiResponse {
         warnings,
-        ..ApiResponse::new(code, context.show(&stored))
+        ..ApiResponse::new(code, context.response(&stored))
     })
 }
 

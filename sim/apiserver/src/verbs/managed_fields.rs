@@ -48,7 +48,7 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
         old,
         &prepared.new,
         &kind.schema,
-        &managers,
+        managers,
         &owner(context, false),
         &context.now,
         apply::reset_fields(kind.status, context.subresource()),

@@ -90,6 +90,16 @@ impl Context<'_> {
         }
     }
 
+    /// Returns an object in the form of this version, for a response; copied only if its stored form
+    /// differs.
+    fn response(&self, object: &Arc<Value>) -> Arc<Value> {
+        if self.kind.converts() {
+            Arc::new(self.show(object))
+        } else {
+            Arc::clone(object)
+        }
+    }
+
     /// Returns a copy of an object in the form of this version.
     pub(crate) fn show(&self, object: &Value) -> Value {
         show(&self.kind, object)
@@ -291,5 +301,5 @@ fn get(context: &Context<'_>) -> Result<ApiResponse, Status> {
         status
     })?;
     let object = context.live().ok_or_else(|| context.not_found())?;
-    Ok(ApiResponse::new(200, context.show(&object)))
+    Ok(ApiResponse::new(200, context.response(&object)))
 }

@@ -149,7 +149,7 @@ fn known_managers(context: &Context<'_>, exists: bool, base: &Value, reset: &[&s
         &empty,
         base,
         schema,
-        &managers,
+        managers,
         &before,
         &context.now,
         reset,

@@ -84,8 +84,7 @@ impl Writer<'_> {
         let response = self.server.call(call);
         let taken = response.code < 300;
         if taken {
-            self.read
-                .insert(write.request.clone(), Arc::new(response.body));
+            self.read.insert(write.request.clone(), response.body);
         } else {
             tracing::debug!(request = %write.request.name, code = response.code, "a status write was refused");
         }

@@ -55,7 +55,7 @@ impl Step<'_> {
         if let Some((owners, added)) = pod_group::with_owners(owned.raw, &members.kept) {
             let mut object = owned.raw.clone();
             object["metadata"]["ownerReferences"] = owners;
-            let response = self.api.update(&kueue("workloads"), &object, "");
+            let response = self.api.update(&kueue("workloads"), object, "");
             if response.code == 200 {
                 let text = format!("Added {added} owner reference(s)");
                 self.record_workload_event(workload, "OwnerReferencesAdded", &text);
@@ -151,7 +151,7 @@ impl Step<'_> {
         if let Some(workload) = self.assembled(name, all)
             && let Some(first) = all.first()
         {
-            self.create_workload(first, &workload);
+            self.create_workload(first, workload);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Integration of batch/v1 Jobs.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::construct::{Count, restored};
@@ -99,7 +101,7 @@ fn place(job: &Value) -> (&str, &str) {
 /// Suspends a Job; [`restore`] restores the template in a second write.
 pub(super) fn suspend(api: &Api, job: &Value) {
     let patch = json!({"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": true}});
-    api.merge(&jobs(), place(job), "", &patch);
+    api.merge(&jobs(), place(job), "", patch);
 }
 
 /// Restores the template of a stopped Job; returns the Job once all is restored.
@@ -109,7 +111,7 @@ pub(super) fn suspend(api: &Api, job: &Value) {
 pub(super) fn restore(api: &Api, job: &Value, workload: &Workload) -> Option<Value> {
     if !job["status"]["startTime"].is_null() {
         let patch = json!({"status": {"startTime": null}});
-        api.merge(&jobs(), place(job), "status", &patch);
+        api.merge(&jobs(), place(job), "status", patch);
         return None;
     }
     if job["status"]["active"].as_i64() > Some(0) {
@@ -123,8 +125,8 @@ pub(super) fn restore(api: &Api, job: &Value, workload: &Workload) -> Option<Val
     if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
         annotations.remove(STOPPING);
     }
-    let response = api.update(&jobs(), &object, "");
-    (response.code == 200 && is_stopping(job)).then_some(response.body)
+    let response = api.update(&jobs(), object, "");
+    (response.code == 200 && is_stopping(job)).then(|| Arc::unwrap_or_clone(response.body))
 }
 
 /// Returns the Job as it runs.

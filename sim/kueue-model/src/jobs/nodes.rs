@@ -126,7 +126,7 @@ impl Nodes {
         let resource = Integration::Pod.resource();
         for _ in 0..plan.create {
             self.made += 1;
-            self.api.create(&resource, &pod_of(job, self.made));
+            self.api.create(&resource, pod_of(job, self.made));
         }
         let runs = |name: &str| {
             let pod = pods.iter().find(|pod| pod["metadata"]["name"] == name);
@@ -170,7 +170,7 @@ impl Nodes {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let name = (text("namespace"), text("name"));
         self.api
-            .merge(resource, name, "status", &json!({"status": status}));
+            .merge(resource, name, "status", json!({"status": status}));
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) fn stop(api: &Api, pod: &Value, reason: &str, message: &str) {
         "status": {"conditions": [condition]},
     });
     let pods = pods();
-    api.apply(&pods, &body, "status", "kueue");
+    api.apply(&pods, body, "status", "kueue");
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     api.delete(&pods, text("namespace"), text("name"));
 }
@@ -105,7 +105,7 @@ pub(super) fn let_go(api: &Api, pod: &Value) {
     let others = list(&pod["metadata"]["finalizers"]).filter(|f| *f != MANAGED);
     let mut object = pod.clone();
     object["metadata"]["finalizers"] = others.cloned().collect();
-    api.update(&pods(), &object, "");
+    api.update(&pods(), object, "");
 }
 
 /// Returns the Pod without its gates and with the values from admission: one update for both, as

@@ -39,7 +39,7 @@ impl Step<'_> {
                 self.finish(workload, "FailedToStart", &conflict);
             }
             Ok(started) => {
-                let response = self.api.update(&self.integration.resource(), &started, "");
+                let response = self.api.update(&self.integration.resource(), started, "");
                 let queue = workload
                     .status
                     .admission

@@ -219,13 +219,13 @@ impl Step<'_> {
         if is_elastic(object, self.version) {
             as_slice(&mut workload, replaces);
         }
-        self.create_workload(object, &workload);
+        self.create_workload(object, workload);
     }
 
-    pub(super) fn create_workload(&mut self, object: &Value, workload: &Value) {
+    pub(super) fn create_workload(&mut self, object: &Value, workload: Value) {
+        let text = format!("Created Workload: {}", key_of(&workload));
         let response = self.api.create(&kueue("workloads"), workload);
         if response.code == 201 {
-            let text = format!("Created Workload: {}", key_of(workload));
             self.record_event(object, "CreatedWorkload", &text);
         } else {
             tracing::warn!(code = response.code, body = %response.body, "the Workload of a job was refused");
@@ -236,7 +236,7 @@ impl Step<'_> {
     pub(super) fn rescale(&self, object: &Value, owned: Owned<'_>) {
         let mut workload = owned.raw.clone();
         workload["spec"]["podSets"][0]["count"] = json!(self.integration.count(object).pods);
-        self.api.update(&kueue("workloads"), &workload, "");
+        self.api.update(&kueue("workloads"), workload, "");
     }
 
     fn reclaim(&self, workload: &Workload, done: &BTreeMap<String, i64>) {
@@ -253,7 +253,7 @@ impl Step<'_> {
         });
         let manager = "kueue-reclaimable-pods";
         self.api
-            .apply(&kueue("workloads"), &body, "status", manager);
+            .apply(&kueue("workloads"), body, "status", manager);
     }
 
     fn rewrite(&mut self, object: &Value, owned: Owned<'_>) {
@@ -265,7 +265,7 @@ impl Step<'_> {
         let mut workload = owned.raw.clone();
         workload["spec"] = wanted["spec"].clone();
         workload["spec"]["active"] = json!(owned.workload.is_active());
-        if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
+        if self.api.update(&kueue("workloads"), workload, "").code == 200 {
             let key = owned.workload.metadata.key();
             let text = format!("Updated not matching Workload for suspended job: {key}");
             self.record_event(object, "UpdatedWorkload", &text);
@@ -298,7 +298,7 @@ impl Step<'_> {
         } else if let Some(spec) = workload["spec"].as_object_mut() {
             spec.remove("priorityClassRef");
         }
-        if self.api.update(&kueue("workloads"), &workload, "").code == 200 {
+        if self.api.update(&kueue("workloads"), workload, "").code == 200 {
             let key = owned.workload.metadata.key();
             let text = format!("Updated workload priority class: {key}");
             self.record_event(object, "UpdatedWorkload", &text);
@@ -317,7 +317,7 @@ impl Step<'_> {
         };
         let place = (metadata.namespace.as_str(), metadata.name.as_str());
         let patch = json!({"metadata": {"annotations": {GATED_BY: value}}});
-        let response = self.api.merge(&kueue("workloads"), place, "", &patch);
+        let response = self.api.merge(&kueue("workloads"), place, "", patch);
         if response.code == 200 {
             let text = format!("Updated workload AdmissionGatedBy to {gates:?}");
             self.record_event(object, "UpdatedWorkload", &text);
@@ -327,7 +327,7 @@ impl Step<'_> {
     fn change_queue(&self, object: &Value, owned: Owned<'_>) {
         let mut workload = owned.raw.clone();
         workload["spec"]["queueName"] = json!(label(object, QUEUE));
-        self.api.update(&kueue("workloads"), &workload, "");
+        self.api.update(&kueue("workloads"), workload, "");
     }
 
     pub(super) fn drop_finalizer(&self, owned: Owned<'_>) {
@@ -335,7 +335,7 @@ impl Step<'_> {
         let others: Vec<&String> = finalizers.filter(|f| *f != FINALIZER).collect();
         let mut object = owned.raw.clone();
         object["metadata"]["finalizers"] = json!(others);
-        self.api.update(&kueue("workloads"), &object, "");
+        self.api.update(&kueue("workloads"), object, "");
     }
 
     pub(super) fn finish(&self, workload: &Workload, reason: &str, message: &str) -> bool {
@@ -372,7 +372,7 @@ impl Step<'_> {
         });
         let response = self
             .api
-            .apply(&kueue("workloads"), &body, "status", &manager);
+            .apply(&kueue("workloads"), body, "status", &manager);
         response.code == 200
     }
 

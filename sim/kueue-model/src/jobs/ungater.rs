@@ -127,7 +127,7 @@ impl Ungater {
             theirs == Some(namespace) && slice_name(pod) == Some(slice.slice_name())
         });
         for pod in ungated(slice, own) {
-            self.api.update(&Integration::Pod.resource(), &pod, "");
+            self.api.update(&Integration::Pod.resource(), pod, "");
         }
     }
 }

@@ -52,17 +52,17 @@ impl Api {
     pub(crate) fn update(
         &self,
         resource: &Resource,
-        object: &Value,
+        object: Value,
         subresource: &str,
     ) -> ApiResponse {
-        let call = on(Verb::Update, resource, object).body(object.clone());
+        let call = on(Verb::Update, resource, &object).body(object);
         self.call(with_subresource(call, subresource))
     }
 
-    pub(crate) fn create(&self, resource: &Resource, object: &Value) -> ApiResponse {
+    pub(crate) fn create(&self, resource: &Resource, object: Value) -> ApiResponse {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let call = ApiRequest::new(Verb::Create, resource).namespace(namespace);
-        self.call(call.body(object.clone()))
+        self.call(call.body(object))
     }
 
     pub(crate) fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> ApiResponse {
@@ -79,10 +79,10 @@ impl Api {
         resource: &Resource,
         (namespace, name): (&str, &str),
         subresource: &str,
-        patch: &Value,
+        patch: Value,
     ) -> ApiResponse {
         let call = ApiRequest::new(Verb::Patch(Patch::Merge), resource);
-        let call = call.namespace(namespace).name(name).body(patch.clone());
+        let call = call.namespace(namespace).name(name).body(patch);
         self.call(with_subresource(call, subresource))
     }
 
@@ -90,14 +90,14 @@ impl Api {
     pub(crate) fn apply(
         &self,
         resource: &Resource,
-        object: &Value,
+        object: Value,
         subresource: &str,
         manager: &str,
     ) -> ApiResponse {
-        let call = on(Verb::Patch(Patch::Apply), resource, object)
+        let call = on(Verb::Patch(Patch::Apply), resource, &object)
             .query("fieldManager", manager)
             .query("force", "true")
-            .body(object.clone());
+            .body(object);
         self.call(with_subresource(call, subresource))
     }
 
@@ -177,7 +177,7 @@ impl Recorder {
         if let Some((name, count)) = self.series.again(&key, now) {
             if count == 2 {
                 let series = json!({"series": {"count": 2, "lastObservedTime": micros(now)}});
-                api.merge(&events, (namespace, name), "", &series);
+                api.merge(&events, (namespace, name), "", series);
             }
             return;
         }
@@ -208,7 +208,7 @@ impl Recorder {
                 "resourceVersion": metadata.resource_version,
             },
         });
-        api.create(&events, &event);
+        api.create(&events, event);
         self.series.remember(key, name, now);
     }
 }

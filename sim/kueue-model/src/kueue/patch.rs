@@ -44,10 +44,10 @@ pub(crate) fn write_admission(
     if version.merge_patches {
         let patch = merge_patch(old, new, guard);
         let name = (new.metadata.namespace.as_str(), new.metadata.name.as_str());
-        api.merge(&kueue("workloads"), name, "status", &patch)
+        api.merge(&kueue("workloads"), name, "status", patch)
     } else {
         let body = apply_body(new, guard);
-        api.apply(&kueue("workloads"), &body, "status", ADMISSION_MANAGER)
+        api.apply(&kueue("workloads"), body, "status", ADMISSION_MANAGER)
     }
 }
 

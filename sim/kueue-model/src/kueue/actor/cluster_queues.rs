@@ -259,7 +259,7 @@ impl Kueue {
             finalizers.push(FINALIZER.to_owned());
         }
         object["metadata"]["finalizers"] = json!(finalizers);
-        self.api.update(&kueue("admissionchecks"), &object, "");
+        self.api.update(&kueue("admissionchecks"), object, "");
     }
 
     /// Reconciles a ClusterQueue: its finalizer, the `Active` condition and the counts.
@@ -275,7 +275,7 @@ impl Kueue {
             if let Some(raw) = self.api.get(&kueue("clusterqueues"), "", name) {
                 let mut object = (*raw).clone();
                 object["metadata"]["finalizers"] = json!([FINALIZER]);
-                self.api.update(&kueue("clusterqueues"), &object, "");
+                self.api.update(&kueue("clusterqueues"), object, "");
             }
             self.enqueue(Task::ClusterQueue(name.to_owned()));
             return;
@@ -291,7 +291,7 @@ impl Kueue {
         }
         let patch = json!({"status": status});
         self.api
-            .merge(&kueue("clusterqueues"), ("", name), "status", &patch);
+            .merge(&kueue("clusterqueues"), ("", name), "status", patch);
     }
 
     /// Returns the status of a ClusterQueue with its present counts and usage.
@@ -321,7 +321,7 @@ impl Kueue {
         };
         let mut object = (*raw).clone();
         object["metadata"]["finalizers"] = json!([]);
-        self.api.update(&kueue("clusterqueues"), &object, "");
+        self.api.update(&kueue("clusterqueues"), object, "");
     }
 
     /// Returns true if a ClusterQueue takes Workloads. Kueue evaluates its cache, so that the

@@ -128,7 +128,7 @@ impl Kueue {
     fn create_variant(&mut self, parent: &CachedWorkload, flavor: &str) {
         let variant = variant_of(&parent.raw, flavor);
         let metadata: Metadata = read(&variant["metadata"]);
-        if self.api.create(&kueue("workloads"), &variant).code == 201 {
+        if self.api.create(&kueue("workloads"), variant).code == 201 {
             let text = format!("Variant Workload {:?} created", metadata.key());
             let note = EventRecord::normal("CreatedVariant", text, CONTROLLER);
             self.record_event(&note, &parent.workload.metadata);
@@ -161,7 +161,7 @@ impl Kueue {
         };
         let mut object = (*known.raw).clone();
         object["spec"]["active"] = json!(active);
-        let response = self.api.update(&kueue("workloads"), &object, "");
+        let response = self.api.update(&kueue("workloads"), object, "");
         let (reason, what, why) = event;
         let text = format!("Variant Workload {what} due to {why}");
         self.settle(

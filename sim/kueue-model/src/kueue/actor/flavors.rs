@@ -64,6 +64,6 @@ impl Kueue {
             finalizers.push(FINALIZER.to_owned());
         }
         object["metadata"]["finalizers"] = json!(finalizers);
-        self.api.update(&kueue("resourceflavors"), &object, "");
+        self.api.update(&kueue("resourceflavors"), object, "");
     }
 }

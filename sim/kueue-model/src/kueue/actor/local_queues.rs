@@ -95,7 +95,7 @@ impl Kueue {
             );
             let patch = json!({"status": {"conditions": conditions}});
             self.api
-                .merge(&kueue("localqueues"), name, "status", &patch);
+                .merge(&kueue("localqueues"), name, "status", patch);
         }
     }
 }

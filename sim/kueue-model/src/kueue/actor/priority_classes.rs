@@ -19,7 +19,7 @@ impl Kueue {
         for known in stale {
             let mut object = (*known.raw).clone();
             object["spec"]["priority"] = json!(class.value);
-            self.api.update(&kueue("workloads"), &object, "");
+            self.api.update(&kueue("workloads"), object, "");
         }
     }
 }

@@ -156,24 +156,24 @@ impl Kueue {
             Write::Checks(entries) => {
                 let mut object = (*known.raw).clone();
                 object["status"]["admissionChecks"] = json!(entries);
-                self.api.update(&kueue("workloads"), &object, "status")
+                self.api.update(&kueue("workloads"), object, "status")
             }
             Write::LabelParent => {
                 let mut object = (*known.raw).clone();
                 object["metadata"]["labels"][PARENT] = json!("true");
-                self.api.update(&kueue("workloads"), &object, "")
+                self.api.update(&kueue("workloads"), object, "")
             }
             Write::Deactivate => {
                 let mut object = (*known.raw).clone();
                 object["spec"]["active"] = json!(false);
-                self.api.update(&kueue("workloads"), &object, "")
+                self.api.update(&kueue("workloads"), object, "")
             }
             Write::DropFinalizer => {
                 let mut object = (*known.raw).clone();
                 let mut finalizers = known.workload.metadata.finalizers.clone();
                 finalizers.retain(|f| f != FINALIZER);
                 object["metadata"]["finalizers"] = json!(finalizers);
-                self.api.update(&kueue("workloads"), &object, "")
+                self.api.update(&kueue("workloads"), object, "")
             }
         };
         self.settle(&known.workload, &response, &outcome.notes);
