@@ -371,7 +371,10 @@ fn patches(input: &[u8]) -> Outcome {
                 response.body
             );
         } else if let Some(after) = &after {
-            assert_eq!(after, &*response.body, "what is read, and what was returned");
+            assert_eq!(
+                after, &*response.body,
+                "what is read, and what was returned"
+            );
             managers_are_well_formed(after);
             if form == Patch::Apply && !has_an_empty_part(&patch["body"]) {
                 // Applying the same object again changes nothing.

@@ -145,15 +145,7 @@ fn known_managers(context: &Context<'_>, exists: bool, base: &Value, reset: &[&s
     };
     let empty = builtin::zero(&context.kind);
     let schema = &context.kind.schema;
-    apply::update(
-        &empty,
-        base,
-        schema,
-        managers,
-        &before,
-        &context.now,
-        reset,
-    )
+    apply::update(&empty, base, schema, managers, &before, &context.now, reset)
 }
 
 /// Formats `(ns/name; group/version, Kind=Kind)` from the configuration.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::events::{Events, add_event, close_steps, event_difference, forgive_jitter};
+use super::events::{
+    Events, add_event, close_steps, event_difference, forgive_jitter, without_repeated_waits,
+};
 use super::family::{without_nodes, without_who_replaced};
 use super::names::{has_generated_name, normal};
 use super::play::ReplayResult;
@@ -97,6 +99,10 @@ fn in_states_and_events(
     };
     let mut then = together(&recorded_events);
     let mut now = together(&simulated_events);
+    if trace.version().counts_messages {
+        without_repeated_waits(&mut then);
+        without_repeated_waits(&mut now);
+    }
     for (at, (first, _)) in runs.iter().enumerate().skip(1) {
         let boundary = trace.steps[*first].t;
         forgive_jitter(&mut then, &mut now, at, boundary);

@@ -43,6 +43,15 @@ pub(super) fn forgive_jitter(
     }
 }
 
+/// Removes the repeats of events that have a time of waiting. A Kueue that counts messages makes a new
+/// event of a repeat only if the second differs.
+pub(super) fn without_repeated_waits(steps: &mut [BTreeMap<String, f64>]) {
+    let mut seen = BTreeSet::new();
+    for step in steps {
+        step.retain(|line, _| !line.contains("wait time since ") || seen.insert(line.clone()));
+    }
+}
+
 /// Groups the steps into runs, each with its first and last step. A step that follows at once
 /// belongs to the run of the one before, whose effects may have been observed after it.
 pub(super) fn close_steps(trace: &Trace) -> Vec<(usize, usize)> {
@@ -108,4 +117,20 @@ pub(super) fn event_difference(
         recorded: join(then, now),
         simulated: join(now, then),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_with_a_time_of_waiting_are_removed() {
+        let wait = "Normal Admitted Admitted, wait time since reservation was Ns (Workload/w1)";
+        let other = "Normal Stopped Not admitted (Job/w1)";
+        let step = BTreeMap::from([(wait.to_owned(), 1.0), (other.to_owned(), 1.0)]);
+        let mut steps = [step.clone(), step.clone()];
+        without_repeated_waits(&mut steps);
+        let rest = BTreeMap::from([(other.to_owned(), 1.0)]);
+        assert_eq!(steps, [step, rest]);
+    }
 }

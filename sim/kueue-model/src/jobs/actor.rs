@@ -119,7 +119,7 @@ impl Jobs {
         Self {
             api: Api::new(server, clock, "kueue"),
             version,
-            recorder: Recorder::default(),
+            recorder: Recorder::new(version),
             watches: watches.collect(),
             workloads_watch: server.watch(WatchOptions::all(&kueue("workloads"))).ok(),
             objects: BTreeMap::new(),

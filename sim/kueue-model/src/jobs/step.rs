@@ -252,8 +252,7 @@ impl Step<'_> {
             "status": {"reclaimablePods": pods},
         });
         let manager = "kueue-reclaimable-pods";
-        self.api
-            .apply(&kueue("workloads"), body, "status", manager);
+        self.api.apply(&kueue("workloads"), body, "status", manager);
     }
 
     fn rewrite(&mut self, object: &Value, owned: Owned<'_>) {

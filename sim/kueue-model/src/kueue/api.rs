@@ -1,14 +1,16 @@
 //! The API client of the model's controllers, and their event recorder.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kueue_check::Clock;
 use serde_json::{Value, json};
 
+use super::KueueVersion;
 use super::event_series::EventSeriesCache;
 use super::objects::Metadata;
-use super::reconcile::EventRecord;
+use super::reconcile::{EventKind, EventRecord};
 use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
 
 const KUEUE: &str = "kueue.x-k8s.io";
@@ -149,24 +151,59 @@ impl<'a> Regarding<'a> {
 }
 
 /// An event recorder that works as client-go's does. A repeat for the same version of an object
-/// within 6 min joins the series of the first event.
-#[derive(Clone, Debug, Default)]
+/// within 6 min joins the series of the first event. With `counts_messages` an event of the same
+/// text does, whatever the version, and of more than 25 warnings about an object the rest is dropped,
+/// but for one in 5 min (client-go 0.34, `tools/record/events_cache.go`).
+#[derive(Clone, Debug)]
 pub(crate) struct Recorder {
+    counts_messages: bool,
+    /// The times of the last floods of warnings, by the uid of the object.
+    floods: BTreeMap<String, Timestamp>,
     series: EventSeriesCache,
     count: u64,
 }
 
 impl Recorder {
+    pub(crate) fn new(version: KueueVersion) -> Self {
+        Self {
+            counts_messages: version.counts_messages,
+            floods: BTreeMap::new(),
+            series: EventSeriesCache::new(!version.counts_messages),
+            count: 0,
+        }
+    }
+
+    /// Records that there are very many warnings about an object. The next ones are dropped.
+    pub(crate) fn flooded(&mut self, uid: &str, now: Timestamp) {
+        if self.counts_messages {
+            self.floods.insert(uid.to_owned(), now);
+        }
+    }
+
+    fn drops(&self, note: &EventRecord, uid: &str, now: Timestamp) -> bool {
+        const REFILL: SignedDuration = SignedDuration::from_mins(5);
+        let last = self.floods.get(uid);
+        note.kind == EventKind::Warning
+            && last.is_some_and(|last| now.duration_since(*last) < REFILL)
+    }
+
     pub(crate) fn record_event(&mut self, api: &Api, note: &EventRecord, regarding: Regarding<'_>) {
         let metadata = regarding.metadata;
         let now = api.now();
+        if self.drops(note, &metadata.uid, now) {
+            return;
+        }
         let key = format!(
             "{}/{}/{}/{}/{}",
             note.kind.as_str(),
             note.reason,
             note.reporter,
             metadata.uid,
-            metadata.resource_version
+            if self.counts_messages {
+                &note.text
+            } else {
+                &metadata.resource_version
+            }
         );
         let events = Resource::new("events.k8s.io", "v1", "events");
         let namespace = if metadata.namespace.is_empty() {

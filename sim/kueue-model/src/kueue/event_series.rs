@@ -17,8 +17,10 @@ struct Event {
 }
 
 /// A cache of event series. Its cost per event does not depend on the number of cached events.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct EventSeriesCache {
+    /// Whether a series ends some time after its last repeat.
+    ends: bool,
     events: BTreeMap<String, Event>,
     /// The events in the order in which they are checked, with the time that is checked. An expired
     /// event is then removed; an event that was repeated meanwhile is added again.
@@ -26,11 +28,19 @@ pub(crate) struct EventSeriesCache {
 }
 
 impl EventSeriesCache {
+    pub(crate) fn new(ends: bool) -> Self {
+        Self {
+            ends,
+            events: BTreeMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
     /// Counts a repeated event. Returns its name and its count, this time included. Returns `None`
     /// if the event is new.
     pub(crate) fn again(&mut self, key: &str, now: Timestamp) -> Option<(&str, u64)> {
         let event = self.events.get_mut(key)?;
-        if is_over(event.last, now) {
+        if self.ends && is_over(event.last, now) {
             return None;
         }
         event.last = now;
@@ -53,7 +63,7 @@ impl EventSeriesCache {
     fn forget(&mut self, now: Timestamp) {
         while let Some((at, _)) = self.order.front() {
             let full = self.order.len() >= REMEMBERED;
-            if !full && !is_over(*at, now) {
+            if !full && !(self.ends && is_over(*at, now)) {
                 return;
             }
             let Some((_, key)) = self.order.pop_front() else {
@@ -83,7 +93,7 @@ mod tests {
 
     #[test]
     fn an_event_repeated_within_six_minutes_is_a_series() {
-        let mut cache = EventSeriesCache::default();
+        let mut cache = EventSeriesCache::new(true);
         assert_eq!(cache.again("key", at(0)), None);
         cache.remember("key".to_owned(), "name".to_owned(), at(0));
         assert_eq!(cache.again("key", at(359)), Some(("name", 2)));
@@ -93,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_goes_on_is_remembered_and_what_is_over_is_forgotten() {
-        let mut cache = EventSeriesCache::default();
+        let mut cache = EventSeriesCache::new(true);
         cache.remember("goes on".to_owned(), "a".to_owned(), at(0));
         cache.remember("is over".to_owned(), "b".to_owned(), at(0));
         assert_eq!(cache.again("goes on", at(300)), Some(("a", 2)));
@@ -104,7 +114,7 @@ mod tests {
 
     #[test]
     fn no_more_than_ten_thousand_are_remembered() {
-        let mut cache = EventSeriesCache::default();
+        let mut cache = EventSeriesCache::new(true);
         for number in 0..3 * REMEMBERED {
             cache.remember(number.to_string(), String::new(), at(0));
             assert!(cache.events.len() <= REMEMBERED && cache.order.len() <= REMEMBERED);

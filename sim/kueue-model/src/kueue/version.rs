@@ -70,10 +70,16 @@ pub struct KueueVersion {
     /// messages (since 0.18; not in 0.17.0: `reconcileCheckBasedEviction` in
     /// `pkg/controller/core/workload_controller.go`).
     pub explains_evictions: bool,
-    /// An event about a preemption has the priorities of both Workloads, and the preemptor has an
-    /// event as well (0.17.0, not 0.15.0: `IssuePreemptions` in
-    /// `pkg/scheduler/preemption/preemption.go`).
+    /// An event about a preemption has the priorities of both Workloads, the preemptor has an event
+    /// as well, and the event of a quota reservation names the kind of preemption that each flavor
+    /// would need (0.17.0, not 0.15.0: `IssuePreemptions` in
+    /// `pkg/scheduler/preemption/preemption.go`, `FormatFlavorAssignmentAttemptsForEvents` in
+    /// `pkg/scheduler/flavorassigner/flavor_assigner_attempts.go`).
     pub explains_preemptions: bool,
+    /// Workloads that do not fit are tried again a second after the first change that may let them
+    /// fit (0.17.0: `requeueBatchPeriod` in `pkg/cache/queue/inadmissible_workloads.go`; not 0.15.0,
+    /// which tries them at once).
+    pub batches_retries: bool,
     /// The end of a Workload releases its quota and its admission (0.15.0: `setFinish` in
     /// `pkg/workload/workload.go`; not 0.17.0).
     pub releases_at_end: bool,
@@ -81,6 +87,14 @@ pub struct KueueVersion {
     /// resource group has it (before 0.18: `updateLabelKeys` in
     /// `pkg/cache/scheduler/clusterqueue.go`). Since 0.18 only the labels of the flavor count.
     pub excludes_unlabeled: bool,
+    /// The webhook rejects a check for flavors that the ClusterQueue does not have (0.18.3, not 0.17.0:
+    /// `validateAdmissionCheckOnFlavors` in `pkg/webhooks/clusterqueue_webhook.go`).
+    pub validates_on_flavors: bool,
+    /// Events are recorded as in `core/v1`: one that has the text of an earlier one about the same
+    /// object is counted there and creates no object (0.17.0: `GetEventRecorderFor` in
+    /// `pkg/controller/core/core.go`). Since 0.18 (measured: 0.18.3) they are recorded as in
+    /// `events.k8s.io`: one is counted if it is about the same version of the object.
+    pub counts_messages: bool,
     /// Gate `FinishOrphanedWorkloads` (since 0.18): a Workload whose job is gone is finished.
     /// Before, only its finalizer is removed.
     pub finishes_orphans: bool,
@@ -186,8 +200,11 @@ impl KueueVersion {
         revised_messages: true,
         explains_evictions: true,
         explains_preemptions: true,
+        batches_retries: true,
         releases_at_end: false,
         excludes_unlabeled: false,
+        validates_on_flavors: true,
+        counts_messages: false,
         finishes_orphans: true,
         elastic_jobs: true,
         labels_pods: true,
@@ -222,6 +239,8 @@ impl KueueVersion {
         equivalence_hashing: false,
         explains_evictions: false,
         excludes_unlabeled: true,
+        validates_on_flavors: false,
+        counts_messages: true,
         finishes_orphans: false,
         elastic_jobs: false,
         discards_requests_on_eviction: false,
@@ -232,6 +251,7 @@ impl KueueVersion {
     pub const V0_15: Self = Self {
         lists_checks_early: false,
         explains_preemptions: false,
+        batches_retries: false,
         labels_pods: false,
         releases_at_end: true,
         ..Self::V0_17

@@ -354,10 +354,14 @@ impl Kueue {
     }
 
     /// Retries the inadmissible Workloads of a tree of cohorts after a [batch](super::BATCH), which
-    /// has the name of its first ClusterQueue.
+    /// has the name of its first ClusterQueue, or at once.
     fn batch_retry(&mut self, name: &str, relatives: &BTreeSet<String>) {
         let first = relatives.first().map_or(name, String::as_str);
-        self.batch(Task::RetryInadmissible(first.to_owned()));
+        if self.version.batches_retries {
+            self.batch(Task::RetryInadmissible(first.to_owned()));
+        } else {
+            self.retry_inadmissible(first);
+        }
     }
 
     /// Retries heads after the usage of this ClusterQueue has dropped. Heads that wait for

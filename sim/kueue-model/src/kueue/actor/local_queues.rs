@@ -94,8 +94,7 @@ impl Kueue {
                 queue.metadata.name.as_str(),
             );
             let patch = json!({"status": {"conditions": conditions}});
-            self.api
-                .merge(&kueue("localqueues"), name, "status", patch);
+            self.api.merge(&kueue("localqueues"), name, "status", patch);
         }
     }
 }

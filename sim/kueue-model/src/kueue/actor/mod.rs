@@ -149,7 +149,7 @@ impl Kueue {
             version,
             switch: VersionSwitch(Arc::new(Mutex::new(version))),
             cache: Cache::new(server, version),
-            recorder: Recorder::default(),
+            recorder: Recorder::new(version),
             queues: BTreeMap::new(),
             todo: std::collections::VecDeque::new(),
             queued: BTreeSet::new(),

@@ -263,8 +263,7 @@ impl Kueue {
                 simulate: &|cell, amount| self.simulate(&known, &queue, (cell, amount), tree),
                 last_tried: &last_tried,
                 counts,
-                excludes_unlabeled: self.version.excludes_unlabeled,
-                fair_sharing: self.version.fair_sharing,
+                version: self.version,
                 replaced: replaced.as_ref().map(|old| old.workload.as_ref()),
             };
             let assignment = assign(&known.workload, &ground);
@@ -613,6 +612,12 @@ impl Kueue {
             write_admission(&self.api, workload, &new, Guard::Loose, self.version);
         }
         self.record_event(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);
+        if self
+            .queue(&queue.metadata.name)
+            .is_retried_without_end(&key)
+        {
+            self.recorder.flooded(&metadata.uid, now);
+        }
     }
 }
 

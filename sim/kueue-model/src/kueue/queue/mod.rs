@@ -183,6 +183,11 @@ impl PendingQueue {
         self.strategy == QueueingStrategy::StrictFIFO
     }
 
+    /// Returns true if the scheduler retries this Workload without end, since it blocks the others.
+    pub(crate) fn is_retried_without_end(&self, key: &str) -> bool {
+        self.blocks() && self.stuck && self.first() == Some(key)
+    }
+
     /// Removes a Workload.
     pub(crate) fn remove(&mut self, key: &str) {
         if self.first() == Some(key) {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 pub(crate) use checks::needed_checks;
 pub(crate) use evict::evict;
-pub(crate) use outcome::{EventRecord, Outcome, Write};
+pub(crate) use outcome::{EventKind, EventRecord, Outcome, Write};
 pub(crate) use quota::{BLOCKED, admitted_event, finish, reserve, sync_admitted, unset_quota};
 
 use crate::kueue::KueueVersion;

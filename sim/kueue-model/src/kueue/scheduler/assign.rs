@@ -10,7 +10,7 @@ use super::node_affinity::{Flavors, unsuitable};
 use super::rejected_flavors::RejectedFlavors;
 use super::tree::{NodeId, Tree};
 use super::usage::{Cell, Usage, usage_of_set};
-use crate::kueue::fair_sharing::FairSharing;
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::{
     Admission, ClusterQueue, FlavorFungibility, FlavorQuota, PodSet, PodSetAssignment,
     PreemptionPolicy, Requests, ResourceGroup, Workload, pod_requests,
@@ -60,10 +60,7 @@ pub(crate) struct AssignmentInput<'a> {
     pub(crate) last_tried: &'a LastTried,
     /// The number of Pods of each pod set, if reduced.
     pub(crate) counts: Option<&'a [i64]>,
-    /// Node selectors and affinities for the labels of any flavor of the resource group count.
-    pub(crate) excludes_unlabeled: bool,
-    /// The setting `fairSharing`.
-    pub(crate) fair_sharing: Option<FairSharing>,
+    pub(crate) version: KueueVersion,
     /// The slice with quota that the Workload replaces. Only the additional amount is requested, of
     /// the same flavors.
     pub(crate) replaced: Option<&'a Workload>,
@@ -81,7 +78,7 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>
         without_capacity: BTreeSet::new(),
         last_tried: LastTried::new(),
     };
-    let mut considered = RejectedFlavors::default();
+    let mut considered = RejectedFlavors::new(ground.version);
     let mut fit = Fit::Fits;
     let mut messages = Vec::new();
     let mut admission = Admission {
@@ -373,7 +370,7 @@ impl Trial<'_> {
     /// Returns true if node selectors and affinities for a label can exclude a flavor.
     fn label_counts(&self, key: &str, flavor: &FlavorQuota, group: &ResourceGroup) -> bool {
         group.flavors.iter().any(|other| {
-            let counts = self.ground.excludes_unlabeled || other.name == flavor.name;
+            let counts = self.ground.version.excludes_unlabeled || other.name == flavor.name;
             let known = self.ground.flavors.get(&other.name).filter(|_| counts);
             known.is_some_and(|known| known.spec.node_labels.contains_key(key))
         })
@@ -483,7 +480,7 @@ impl Trial<'_> {
     fn may_preempt_while_borrowing(&self) -> bool {
         let policies = &self.ground.queue.spec.preemption;
         let borrowing = policies.borrow_within_cohort;
-        let fairly = self.ground.fair_sharing.is_some();
+        let fairly = self.ground.version.fair_sharing.is_some();
         borrowing.is_some_and(|b| b.policy != PreemptionPolicy::Never)
             || fairly && policies.reclaim_within_cohort != PreemptionPolicy::Never
     }

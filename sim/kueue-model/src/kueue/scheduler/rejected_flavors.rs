@@ -3,14 +3,23 @@
 use std::collections::BTreeMap;
 
 use super::fit::Fit;
+use crate::kueue::KueueVersion;
 
 /// The rejected flavors of each pod set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct RejectedFlavors {
+    explains_preemptions: bool,
     sets: Vec<(String, BTreeMap<String, String>)>,
 }
 
 impl RejectedFlavors {
+    pub(super) fn new(version: KueueVersion) -> Self {
+        Self {
+            explains_preemptions: version.explains_preemptions,
+            sets: Vec::new(),
+        }
+    }
+
     /// Starts the list of a pod set.
     pub(super) fn pod_set(&mut self, name: &str) {
         self.sets.push((name.to_owned(), BTreeMap::new()));
@@ -21,10 +30,11 @@ impl RejectedFlavors {
         let mode = match fit {
             Fit::Fits if borrowing == 0 => return,
             Fit::Fits => "Fit",
+            Fit::No => "NoFit",
+            _ if !self.explains_preemptions => "Preempt",
             Fit::Reclaim => "preemptionMode=Reclaim",
             Fit::Preempt => "preemptionMode=Preempt",
             Fit::NoCandidates => "preemptionMode=NoCandidates",
-            Fit::No => "NoFit",
         };
         let mut parts = vec![mode.to_owned()];
         if borrowing > 0 {

@@ -8,6 +8,7 @@ use super::node_affinity::Flavors;
 use super::{
     Assignment, AssignmentInput, Candidate, Cause, Contest, Fit, LastTried, Tree, Usage, victims,
 };
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::{ClusterQueue, PreemptionPolicy, ResourceFlavor, Workload};
 use crate::kueue::pods_ready::RequeuingTimestamp;
 
@@ -83,8 +84,7 @@ fn assign_in(
         },
         last_tried,
         counts: None,
-        excludes_unlabeled: false,
-        fair_sharing: None,
+        version: KueueVersion::V0_19,
         replaced: None,
     };
     super::assign(workload, &ground)

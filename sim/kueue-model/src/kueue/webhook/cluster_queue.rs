@@ -8,14 +8,17 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::json::list;
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
 /// Returns the errors of a ClusterQueue; `old` is null for a new one.
-pub(super) fn errors(queue: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn errors(queue: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     let in_cohort = is_named(&queue["spec"]["cohortName"]);
     let mut errors = groups(queue, Owner::ClusterQueue { in_cohort });
-    errors.extend(on_flavors(queue, old));
+    if version.validates_on_flavors {
+        errors.extend(on_flavors(queue, old));
+    }
     errors
 }
 

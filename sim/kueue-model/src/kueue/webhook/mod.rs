@@ -58,7 +58,7 @@ impl Admission for Webhook {
                 Ok(None)
             }
             (Phase::Validating, _, ("kueue.x-k8s.io", "clusterqueues")) if of_object => {
-                let errors = cluster_queue::errors(review.object, review.old);
+                let errors = cluster_queue::errors(review.object, review.old, self.version);
                 refuse("vclusterqueue.kb.io", &errors)?;
                 Ok(None)
             }

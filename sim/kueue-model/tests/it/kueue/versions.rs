@@ -287,6 +287,113 @@ fn in_0_15_an_event_about_a_preemption_does_not_have_the_priorities() {
 }
 
 #[test]
+fn before_0_18_a_check_may_be_for_a_flavor_that_the_queue_does_not_have() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.validates_on_flavors = on,
+        async |cluster| {
+            cluster.queue("1", &["c"], &json!({}));
+            let checks = json!([{"name": "c", "onFlavors": ["spot"]}]);
+            let change = json!({"spec": {"admissionChecksStrategy": {"admissionChecks": checks}}});
+            cluster.merge("clusterqueues", "", "cq", "", &change).code
+        },
+    );
+    assert_eq!(outcome, (200, 403));
+}
+
+#[test]
+fn in_0_15_the_flavors_considered_do_not_have_the_kind_of_preemption() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.explains_preemptions = on,
+        async |cluster| {
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {}}));
+            let flavors = ["spot", "default"].map(
+                |name| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "1"}]}),
+            );
+            let groups =
+                json!({"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]});
+            cluster.queue("1", &[], &groups);
+            cluster.workload("a", "1", 0);
+            cluster.pass(1.0).await;
+            cluster.workload("b", "1", 0);
+            cluster.pass(1.0).await;
+            cluster.notes("QuotaReserved").remove(1)
+        },
+    );
+    let considered = |mode: &str| {
+        format!(
+            "Flavors considered: main: spot({mode};insufficient unused quota for cpu in flavor spot, 1 more needed)"
+        )
+    };
+    assert!(outcome.0.ends_with(&considered("Preempt")), "{}", outcome.0);
+    let now = considered("preemptionMode=NoCandidates");
+    assert!(outcome.1.ends_with(&now), "{}", outcome.1);
+}
+
+#[test]
+fn in_0_15_workloads_that_do_not_fit_are_tried_again_at_once() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.batches_retries = on,
+        async |cluster| {
+            cluster.queue("1", &[], &json!({}));
+            cluster.workload("a", "1", 0);
+            cluster.workload("b", "1", 0);
+            cluster.pass(1.0).await;
+            cluster.finish("a");
+            cluster.pass(0.5).await;
+            let soon = cluster.line();
+            cluster.pass(1.0).await;
+            (soon, cluster.line())
+        },
+    );
+    let (waits, admitted) = ("a:RAF b:".to_owned(), "a:RAF b:RA".to_owned());
+    assert_eq!(outcome.0, (admitted.clone(), admitted.clone()));
+    assert_eq!(outcome.1, (waits, admitted));
+}
+
+#[test]
+fn before_0_18_an_event_with_the_same_text_is_counted_in_the_first() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.counts_messages = on,
+        async |cluster| {
+            cluster.queue("1", &["c"], &json!({}));
+            cluster.workload("a", "1", 0);
+            for _ in 0..2 {
+                cluster.pass(2.0).await;
+                cluster.verdict("a", "c", "Retry", 0);
+            }
+            cluster.pass(2.0).await;
+            cluster.notes("EvictedDueToAdmissionCheck").len()
+        },
+    );
+    assert_eq!(outcome, (2, 1));
+}
+
+#[test]
+fn before_0_18_warnings_about_a_workload_that_is_retried_without_end_are_dropped() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.counts_messages = on,
+        async |cluster| {
+            cluster.queue("1", &["c"], &json!({"queueingStrategy": "StrictFIFO"}));
+            cluster.workload("a", "2", 0);
+            cluster.pass(2.0).await;
+            let quota = |cpus: &str| {
+                let flavor = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpus}]});
+                json!({"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}]}})
+            };
+            cluster.merge("clusterqueues", "", "cq", "", &quota("0"));
+            cluster.pass(2.0).await;
+            cluster.notes("Pending").len()
+        },
+    );
+    assert_eq!(outcome, (2, 1));
+}
+
+#[test]
 fn before_0_18_messages_do_not_name_the_checks() {
     let outcome = off_and_on(
         KueueVersion::V0_19,
@@ -463,8 +570,11 @@ fn the_named_kueues_are_what_their_releases_do() {
     );
     assert_eq!(on(|v| v.elastic_jobs), [false, false, true, true]);
     assert_eq!(on(|v| v.excludes_unlabeled), [true, true, false, false]);
+    assert_eq!(on(|v| v.counts_messages), [true, true, false, false]);
+    assert_eq!(on(|v| v.validates_on_flavors), [false, false, true, true]);
     assert_eq!(on(|v| v.finishes_orphans), [false, false, true, true]);
     assert_eq!(on(|v| v.labels_pods), [false, true, true, true]);
+    assert_eq!(on(|v| v.batches_retries), [false, true, true, true]);
     assert_eq!(on(|v| v.releases_at_end), [true, false, false, false]);
     assert_eq!(on(|v| v.rejects_while_evicted), [false, false, false, true]);
     assert_eq!(on(|v| v.observability_reasons), [false, false, false, true]);
