@@ -154,7 +154,7 @@ pub(super) fn decide(
         return without_workload(job);
     };
     if workload.is_finished() {
-        return finished(job, workload);
+        return finished(job, workload, version);
     }
     if let Some(next) = mismatch(job, workload, version) {
         return Some(next);
@@ -215,9 +215,13 @@ fn without_workload(job: &JobView) -> Option<JobAction> {
     (!job.active).then_some(JobAction::Create)
 }
 
-fn finished(job: &JobView, workload: &Workload) -> Option<JobAction> {
+fn finished(job: &JobView, workload: &Workload, version: KueueVersion) -> Option<JobAction> {
     if job.held {
         return Some(JobAction::LetJobGo);
+    }
+    // Without its admission, the Workload does not explain the tolerations of its flavors.
+    if version.releases_at_end && job.differs {
+        return Some(JobAction::Replace);
     }
     (!workload.metadata.finalizers.is_empty()).then_some(JobAction::Release)
 }
@@ -240,15 +244,16 @@ fn mismatch(job: &JobView, workload: &Workload, version: KueueVersion) -> Option
     if version.admission_gates && job.gates != workload.gated_by().unwrap_or_default() {
         return Some(JobAction::Gate);
     }
-    changes_class(job, workload).then_some(JobAction::Prioritise)
+    changes_class(job, workload, version).then_some(JobAction::Prioritise)
 }
 
 /// Returns true if the Workload must change to the priority class of the job. A Workload that
 /// reserved quota without a class keeps none (Kueue 0.19.2, `classifyWorkloadsForPriorityUpdate` in
 /// `pkg/controller/jobframework/reconciler.go`).
-fn changes_class(job: &JobView, workload: &Workload) -> bool {
+fn changes_class(job: &JobView, workload: &Workload, version: KueueVersion) -> bool {
     let class = workload.spec.priority_class();
-    let follows = class.is_some() || workload.spec.priority_class_ref.is_none();
+    let none = version.adds_priority_classes && workload.spec.priority_class_ref.is_none();
+    let follows = class.is_some() || none;
     let fixed = workload.has_quota() && workload.spec.priority_class_ref.is_none();
     follows && !fixed && job.priority_class.as_deref() != class
 }

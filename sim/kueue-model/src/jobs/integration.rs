@@ -116,7 +116,7 @@ impl Integration {
             _ => set.count == self.count(object).pods,
         };
         let tolerated = workload.is_admitted()
-            || !stopped
+            || !(stopped || workload.is_finished())
             || tolerations(&template["spec"]) == tolerations(&set.template["spec"]);
         let limit = workload.spec.maximum_execution_time_seconds;
         !same_count

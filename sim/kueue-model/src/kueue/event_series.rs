@@ -63,7 +63,8 @@ impl EventSeriesCache {
     fn forget(&mut self, now: Timestamp) {
         while let Some((at, _)) = self.order.front() {
             let full = self.order.len() >= REMEMBERED;
-            if !full && !(self.ends && is_over(*at, now)) {
+            let over = self.ends && is_over(*at, now);
+            if !full && !over {
                 return;
             }
             let Some((_, key)) = self.order.pop_front() else {

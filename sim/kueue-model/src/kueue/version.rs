@@ -81,7 +81,8 @@ pub struct KueueVersion {
     /// which tries them at once).
     pub batches_retries: bool,
     /// The end of a Workload releases its quota and its admission (0.15.0: `setFinish` in
-    /// `pkg/workload/workload.go`; not 0.17.0).
+    /// `pkg/workload/workload.go`; not 0.17.0). The Workload of a job that has tolerations of its
+    /// flavors then no longer matches the job, and is deleted.
     pub releases_at_end: bool,
     /// A node selector or affinity excludes a flavor without the label if another flavor of the
     /// resource group has it (before 0.18: `updateLabelKeys` in
@@ -95,6 +96,9 @@ pub struct KueueVersion {
     /// `pkg/controller/core/core.go`). Since 0.18 (measured: 0.18.3) they are recorded as in
     /// `events.k8s.io`: one is counted if it is about the same version of the object.
     pub counts_messages: bool,
+    /// A job that had no `WorkloadPriorityClass` may get one (0.17.0: `UpdateWorkloadPriority` in
+    /// `pkg/controller/jobframework/reconciler.go`; not 0.15.0).
+    pub adds_priority_classes: bool,
     /// Gate `FinishOrphanedWorkloads` (since 0.18): a Workload whose job is gone is finished.
     /// Before, only its finalizer is removed.
     pub finishes_orphans: bool,
@@ -201,6 +205,7 @@ impl KueueVersion {
         explains_evictions: true,
         explains_preemptions: true,
         batches_retries: true,
+        adds_priority_classes: true,
         releases_at_end: false,
         excludes_unlabeled: false,
         validates_on_flavors: true,
@@ -252,6 +257,7 @@ impl KueueVersion {
         lists_checks_early: false,
         explains_preemptions: false,
         batches_retries: false,
+        adds_priority_classes: false,
         labels_pods: false,
         releases_at_end: true,
         ..Self::V0_17

@@ -575,6 +575,7 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(on(|v| v.finishes_orphans), [false, false, true, true]);
     assert_eq!(on(|v| v.labels_pods), [false, true, true, true]);
     assert_eq!(on(|v| v.batches_retries), [false, true, true, true]);
+    assert_eq!(on(|v| v.adds_priority_classes), [false, true, true, true]);
     assert_eq!(on(|v| v.releases_at_end), [true, false, false, false]);
     assert_eq!(on(|v| v.rejects_while_evicted), [false, false, false, true]);
     assert_eq!(on(|v| v.observability_reasons), [false, false, false, true]);
