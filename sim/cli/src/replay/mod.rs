@@ -256,11 +256,12 @@ impl Replay {
     /// Kueue has races whose outcome varies from run to run of the same requests
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::nameless_queue`],
     /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
-    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`]). If a trace differs, it
-    /// is played again with their other outcomes, each of which is valid. If none is equal, the
-    /// differences of the first run are reported. A request that follows another within 200 ms also
-    /// has several outcomes, because Kueue's progress by then varies. So has a request that is sent
-    /// within 300 ms of the end of a delay.
+    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`],
+    /// [`KueueVersion::reversed_requests`]). If a trace differs, it is played again with their other
+    /// outcomes, each of which is valid. If none is equal, the differences of the first run are
+    /// reported. A request that follows another within 200 ms also has several outcomes, because
+    /// Kueue's progress by then varies. So has a request that is sent within 300 ms of the end of a
+    /// delay.
     ///
     /// # Errors
     /// If the trace has a request that the model does not support, or uses a feature that the model

@@ -22,14 +22,15 @@ const SLOW: u8 = 1;
 const QUICK: u8 = 2;
 const HASTY: u8 = 4;
 const NAMELESS: u8 = 8;
+const REQUESTS: u8 = 16;
 
 /// One outcome of the races.
 #[derive(Clone, Copy, Debug, Default)]
 struct RaceOutcome {
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
-    /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`] and
-    /// [`NAMELESS`].
+    /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
+    /// [`NAMELESS`] and [`REQUESTS`].
     bits: u8,
     reversed: bool,
     steps_between: Option<u64>,
@@ -89,6 +90,12 @@ impl Replay {
                 }));
             }
         }
+        if !self.version.sorts_requests {
+            all.extend([0, SLOW, QUICK].map(|bits| RaceOutcome {
+                bits: bits | REQUESTS,
+                ..RaceOutcome::default()
+            }));
+        }
         all.extend(self.outcomes_of_one_step());
         all.into_iter()
             .map(|outcome| self.with_outcome(outcome))
@@ -99,10 +106,14 @@ impl Replay {
     fn outcomes_of_one_step(&self) -> impl Iterator<Item = RaceOutcome> {
         let steps = self.trace.steps.iter().enumerate();
         let changed = steps.filter(|(_, step)| !step.observed.is_empty());
-        let switches = [(0, QUICK), (0, SLOW), (u8::MAX, 0)];
+        let mut switches = vec![(0, QUICK), (0, SLOW), (u8::MAX, 0)];
+        if !self.version.sorts_requests {
+            switches.push((0, REQUESTS));
+        }
         changed.flat_map(move |(number, _)| {
             let only_in = Some(number);
-            let switched = switches.map(|(misses_stop, bits)| RaceOutcome {
+            let switched = switches.clone().into_iter();
+            let switched = switched.map(move |(misses_stop, bits)| RaceOutcome {
                 misses_stop,
                 bits,
                 only_in,
@@ -113,7 +124,7 @@ impl Replay {
                 only_in,
                 ..RaceOutcome::default()
             });
-            switched.into_iter().chain(lagging)
+            switched.chain(lagging)
         })
     }
 
@@ -135,6 +146,7 @@ impl Replay {
             nameless_queue: (bits & NAMELESS != 0) ^ known.nameless_queue,
             hasty_variants: (bits & HASTY != 0) ^ known.hasty_variants,
             reversed_ties: reversed ^ known.reversed_ties,
+            reversed_requests: (bits & REQUESTS != 0) ^ known.reversed_requests,
             ..known
         };
         Self {

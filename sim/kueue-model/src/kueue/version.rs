@@ -59,6 +59,10 @@ pub struct KueueVersion {
     /// Gate `SchedulingEquivalenceHashing` (since 0.18): Workloads like one that does not fit are
     /// not tried.
     pub equivalence_hashing: bool,
+    /// The scheduler tries the resources of a Workload in the order of a hash of their names (since
+    /// 0.19). Before, their order is that of a Go map, which varies, and with it the reason that the
+    /// message of a Workload that does not fit names: see `reversed_requests`.
+    pub sorts_requests: bool,
     /// Two messages have the text of 0.19: the one about a Workload whose Namespace the ClusterQueue
     /// does not take begins with a small letter, and the one about fewer reclaimable Pods says
     /// "less than", not "less then" (measured beside 0.18.3).
@@ -149,6 +153,10 @@ pub struct KueueVersion {
     /// race, since Kueue orders them by their UIDs (0.19.2, `baseCompareFunc` in
     /// `pkg/cache/queue/cluster_queue.go`).
     pub reversed_ties: bool,
+    /// The resources of a Workload are tried in the opposite order: another outcome of a race,
+    /// without `sorts_requests` (0.18.3, `findFlavorForPodSets` in
+    /// `pkg/scheduler/flavorassigner/flavorassigner.go`).
+    pub reversed_requests: bool,
     /// The job reconciler, not the scheduler, finishes a replaced slice, and does so later. A check
     /// may have returned its verdict about the new slice before (measured on 0.19.2).
     pub late_replacement: bool,
@@ -201,6 +209,7 @@ impl KueueVersion {
         observability_reasons: false,
         admission_gates: true,
         equivalence_hashing: true,
+        sorts_requests: true,
         revised_messages: true,
         explains_evictions: true,
         explains_preemptions: true,
@@ -225,6 +234,7 @@ impl KueueVersion {
         slow_scheduler: false,
         quick_scheduler: false,
         reversed_ties: false,
+        reversed_requests: false,
         late_replacement: false,
         concurrent_admission: false,
         hasty_variants: false,
@@ -234,6 +244,7 @@ impl KueueVersion {
     /// Kueue 0.18.
     pub const V0_18: Self = Self {
         admission_gates: false,
+        sorts_requests: false,
         revised_messages: false,
         wait_for_pods_ready: None,
         ..Self::V0_19

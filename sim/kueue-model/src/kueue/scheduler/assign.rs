@@ -151,6 +151,17 @@ fn fnv1a(name: &str) -> u64 {
     })
 }
 
+/// Sorts resources into the order in which Kueue tries them.
+fn sort_resources<T>(resources: &mut [T], version: KueueVersion, name: impl Fn(&T) -> &str) {
+    resources.sort_by(|a, b| {
+        let (a, b) = (name(a), name(b));
+        (fnv1a(a), a).cmp(&(fnv1a(b), b))
+    });
+    if version.reversed_requests {
+        resources.reverse();
+    }
+}
+
 /// The fit of a request and the height up to which its quota is borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
@@ -219,7 +230,7 @@ impl Trial<'_> {
         let mut taken = Usage::default();
         let mut last_tried = LastTried::new();
         let mut names: Vec<&str> = requests.keys().map(String::as_str).collect();
-        names.sort_by_key(|name| (fnv1a(name), *name));
+        sort_resources(&mut names, self.ground.version, |name| name);
         for name in names {
             if placed.assignment.flavors.contains_key(name) {
                 continue;
@@ -286,7 +297,7 @@ impl Trial<'_> {
             .filter(|(name, _)| group.covered_resources.contains(*name))
             .map(|(name, amount)| (name.as_str(), *amount))
             .collect();
-        amounts.sort_by_key(|(name, _)| (fnv1a(name), *name));
+        sort_resources(&mut amounts, self.ground.version, |(name, _)| name);
         let rules = &self.ground.queue.spec.flavor_fungibility;
         let mut best: Option<FlavorAttempt<'_>> = None;
         let mut reasons = Vec::new();
