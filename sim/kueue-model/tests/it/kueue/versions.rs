@@ -353,6 +353,13 @@ fn in_0_15_workloads_that_do_not_fit_are_tried_again_at_once() {
     assert_eq!(outcome.1, (waits, admitted));
 }
 
+/// Returns a change of the ClusterQueue's quota.
+fn quota(cpus: &str) -> Value {
+    let resources = json!([{"name": "cpu", "nominalQuota": cpus}]);
+    let flavors = json!([{"name": "default", "resources": resources}]);
+    json!({"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]}})
+}
+
 #[test]
 fn before_0_18_an_event_with_the_same_text_is_counted_in_the_first() {
     let outcome = off_and_on(
@@ -360,16 +367,16 @@ fn before_0_18_an_event_with_the_same_text_is_counted_in_the_first() {
         |v, on| v.counts_messages = on,
         async |cluster| {
             cluster.queue("1", &["c"], &json!({}));
-            cluster.workload("a", "1", 0);
-            for _ in 0..2 {
+            cluster.workload("a", "2", 0);
+            for cpus in ["0", "1"] {
                 cluster.pass(2.0).await;
-                cluster.verdict("a", "c", "Retry", 0);
+                cluster.merge("clusterqueues", "", "cq", "", &quota(cpus));
             }
             cluster.pass(2.0).await;
-            cluster.notes("EvictedDueToAdmissionCheck").len()
+            cluster.notes("Pending").len()
         },
     );
-    assert_eq!(outcome, (2, 1));
+    assert_eq!(outcome, (3, 2));
 }
 
 #[test]
@@ -381,16 +388,48 @@ fn before_0_18_warnings_about_a_workload_that_is_retried_without_end_are_dropped
             cluster.queue("1", &["c"], &json!({"queueingStrategy": "StrictFIFO"}));
             cluster.workload("a", "2", 0);
             cluster.pass(2.0).await;
-            let quota = |cpus: &str| {
-                let flavor = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpus}]});
-                json!({"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}]}})
-            };
             cluster.merge("clusterqueues", "", "cq", "", &quota("0"));
             cluster.pass(2.0).await;
-            cluster.notes("Pending").len()
+            let notes = cluster.notes("Pending");
+            notes
+                .iter()
+                .any(|note| note.contains("maximum capacity (0)"))
         },
     );
-    assert_eq!(outcome, (2, 1));
+    assert_eq!(outcome, (true, false));
+}
+
+#[test]
+fn up_to_0_18_the_message_names_one_of_several_resources() {
+    let outcome = off_and_on(
+        KueueVersion::V0_18,
+        |v, on| v.reversed_requests = on,
+        async |cluster| {
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "other"}, "spec": {}}));
+            let groups = [("default", "cpu", "1"), ("other", "memory", "1Gi")].map(
+                |(flavor, resource, quota)| {
+                    let resources = json!([{"name": resource, "nominalQuota": quota}]);
+                    json!({"coveredResources": [resource], "flavors": [{"name": flavor, "resources": resources}]})
+                },
+            );
+            cluster.queue("1", &[], &json!({"resourceGroups": groups}));
+            let mut set = pod_set("main", 1, "2");
+            set["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] =
+                json!("2Gi");
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
+            cluster.pass(1.0).await;
+            cluster.notes("Pending").remove(0)
+        },
+    );
+    let names = |message: &str| {
+        let named =
+            |resource: &str| message.contains(&format!("insufficient quota for {resource}"));
+        (named("cpu"), named("memory"))
+    };
+    assert_eq!(
+        (names(&outcome.0), names(&outcome.1)),
+        ((false, true), (true, false))
+    );
 }
 
 #[test]
