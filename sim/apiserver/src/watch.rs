@@ -13,7 +13,7 @@ use super::notifications::ChangeReceiver;
 use super::select::Selector;
 use super::status::{FieldError, Status};
 use super::store::{Change, ChangeVerb};
-use super::verbs::{no_such_resource, parse_version, show, zero};
+use super::verbs::{no_such_resource, parse_version, shared, zero};
 
 /// The objects to watch, and the version to start from.
 ///
@@ -229,12 +229,10 @@ impl Watch {
     }
 
     fn event(&self, kind: &'static str, object: &Arc<Value>) -> Event {
-        let object = if self.kind.converts() {
-            Arc::new(show(&self.kind, object))
-        } else {
-            Arc::clone(object)
-        };
-        Event { kind, object }
+        Event {
+            kind,
+            object: shared(&self.kind, object),
+        }
     }
 
     /// Returns a bookmark at the position of the watch.

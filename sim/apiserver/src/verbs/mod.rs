@@ -90,14 +90,9 @@ impl Context<'_> {
         }
     }
 
-    /// Returns an object in the form of this version, for a response; copied only if its stored form
-    /// differs.
+    /// Returns a stored object in the form of this version, for a response.
     fn response(&self, object: &Arc<Value>) -> Arc<Value> {
-        if self.kind.converts() {
-            Arc::new(self.show(object))
-        } else {
-            Arc::clone(object)
-        }
+        shared(&self.kind, object)
     }
 
     /// Returns a copy of an object in the form of this version.
@@ -113,6 +108,16 @@ pub(crate) fn show(kind: &Kind, object: &Value) -> Value {
         kind.show(&mut object);
     }
     object
+}
+
+/// Returns a stored object in the form of a version of its kind; copied only if its stored form
+/// differs.
+pub(crate) fn shared(kind: &Kind, object: &Arc<Value>) -> Arc<Value> {
+    if kind.converts() {
+        Arc::new(show(kind, object))
+    } else {
+        Arc::clone(object)
+    }
 }
 
 /// Formats a time as `2026-11-21T09:00:00Z`.

@@ -43,8 +43,8 @@ pub(super) fn forgive_jitter(
     }
 }
 
-/// Removes the repeats of events that have a time of waiting. A Kueue that counts messages makes a new
-/// event of a repeat only if the second differs.
+/// Removes the repeats of events that have a time of waiting. A Kueue that counts messages makes a
+/// new event of a repeat only if the number of seconds differs.
 pub(super) fn without_repeated_waits(steps: &mut [BTreeMap<String, f64>]) {
     let mut seen = BTreeSet::new();
     for step in steps {

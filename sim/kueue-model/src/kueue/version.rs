@@ -92,8 +92,8 @@ pub struct KueueVersion {
     /// resource group has it (before 0.18: `updateLabelKeys` in
     /// `pkg/cache/scheduler/clusterqueue.go`). Since 0.18 only the labels of the flavor count.
     pub excludes_unlabeled: bool,
-    /// The webhook rejects a check for flavors that the ClusterQueue does not have (0.18.3, not 0.17.0:
-    /// `validateAdmissionCheckOnFlavors` in `pkg/webhooks/clusterqueue_webhook.go`).
+    /// The webhook rejects a check for flavors that the ClusterQueue does not have (0.18.3, not
+    /// 0.17.0: `validateAdmissionCheckOnFlavors` in `pkg/webhooks/clusterqueue_webhook.go`).
     pub validates_on_flavors: bool,
     /// Events are recorded as in `core/v1`: one that has the text of an earlier one about the same
     /// object is counted there and creates no object (0.17.0: `GetEventRecorderFor` in
