@@ -8,3 +8,7 @@
 
 mod search;
 mod world;
+
+/// The search allocates much.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

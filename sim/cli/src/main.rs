@@ -13,6 +13,10 @@ use kueue_check_sim_cli::demo::Demo;
 use kueue_check_sim_cli::record::{RecordError, Recorder};
 use kueue_check_sim_cli::replay;
 
+/// A third of what simulated clusters do is allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A simulated cluster for Kueue admission checks.
 #[derive(Parser)]
 #[command(version)]

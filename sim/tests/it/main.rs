@@ -4,3 +4,7 @@
 
 mod simulation;
 mod timeline;
+
+/// A third of what simulated clusters do is allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

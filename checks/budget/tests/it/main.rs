@@ -16,3 +16,7 @@ mod server;
 mod sources;
 mod stale_evaluation;
 mod temp_dir;
+
+/// A third of what simulated clusters do is allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -20,3 +20,7 @@ mod request_lifecycle;
 mod retries;
 mod topologies;
 mod traces;
+
+/// A third of what simulated clusters do is allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -4,3 +4,7 @@
 
 mod record;
 mod traces;
+
+/// A third of what simulated clusters do is allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

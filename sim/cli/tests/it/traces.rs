@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use kueue_check_sim::explore::SAMPLE_ENV;
 use kueue_check_sim_cli::replay::{Replay, ReplayError, Trace};
 
 fn recordings() -> Vec<PathBuf> {
@@ -77,6 +76,10 @@ fn a_history_that_is_not_what_kueue_does_is_not_reproduced() {
     }
 }
 
+/// The number of recordings that are changed in each way. Each is played with all outcomes of
+/// races, which takes seconds.
+const CHANGED: usize = 3;
+
 /// A change of any part of a family's trace must cause a difference.
 #[test]
 fn a_family_that_is_not_what_kueue_does_is_not_reproduced() {
@@ -98,8 +101,6 @@ fn a_family_that_is_not_what_kueue_does_is_not_reproduced() {
         (r#""active": false,"#, r#""active": true,"#),
         (r#""counts": {"main": 2}"#, r#""counts": {"main": 1}"#),
     ];
-    let sampled = std::env::var_os(SAMPLE_ENV).is_some();
-    let most = if sampled { 3 } else { usize::MAX };
     let texts: Vec<(PathBuf, String)> = recordings
         .into_iter()
         .map(|path| {
@@ -110,9 +111,8 @@ fn a_family_that_is_not_what_kueue_does_is_not_reproduced() {
         .collect();
     for (then, other) in changes {
         let (then, other) = (then.replace("\": ", "\":"), other.replace("\": ", "\":"));
-        // Each is played with all outcomes of races, which takes seconds.
         let with_it = texts.iter().filter(|(_, text)| text.contains(&then));
-        for (path, text) in with_it.take(most) {
+        for (path, text) in with_it.take(CHANGED) {
             let trace: Trace = serde_json::from_str(&text.replace(&then, &other)).unwrap();
             let differences = Replay::new(trace).run().unwrap();
             assert_ne!(differences, [], "{}: {other}", path.display());
