@@ -12,12 +12,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::repository;
+
 const FOLDER: &str = "tests/compile_fail";
 
 #[test]
 fn each_likely_mistake_is_explained() {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files: Vec<PathBuf> = files(&package.join(FOLDER))
+    let root = repository();
+    let mut files: Vec<PathBuf> = files(&root.join(FOLDER))
         .filter(|file| file.extension().is_some_and(|kind| kind == "rs"))
         .collect();
     files.sort();
@@ -25,7 +27,7 @@ fn each_likely_mistake_is_explained() {
     let write = std::env::var_os("KUEUE_CHECK_WRITE").is_some();
     let mut of_newest = None;
     for library in Library::compiled() {
-        let wrong = library.differences(package, &files, write);
+        let wrong = library.differences(root, &files, write);
         if wrong.is_empty() {
             return;
         }
@@ -71,10 +73,10 @@ impl Library {
 
     /// Returns the programs whose messages are not the expected ones, with both. Writes the messages
     /// if `write` is true.
-    fn differences(&self, package: &Path, files: &[PathBuf], write: bool) -> String {
+    fn differences(&self, root: &Path, files: &[PathBuf], write: bool) -> String {
         let mut wrong = String::new();
         for file in files {
-            let (compiled, found) = self.compile(package, file);
+            let (compiled, found) = self.compile(root, file);
             let expected = file.with_extension("stderr");
             if write {
                 fs::write(&expected, &found).unwrap();
@@ -89,13 +91,13 @@ impl Library {
     }
 
     /// Compiles a program without generating code. Returns whether it compiles, and the messages.
-    fn compile(&self, package: &Path, file: &Path) -> (bool, String) {
+    fn compile(&self, root: &Path, file: &Path) -> (bool, String) {
         let mut library = std::ffi::OsString::from("kueue_check=");
         library.push(&self.path);
         let mut dependencies = std::ffi::OsString::from("dependency=");
         dependencies.push(&self.dependencies);
         let output = Command::new("rustc")
-            .current_dir(package)
+            .current_dir(root)
             .args(["--edition=2024", "--emit=metadata", "--color=never"])
             .arg("--out-dir")
             .arg(&self.output)
@@ -103,7 +105,7 @@ impl Library {
             .arg(dependencies)
             .arg("--extern")
             .arg(library)
-            .arg(file.strip_prefix(package).unwrap())
+            .arg(file.strip_prefix(root).unwrap())
             .output()
             .unwrap();
         let messages = String::from_utf8(output.stderr).unwrap();

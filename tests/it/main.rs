@@ -20,3 +20,9 @@ mod real;
 mod side_effects;
 mod usage;
 mod window;
+
+/// Returns the root of the repository.
+fn repository() -> &'static std::path::Path {
+    let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap()
+}

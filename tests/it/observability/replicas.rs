@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use super::program::{Program, Stage, wait};
+use crate::repository;
 
 /// The labels that a `ServiceMonitor` gives each series of the release, besides the pod's.
 const SERIES: &str = "namespace=\"checks\",job=\"seats\"";
@@ -127,7 +128,7 @@ impl Drop for Prometheus {
 }
 
 fn chart(path: &str) -> Value {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/kueue-check");
+    let chart = repository().join("charts/kueue-check");
     let text = std::fs::read_to_string(chart.join(path)).unwrap();
     serde_saphyr::from_str(&text).unwrap()
 }
