@@ -4,5 +4,4 @@
 mod log;
 mod program;
 mod replicas;
-#[cfg(feature = "otel")]
 mod spans;
