@@ -12,14 +12,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::repository;
+use crate::repository;
 
 const FOLDER: &str = "tests/compile_fail";
 
 #[test]
 fn each_likely_mistake_is_explained() {
-    let root = repository();
-    let mut files: Vec<PathBuf> = files(&root.join(FOLDER))
+    let mut files: Vec<PathBuf> = files(&repository().join(FOLDER))
         .filter(|file| file.extension().is_some_and(|kind| kind == "rs"))
         .collect();
     files.sort();
@@ -27,7 +26,7 @@ fn each_likely_mistake_is_explained() {
     let write = std::env::var_os("KUEUE_CHECK_WRITE").is_some();
     let mut of_newest = None;
     for library in Library::compiled() {
-        let wrong = library.differences(root, &files, write);
+        let wrong = library.differences(&files, write);
         if wrong.is_empty() {
             return;
         }
@@ -73,10 +72,10 @@ impl Library {
 
     /// Returns the programs whose messages are not the expected ones, with both. Writes the messages
     /// if `write` is true.
-    fn differences(&self, root: &Path, files: &[PathBuf], write: bool) -> String {
+    fn differences(&self, files: &[PathBuf], write: bool) -> String {
         let mut wrong = String::new();
         for file in files {
-            let (compiled, found) = self.compile(root, file);
+            let (compiled, found) = self.compile(file);
             let expected = file.with_extension("stderr");
             if write {
                 fs::write(&expected, &found).unwrap();
@@ -91,11 +90,12 @@ impl Library {
     }
 
     /// Compiles a program without generating code. Returns whether it compiles, and the messages.
-    fn compile(&self, root: &Path, file: &Path) -> (bool, String) {
+    fn compile(&self, file: &Path) -> (bool, String) {
         let mut library = std::ffi::OsString::from("kueue_check=");
         library.push(&self.path);
         let mut dependencies = std::ffi::OsString::from("dependency=");
         dependencies.push(&self.dependencies);
+        let root = repository();
         let output = Command::new("rustc")
             .current_dir(root)
             .args(["--edition=2024", "--emit=metadata", "--color=never"])

@@ -94,7 +94,6 @@ impl Project {
             .args(["-euc", &format!("{command}\npwd > {}", output.display())])
             .current_dir(folder)
             .env("CARGO_TARGET_DIR", repository().join("target"))
-            .env("CARGO_PROFILE_DEV_DEBUG", "none")
             .env_remove("K8S_OPENAPI_ENABLED_VERSION")
             .status()
             .unwrap();

@@ -28,7 +28,3 @@ mod together;
 mod tools;
 mod verdicts;
 mod with_kueue;
-
-/// A third of what simulated clusters do is allocation.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
