@@ -20,6 +20,10 @@ pub struct Process {
 /// arguments. Prints the program's id. Writing `keep` to it keeps the folder.
 const GUARD: &str = r#"folder=$1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & child=$!; echo $child; word=$(cat); kill -9 $child; wait $child; [ -z "$folder" ] || [ "$word" = keep ] || rm -rf "$folder""#;
 
+/// The heap of a Go program grows by this percentage between two collections of garbage. Go's default
+/// of 100 saves memory: the API server spends a third of its processor time on collections with it.
+const GOGC: &str = "400";
+
 impl Process {
     /// Starts `program`, which writes to `log`. When it ends, `folder` is removed.
     ///
@@ -52,6 +56,7 @@ impl Process {
             .arg(log)
             .arg(program)
             .args(arguments)
+            .env("GOGC", GOGC)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
