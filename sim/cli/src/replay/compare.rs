@@ -8,7 +8,7 @@ use super::events::{
     Events, add_event, close_steps, event_difference, forgive_jitter, without_repeated_waits,
 };
 use super::family::{without_nodes, without_who_replaced};
-use super::names::{has_generated_name, normal};
+use super::names::{has_generated_name, normal, normal_value};
 use super::play::ReplayResult;
 use super::project::{Form, comparable, is_compared, kind_of, project, state_of};
 use super::trace::{Step, Trace};
@@ -17,18 +17,32 @@ use kueue_check_sim::apiserver::ChangeVerb;
 
 /// The states of each object, in order, with the step in which each was observed.
 type States = BTreeMap<(String, String), Vec<(usize, Value)>>;
-/// Returns all differences: responses, then figures, then states, then events.
-pub(super) fn compare(
-    trace: &Trace,
-    played: &ReplayResult,
-    overlook: Option<&IgnoreRule>,
-) -> Vec<Difference> {
-    let mut differences = responses(trace, played);
-    differences.extend(played.looks.iter().cloned());
-    let recorded = overlooked(recorded(trace), overlook);
-    let simulated = overlooked(simulated(played, trace), overlook);
-    differences.extend(in_states_and_events(trace, recorded, simulated));
-    differences
+
+/// A recording to which replays are compared.
+pub(super) struct Recording<'a> {
+    trace: &'a Trace,
+    observed: (States, Events),
+    overlook: Option<IgnoreRule>,
+}
+
+impl<'a> Recording<'a> {
+    pub(super) fn of(trace: &'a Trace, overlook: Option<IgnoreRule>) -> Self {
+        Self {
+            trace,
+            observed: overlooked(recorded(trace), overlook.as_ref()),
+            overlook,
+        }
+    }
+
+    /// Returns all differences: responses, then figures, then states, then events.
+    pub(super) fn compare(&self, played: &ReplayResult) -> Vec<Difference> {
+        let trace = self.trace;
+        let mut differences = responses(trace, played);
+        differences.extend(played.looks.iter().cloned());
+        let simulated = overlooked(simulated(played, trace), self.overlook.as_ref());
+        differences.extend(in_states_and_events(trace, &self.observed, &simulated));
+        differences
+    }
 }
 
 /// Returns the differences between two recordings of the same steps.
@@ -58,14 +72,14 @@ pub(super) fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
         });
         return differences;
     }
-    differences.extend(in_states_and_events(one, recorded(one), recorded(other)));
+    differences.extend(in_states_and_events(one, &recorded(one), &recorded(other)));
     differences
 }
 
 fn in_states_and_events(
     trace: &Trace,
-    (recorded, recorded_events): (States, Events),
-    (simulated, simulated_events): (States, Events),
+    (recorded, recorded_events): &(States, Events),
+    (simulated, simulated_events): &(States, Events),
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
     let runs = close_steps(trace);
@@ -97,8 +111,8 @@ fn in_states_and_events(
         };
         runs.iter().map(of_run).collect()
     };
-    let mut then = together(&recorded_events);
-    let mut now = together(&simulated_events);
+    let mut then = together(recorded_events);
+    let mut now = together(simulated_events);
     if trace.version().counts_messages {
         without_repeated_waits(&mut then);
         without_repeated_waits(&mut now);
@@ -284,11 +298,6 @@ fn form_of(trace: &Trace) -> Form {
     } else {
         Form::Plain
     }
-}
-
-fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
-    let text = normal(&value.to_string(), names);
-    serde_json::from_str(&text).unwrap_or_else(|_| value.clone())
 }
 
 /// Returns the distinct states in order. The first check entries are also added to the earlier

@@ -36,7 +36,9 @@ use jiff::SignedDuration;
 use kueue_check::Clock;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
+use compare::Recording;
 pub(crate) use object::{is_reset, list, only};
 pub(crate) use project::is_compared;
 pub use project::{full_projection, projection};
@@ -153,7 +155,7 @@ struct StepOutcome {
 /// ```
 #[must_use]
 pub struct Replay {
-    trace: Trace,
+    trace: Arc<Trace>,
     kinds: Option<CompiledDefinitions>,
     version: KueueVersion,
     /// The controllers that act when the others have done all that they can.
@@ -184,7 +186,7 @@ impl Replay {
     pub fn new(trace: Trace) -> Self {
         Self {
             version: trace.version(),
-            trace,
+            trace: Arc::new(trace),
             kinds: None,
             last: None,
             of_step: None,
@@ -239,7 +241,7 @@ impl Replay {
     /// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
     /// ```
     pub fn decided_by(mut self, controller: &str, check: &str) -> Self {
-        self.trace.decide_by(controller, check);
+        Arc::make_mut(&mut self.trace).decide_by(controller, check);
         self
     }
 
@@ -268,18 +270,19 @@ impl Replay {
     /// does not have.
     pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
         scope::check(&self.trace)?;
-        let overlook = self.overlook.take();
+        let trace = Arc::clone(&self.trace);
+        let recording = Recording::of(&trace, self.overlook.take());
         let others: Vec<Self> = if self.beside.is_empty() {
             self.other_outcomes()
         } else {
             Vec::new()
         };
-        let (first, changes) = self.play(overlook.as_ref())?;
+        let (first, changes) = self.play(&recording)?;
         if first.is_empty() || changes > MOST {
             return Ok(first);
         }
         for other in others {
-            if other.play(overlook.as_ref())?.0.is_empty() {
+            if other.play(&recording)?.0.is_empty() {
                 return Ok(Vec::new());
             }
         }
@@ -287,15 +290,13 @@ impl Replay {
     }
 
     /// Returns the differences, and how many changes of objects the model made.
-    fn play(self, overlook: Option<&IgnoreRule>) -> Result<(Vec<Difference>, usize), ReplayError> {
-        let trace = self.trace.clone();
+    fn play(self, recording: &Recording) -> Result<(Vec<Difference>, usize), ReplayError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()?;
         let played = runtime.block_on(play::play(self))?;
-        let differences = compare::compare(&trace, &played, overlook);
-        Ok((differences, played.history.len()))
+        Ok((recording.compare(&played), played.history.len()))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::object::list;
 use super::trace::Trace;
 use kueue_check_sim::apiserver::ApiServer;
@@ -107,6 +109,19 @@ pub(super) fn normal(text: &str, names: &BTreeMap<String, String>) -> String {
     with_sorted_values(&without_waits(&without_uids(&text)))
 }
 
+/// Applies [`normal`] to all strings of the value.
+pub(super) fn normal_value(value: &Value, names: &BTreeMap<String, String>) -> Value {
+    match value {
+        Value::String(text) => normal(text, names).into(),
+        Value::Array(items) => items.iter().map(|item| normal_value(item, names)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (normal(name, names), normal_value(value, names)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
 /// Sorts `supported values: "b", "a"`: Kueue lists flavors in the order of a map.
 fn with_sorted_values(text: &str) -> String {
     const VALUES: &str = "supported values: ";
@@ -126,26 +141,30 @@ fn with_sorted_values(text: &str) -> String {
 
 fn without_uids(text: &str) -> String {
     const LENGTH: usize = 36;
-    let is_uid = |part: &str| {
-        part.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
+    /// The place of the first hyphen.
+    const FIRST: usize = 8;
+    let is_uid = |part: &[u8]| {
+        part.iter().enumerate().all(|(at, byte)| match at {
+            FIRST | 13 | 18 | 23 => *byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         })
     };
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        match rest.get(..LENGTH) {
-            Some(part) if is_uid(part) => {
-                out.push_str("<uid>");
-                rest = &rest[LENGTH..];
-            }
-            _ => {
-                out.push(first);
-                rest = &rest[first.len_utf8()..];
-            }
+    let (mut copied, mut searched) = (0, 0);
+    while let Some(hyphen) = text[searched..].find('-').map(|at| searched + at) {
+        searched = hyphen + 1;
+        let Some(begin) = hyphen.checked_sub(FIRST).filter(|at| *at >= copied) else {
+            continue;
+        };
+        let part = text.as_bytes().get(begin..begin + LENGTH);
+        if part.is_some_and(is_uid) {
+            out.push_str(&text[copied..begin]);
+            out.push_str("<uid>");
+            copied = begin + LENGTH;
+            searched = copied;
         }
     }
+    out.push_str(&text[copied..]);
     out
 }
 
@@ -188,6 +207,14 @@ mod tests {
             (
                 "(UID: 86befcde-7792-42ac-8ac8-4e7ecbc4e9ca)",
                 "(UID: <uid>)",
+            ),
+            (
+                "é-86befcde-7792-42ac-8ac8-4e7ecbc4e9ca86befcde-7792-42ac-8ac8-4e7ecbc4e9ca",
+                "é-<uid><uid>",
+            ),
+            (
+                "86befcde-7792-42ac-8ac8-4e7ecbc4e9c",
+                "86befcde-7792-42ac-8ac8-4e7ecbc4e9c",
             ),
             (
                 "wait time since queued was 13s; more",

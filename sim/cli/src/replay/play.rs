@@ -42,7 +42,7 @@ const LAG: u64 = 1;
 
 /// Plays the steps at their times, to the end of the recording.
 pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
-    let trace = Arc::new(replay.trace);
+    let trace = replay.trace;
     let start = trace.start().saturating_add(replay.shift);
     let start = start.unwrap_or(trace.start());
     let clock = Clock::following_tokio(initial::first_time(&trace, start));

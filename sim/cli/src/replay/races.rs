@@ -1,5 +1,7 @@
 //! Outcomes of Kueue's races, which vary from run to run of the same requests.
 
+use std::sync::Arc;
+
 use jiff::SignedDuration;
 use kueue_check_sim::kueue::KueueVersion;
 
@@ -150,7 +152,7 @@ impl Replay {
             ..known
         };
         Self {
-            trace: self.trace.clone(),
+            trace: Arc::clone(&self.trace),
             kinds: self.kinds.clone(),
             version: if only_in.is_some() { known } else { switched },
             last: last.filter(|_| only_in.is_none()),
