@@ -4,6 +4,7 @@ mod bodies;
 mod compare;
 mod generate;
 mod history;
+mod lateness;
 mod minimise;
 mod random;
 mod record;
@@ -280,6 +281,10 @@ async fn compared(history: History, trace: Value) -> Result<Played, Failure> {
     })
 }
 
+/// The number of histories that are recorded again at once, if not fewer: a Kueue with little to do
+/// is not late.
+const CALM: usize = 8;
+
 /// Records each history that differs `again` times more. Returns the traces of each.
 async fn record_again(
     arguments: &Arguments,
@@ -292,7 +297,7 @@ async fn record_again(
         .flat_map(|played| (0..times).map(move |_| &played.history));
     let traces: Vec<Value> = stream::iter(all)
         .map(|history| record(stage, history))
-        .buffered(arguments.side_by_side)
+        .buffered(arguments.side_by_side.min(CALM))
         .try_collect()
         .await?;
     let mut traces = traces.into_iter();

@@ -16,7 +16,8 @@ use crate::bodies::{collection, namespaced_path};
 use crate::history::{History, MARK, Step};
 use crate::stage::{Request, Seen, Stage, StageError};
 
-/// A step ends after this time without a change. It exceeds Kueue's batch period for changes (1 s).
+/// A step ends after this time without a change, and the time by which Kueue is late. It exceeds
+/// Kueue's batch period for changes (1 s).
 const QUIET: Duration = Duration::from_millis(1600);
 /// The delay between a hasty step and the next one, regardless of changes.
 const HASTE: Duration = Duration::from_millis(10);
@@ -173,16 +174,23 @@ impl Recorder<'_> {
         Ok(Some(played))
     }
 
-    /// Returns all changes until nothing changes for `quiet`, or until a step's limit is reached.
+    /// Returns all changes until nothing changes for `quiet` and the time by which Kueue is late, or
+    /// until a step's limit is reached.
     async fn observe(&mut self, quiet: Duration) -> Vec<Value> {
         let mut observed = Vec::new();
         let mut last = Instant::now();
-        let end = last + LONGEST;
-        while let Ok(Some(seen)) = timeout_at(last + quiet, self.changes.recv()).await {
+        let longest = last + LONGEST;
+        loop {
+            let end = last + quiet + self.stage.lateness();
+            let seen = match timeout_at(end, self.changes.recv()).await {
+                Ok(Some(seen)) => seen,
+                Err(_) if last + quiet + self.stage.lateness() > end => continue,
+                Ok(None) | Err(_) => break,
+            };
             if let Some(shown) = self.take(&seen) {
                 last = seen.at;
                 observed.push(shown);
-                self.is_restless = last >= end || observed.len() >= MOST;
+                self.is_restless = last >= longest || observed.len() >= MOST;
                 if self.is_restless {
                     break;
                 }

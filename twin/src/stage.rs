@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
+use crate::lateness::Lateness;
+
 /// A change of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -33,6 +35,7 @@ pub(crate) struct Stage {
     client: Client,
     listeners: Listeners,
     marks: AtomicU32,
+    lateness: Lateness,
     kueue: Kueue,
     release: String,
     settings: Option<Value>,
@@ -141,12 +144,16 @@ impl Stage {
             client,
             listeners,
             marks: AtomicU32::new(1),
+            lateness: Lateness::default(),
             kueue,
             release: options.release.unwrap_or_default().to_owned(),
             settings: options.settings.cloned(),
             _cluster: cluster,
         };
         stage.webhooks().await?;
+        let (mark, changes) = stage.listen();
+        let lateness = stage.lateness.clone();
+        tokio::spawn(lateness.measure(stage.client(), mark, changes));
         Ok(stage)
     }
 
@@ -204,24 +211,34 @@ impl Stage {
         self.client.clone()
     }
 
+    /// Returns how late Kueue acts.
+    pub(crate) fn lateness(&self) -> Duration {
+        self.lateness.get()
+    }
+
     /// Sends a request unchanged.
     pub(crate) async fn send(&self, request: &Request) -> Result<Response, StageError> {
-        let body = if request.body.is_null() {
-            Vec::new()
-        } else {
-            request.body.to_string().into_bytes()
-        };
-        let request = http::Request::builder()
-            .method(request.method)
-            .uri(&request.path)
-            .header(http::header::CONTENT_TYPE, request.content_type)
-            .body(Body::from(body))?;
-        let response = self.client.send(request).await?;
-        let code = response.status().as_u16();
-        let bytes = response.into_body().collect().await?.to_bytes();
-        let body = serde_json::from_slice(&bytes).unwrap_or_default();
-        Ok(Response { code, body })
+        send(&self.client, request).await
     }
+}
+
+/// Sends a request unchanged.
+pub(crate) async fn send(client: &Client, request: &Request) -> Result<Response, StageError> {
+    let body = if request.body.is_null() {
+        Vec::new()
+    } else {
+        request.body.to_string().into_bytes()
+    };
+    let request = http::Request::builder()
+        .method(request.method)
+        .uri(&request.path)
+        .header(http::header::CONTENT_TYPE, request.content_type)
+        .body(Body::from(body))?;
+    let response = client.send(request).await?;
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await?.to_bytes();
+    let body = serde_json::from_slice(&bytes).unwrap_or_default();
+    Ok(Response { code, body })
 }
 
 async fn watch(api: Api<DynamicObject>, kind: &'static str, listeners: Listeners) {

@@ -1,9 +1,12 @@
 //! The command line of the simulator.
 
+use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use futures::{StreamExt, stream};
 use kueue_check::Clock;
 use kueue_check_sim::apiserver::CompiledDefinitions;
 use kueue_check_sim::explore::Progress;
@@ -12,6 +15,7 @@ use kueue_check_sim::{Exploration, definitions};
 use kueue_check_sim_cli::demo::Demo;
 use kueue_check_sim_cli::record::{RecordError, Recorder};
 use kueue_check_sim_cli::replay;
+use tokio::task::spawn_blocking;
 
 /// A third of what simulated clusters do is allocation.
 #[global_allocator]
@@ -247,13 +251,51 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf], first: bool) -> ExitCode {
     }
     let kinds = (!all.is_empty()).then(|| CompiledDefinitions::new(all));
     let traces: Vec<PathBuf> = traces.iter().flat_map(|path| files(path)).collect();
-    let (mut equal, mut played) = (0, 0);
-    for trace in &traces {
-        if first && equal < played {
-            break;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(std::thread::available_parallelism().map_or(1, NonZero::get))
+        .build();
+    match runtime.map(|runtime| runtime.block_on(replay_each(traces, kinds, first))) {
+        Ok((equal, played)) => {
+            println!("{equal} of {played} traces reproduced");
+            if equal == played {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The maximum number of traces that are replayed before an earlier one is finished.
+const AHEAD: usize = 64;
+
+/// Replays the traces, one at a time on each processor, and prints the differences in the order of
+/// the traces. With `first`, stops at the first trace that differs. Returns the numbers of equal
+/// and of played traces.
+async fn replay_each(
+    traces: Vec<PathBuf>,
+    kinds: Option<CompiledDefinitions>,
+    first: bool,
+) -> (usize, usize) {
+    let mut replays = stream::iter(traces)
+        .map(|trace| {
+            let kinds = kinds.clone();
+            spawn_blocking(move || {
+                let differences = replay::run(&trace, kinds.as_ref());
+                (trace, differences)
+            })
+        })
+        .buffered(AHEAD);
+    let (mut equal, mut played) = (0, 0);
+    while let Some(replayed) = replays.next().await {
         played += 1;
-        match replay::run(trace, kinds.as_ref()) {
+        let (trace, differences) =
+            replayed.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+        match differences {
             Ok(differences) if differences.is_empty() => equal += 1,
             Ok(differences) => {
                 println!("== {}", trace.display());
@@ -263,13 +305,11 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf], first: bool) -> ExitCode {
             }
             Err(error) => println!("== {}\n{error}", trace.display()),
         }
+        if first && equal < played {
+            break;
+        }
     }
-    println!("{equal} of {played} traces reproduced");
-    if equal == played {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    (equal, played)
 }
 
 /// Returns a file itself, or the `.json` files of a directory, by name.

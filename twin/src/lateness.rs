@@ -1,0 +1,115 @@
+//! How late Kueue acts, since many histories at once slow it down.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::bodies::{
+    CPU, Pods, cluster_object, collection, job, namespaced_object, namespaced_path,
+};
+use crate::history::MARK;
+use crate::stage::{Request, Seen, StageError, send};
+
+/// The delay between a measurement and the next one.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The maximum duration of a measurement. A Kueue that is later than this is broken.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The time from the creation of a Job to its start, measured again and again in a ClusterQueue of
+/// its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lateness(Arc<Mutex<Measured>>);
+
+#[derive(Debug, Default)]
+struct Measured {
+    /// The result of the last measurement.
+    last: Duration,
+    /// The beginning of the current measurement.
+    began: Option<Instant>,
+}
+
+impl Lateness {
+    /// Returns the last measured time, or that of the current measurement if it is longer.
+    pub(crate) fn get(&self) -> Duration {
+        let measured = self.lock();
+        let current = measured.began.map(|began| began.elapsed());
+        measured.last.max(current.unwrap_or_default())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Measured> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Measures until a request fails. `changes` are those of the objects with `mark`.
+    pub(crate) async fn measure(
+        self,
+        client: Client,
+        mark: String,
+        mut changes: UnboundedReceiver<Seen>,
+    ) -> Result<(), StageError> {
+        for object in queue() {
+            send(&client, &creation(&object, &mark)).await?;
+        }
+        for number in 0.. {
+            let request = creation(&started_at_once(number), &mark);
+            let name = &request.body["metadata"]["name"];
+            let began = Instant::now();
+            self.lock().began = Some(began);
+            send(&client, &request).await?;
+            while let Ok(Some(seen)) = timeout_at(began + LONGEST, changes.recv()).await {
+                let object = &seen.object;
+                if object["metadata"]["name"] == *name && object["spec"]["suspend"] == false {
+                    break;
+                }
+            }
+            *self.lock() = Measured {
+                last: began.elapsed(),
+                began: None,
+            };
+            let jobs = Request::delete(request.path);
+            let workloads = Request::delete(namespaced_path("workloads").replace(MARK, &mark));
+            for all in [jobs, workloads] {
+                send(&client, &all).await?;
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the objects that the Jobs need.
+fn queue() -> [Value; 4] {
+    let flavor = json!({"name": "late@", "resources": [{"name": CPU, "nominalQuota": 1}]});
+    let group = json!({"coveredResources": [CPU], "flavors": [flavor]});
+    let spec = json!({"namespaceSelector": {}, "resourceGroups": [group]});
+    [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t@"}}),
+        cluster_object("ResourceFlavor", "late@", json!({})),
+        cluster_object("ClusterQueue", "late@", spec),
+        namespaced_object("LocalQueue", "late", json!({"clusterQueue": "late@"})),
+    ]
+}
+
+fn started_at_once(number: u64) -> Value {
+    let pods = Pods {
+        name: "main",
+        count: 1,
+        least: None,
+        requests: json!({CPU: "1"}),
+        selector: None,
+        init: None,
+        tolerations: None,
+    };
+    job(&format!("late-{number}@"), "late", None, &pods)
+}
+
+/// Returns the request that creates an object, with the mark in its names.
+fn creation(object: &Value, mark: &str) -> Request {
+    let text = object.to_string().replace(MARK, mark);
+    let body = serde_json::from_str(&text).unwrap_or_default();
+    Request::create(collection(object).replace(MARK, mark), body)
+}
