@@ -12,7 +12,7 @@ use super::{CompactTime, Fingerprint, Name};
 /// use kueue_check::api::CheckState;
 ///
 /// assert_eq!(CheckState::new("Retry"), CheckState::Retry);
-/// assert_eq!(CheckState::new(""), CheckState::Pending, "nobody has decided");
+/// assert_eq!(CheckState::new(""), CheckState::Pending, "not decided yet");
 /// assert_eq!(CheckState::new("Deferred").as_str(), "Deferred", "a state of a later Kueue is kept");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

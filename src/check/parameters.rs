@@ -122,7 +122,7 @@ impl<E: fmt::Display> Validation for Result<(), E> {
 /// ```
 /// use kueue_check::{Parameters, ParametersKind};
 ///
-/// /// Parameters that somebody else defines, in two versions.
+/// /// Parameters that another project defines, in two versions.
 /// struct Quota { limit: u64 }
 ///
 /// impl Parameters for Quota {

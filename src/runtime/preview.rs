@@ -162,12 +162,12 @@ async fn run_preview(
     } = question;
     let name = question.admission_check.name();
     let limit = check.timeout().unwrap_or(question.limit);
-    let trouble = Mutex::new(None);
+    let problem = Mutex::new(None);
     // The check is polled first: one that skips the preview causes no request.
     let result = tokio::select! {
         biased;
         result = call_with_timeout(check.preview(request), limit) => result,
-        never = run_watches(check, question.client, &trouble) => match never {},
+        never = run_watches(check, question.client, &problem) => match never {},
     };
     let (outcome, lost_updates) = match result.map(|preview| preview.0) {
         Ok(PreviewOutcome::Skipped(why)) => return ForecastOutcome::Skipped(why),
@@ -182,9 +182,9 @@ async fn run_preview(
             fit_updates(verdict, about, &reader).await
         }
         Err(none) => {
-            let trouble = trouble.into_inner();
-            let trouble = trouble.unwrap_or_else(PoisonError::into_inner);
-            (failed(&none, trouble), None)
+            let problem = problem.into_inner();
+            let problem = problem.unwrap_or_else(PoisonError::into_inner);
+            (failed(&none, problem), None)
         }
     };
     // Whether the running program monitors the job is only in its memory.
@@ -210,9 +210,9 @@ async fn run_preview(
     }
 }
 
-fn failed(none: &CallError, trouble: Option<String>) -> Outcome {
-    let message = match trouble.filter(|_| matches!(none, CallError::TimedOut(_))) {
-        Some(trouble) => format!("{none}: {trouble}"),
+fn failed(none: &CallError, problem: Option<String>) -> Outcome {
+    let message = match problem.filter(|_| matches!(none, CallError::TimedOut(_))) {
+        Some(problem) => format!("{none}: {problem}"),
         None => none.to_string(),
     };
     Outcome::Failed {
@@ -229,12 +229,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 async fn run_watches(
     check: &DynCheck,
     client: &Client,
-    trouble: &Mutex<Option<String>>,
+    problem: &Mutex<Option<String>>,
 ) -> Infallible {
     let sources = check.watches().into_iter();
     let watches = sources.filter_map(|source| match source.start {
         Start::Objects { begin, .. } => {
-            Some(run_watch(source.name, begin(client.clone()), trouble))
+            Some(run_watch(source.name, begin(client.clone()), problem))
         }
         Start::Stream(_) => None,
     });
@@ -245,7 +245,7 @@ async fn run_watches(
 async fn run_watch(
     name: String,
     mut events: impl Stream<Item = watcher::Result<Event<Trigger>>> + Unpin,
-    trouble: &Mutex<Option<String>>,
+    problem: &Mutex<Option<String>>,
 ) {
     while let Some(event) = events.next().await {
         if let Err(error) = event {
@@ -253,7 +253,7 @@ async fn run_watch(
                 "its watch of {name} fails: {}",
                 Failure::from(&error).message
             );
-            *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
+            *problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
             tokio::time::sleep(PAUSE).await;
         }
     }

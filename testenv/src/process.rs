@@ -20,9 +20,10 @@ pub struct Process {
 /// arguments. Prints the program's id. Writing `keep` to it keeps the folder.
 const GUARD: &str = r#"folder=$1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & child=$!; echo $child; word=$(cat); kill -9 $child; wait $child; [ -z "$folder" ] || [ "$word" = keep ] || rm -rf "$folder""#;
 
-/// The heap of a Go program grows by this percentage between two collections of garbage. Go's default
-/// of 100 saves memory: the API server spends a third of its processor time on collections with it.
-const GOGC: &str = "400";
+/// How much a Go program's heap grows between two collections of garbage, in percent, and the size
+/// of its memory from which it collects more often, unless the environment has other values. With
+/// Go's default of 100 %, a busy API server spends a third of its processor time on collections.
+const GARBAGE: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "2GiB")];
 
 impl Process {
     /// Starts `program`, which writes to `log`. When it ends, `folder` is removed.
@@ -50,13 +51,16 @@ impl Process {
         folder: Option<&Path>,
     ) -> io::Result<Self> {
         let of_guard = File::options().create(true).append(true).open(log)?;
+        let garbage = GARBAGE
+            .into_iter()
+            .filter(|(name, _)| std::env::var_os(name).is_none());
         let mut shell = Command::new("sh")
             .args(["-c", GUARD, "sh"])
             .arg(folder.unwrap_or(Path::new("")))
             .arg(log)
             .arg(program)
             .args(arguments)
-            .env("GOGC", GOGC)
+            .envs(garbage)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -113,3 +113,31 @@ fn creation(object: &Value, mark: &str) -> Request {
     let body = serde_json::from_str(&text).unwrap_or_default();
     Request::create(collection(object).replace(MARK, mark), body)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_counts_before_it_ends() {
+        let lateness = Lateness::default();
+        assert_eq!(lateness.get(), Duration::ZERO);
+        let last = Duration::from_secs(2);
+        *lateness.lock() = Measured { last, began: None };
+        assert_eq!(lateness.get(), last);
+        lateness.lock().began = Some(Instant::now());
+        assert_eq!(lateness.get(), last);
+        lateness.lock().began = Instant::now().checked_sub(Duration::from_secs(3));
+        assert!(lateness.get() >= Duration::from_secs(3));
+    }
+
+    #[test]
+    fn what_is_created_has_the_mark() {
+        let request = creation(&started_at_once(7), "-z00001z");
+        assert_eq!(request.path, "/apis/batch/v1/namespaces/t-z00001z/jobs");
+        assert_eq!(request.body["metadata"]["name"], "late-7-z00001z");
+        let [.., queue] = queue();
+        let request = creation(&queue, "-z00001z");
+        assert_eq!(request.body["spec"]["clusterQueue"], "late-z00001z");
+    }
+}

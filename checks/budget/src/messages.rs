@@ -154,7 +154,7 @@ impl MessageFormatter<'_> {
                 self.contact_hint(balance)
             ),
             HoldReason::BlockedByOrder(balance) => format!(
-                "waits behind a job of {} that needs more than the {} {} that are left; the budget lets nobody pass",
+                "waits behind a job of {} that needs more than the {} {} that are left; the budget keeps their order",
                 balance.account,
                 balance.remaining().cents_down(),
                 self.terms.unit

@@ -34,7 +34,7 @@ impl AdmissionCheckController for SignOff {
         let needed = Duration::from_mins(15);
         if request.workload().name().contains("late") && waited < needed {
             let left = needed.saturating_sub(waited);
-            return Ok(Verdict::pending("nobody is at the desk").recheck_in(left));
+            return Ok(Verdict::pending("the desk is not staffed").recheck_in(left));
         }
         Ok(Verdict::ready("signed"))
     }

@@ -360,16 +360,16 @@ impl Core {
         };
         // From here on it counts as not evaluated, so that this change is counted only once.
         state.expected = None;
-        state.memory.update_failure_state(|trouble| {
-            let quiet = trouble
+        state.memory.update_failure_state(|failure| {
+            let quiet = failure
                 .overwritten_at
                 .is_some_and(|last| steady.duration_since(last) > OVERWRITES_APART);
-            trouble.overwritten = if quiet {
+            failure.overwritten = if quiet {
                 1
             } else {
-                trouble.overwritten.saturating_add(1)
+                failure.overwritten.saturating_add(1)
             };
-            trouble.overwritten_at = Some(steady);
+            failure.overwritten_at = Some(steady);
         });
         let times = state.memory.failure_state().overwritten;
         let delayed = (times > OVERWRITES_AT_ONCE)

@@ -197,7 +197,7 @@ impl Draft<'_> {
             .map_or(NextEvaluation::OnChange, NextEvaluation::After);
         if !verdict.is_retry() {
             self.memory
-                .update_failure_state(|trouble| trouble.retry_due = None);
+                .update_failure_state(|failure| failure.retry_due = None);
         }
         let target = match verdict.kind {
             VerdictKind::Ready | VerdictKind::NotApplicable => ready(verdict),
@@ -358,14 +358,14 @@ impl Draft<'_> {
 
     fn count_objection(&mut self) {
         let at = self.facts.steady;
-        self.memory.update_failure_state(|trouble| {
+        self.memory.update_failure_state(|failure| {
             // At least 1 min apart: a source that flaps within seconds has failed once.
-            let spaced = trouble
+            let spaced = failure
                 .objected_at
                 .is_none_or(|last| at.duration_since(last) >= OBJECTION_SPACING);
             if spaced {
-                trouble.failing_verdicts = trouble.failing_verdicts.saturating_add(1);
-                trouble.objected_at = Some(at);
+                failure.failing_verdicts = failure.failing_verdicts.saturating_add(1);
+                failure.objected_at = Some(at);
             }
         });
     }
@@ -421,8 +421,8 @@ impl Draft<'_> {
             );
         }
         let now = self.facts.steady;
-        self.memory.update_failure_state(|trouble| {
-            trouble.retry_due.get_or_insert(after(now, delay));
+        self.memory.update_failure_state(|failure| {
+            failure.retry_due.get_or_insert(after(now, delay));
         });
         let due = self.memory.failure_state().retry_due.unwrap_or(now);
         if due <= now {
@@ -445,9 +445,9 @@ impl Draft<'_> {
     /// Handles a failed call: the state stays, unless `onError` applies.
     fn failed(&mut self, kind: ErrorKind, message: &Message) -> Step {
         let now = self.facts.steady;
-        self.memory.update_failure_state(|trouble| {
-            trouble.failures = trouble.failures.saturating_add(1);
-            trouble.failing_since.get_or_insert(now);
+        self.memory.update_failure_state(|failure| {
+            failure.failures = failure.failures.saturating_add(1);
+            failure.failing_since.get_or_insert(now);
         });
         let failing_since = self.memory.failure_state().failing_since.unwrap_or(now);
         let again = match kind {

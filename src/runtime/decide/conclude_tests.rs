@@ -140,7 +140,7 @@ fn watched() -> ReservationState {
 
 fn failing_since(at: &str) -> ReservationState {
     let mut memory = ReservationState::default();
-    memory.update_failure_state(|trouble| trouble.failing_since = Some(at.parse().unwrap()));
+    memory.update_failure_state(|failure| failure.failing_since = Some(at.parse().unwrap()));
     memory
 }
 

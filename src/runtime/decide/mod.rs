@@ -92,7 +92,7 @@ pub(crate) struct ReservationState {
     /// The last verdict's `recheck_in`.
     pub(crate) recheck: Option<Millis>,
     /// The failures. Boxed, because most reservations have none.
-    trouble: Option<Box<FailureState>>,
+    failure: Option<Box<FailureState>>,
 }
 
 /// A delay in milliseconds, at least 1 ms and at most 49 days. A Duration would take four times as
@@ -141,26 +141,26 @@ impl ReservationState {
     }
 
     pub(crate) fn failure_state(&self) -> FailureState {
-        self.trouble.as_deref().copied().unwrap_or_default()
+        self.failure.as_deref().copied().unwrap_or_default()
     }
 
     pub(crate) fn update_failure_state(&mut self, change: impl FnOnce(&mut FailureState)) {
-        let mut trouble = self.failure_state();
-        change(&mut trouble);
-        self.trouble = (trouble != FailureState::default()).then(|| Box::new(trouble));
+        let mut failure = self.failure_state();
+        change(&mut failure);
+        self.failure = (failure != FailureState::default()).then(|| Box::new(failure));
     }
 
     fn no_objection(&mut self) {
-        self.update_failure_state(|trouble| {
-            trouble.failing_verdicts = 0;
-            trouble.objected_at = None;
+        self.update_failure_state(|failure| {
+            failure.failing_verdicts = 0;
+            failure.objected_at = None;
         });
     }
 
     fn decided(&mut self) {
-        self.update_failure_state(|trouble| {
-            trouble.failures = 0;
-            trouble.failing_since = None;
+        self.update_failure_state(|failure| {
+            failure.failures = 0;
+            failure.failing_since = None;
         });
     }
 }

@@ -34,7 +34,7 @@ use crate::runtime::queue::{Lane, Queue};
 /// let diagnostics = handle.diagnostics().await.ok_or("the event loop is stuck")?;
 /// let shown = serde_json::to_value(&diagnostics)?;
 /// assert_eq!(shown["served"]["version"], "v1beta2");
-/// assert_eq!(shown["leadership"], "leader", "there is no lease, so nobody else acts");
+/// assert_eq!(shown["leadership"], "leader", "there is no lease, so no other replica leads");
 /// assert_eq!(shown["admissionChecks"][0]["name"], "window");
 /// assert_eq!(shown["admissionChecks"][0]["active"], true);
 /// # Ok(()) }

@@ -96,7 +96,7 @@ impl Story for Capacity {
             let message = &job["status"]["admissionChecks"][0]["message"];
             message
                 .as_str()
-                .is_some_and(|text| text.contains("belongs to somebody else"))
+                .is_some_and(|text| text.contains("belongs to another owner"))
         };
         stage.wait(&job, "a word about the name", refused).await;
         finish(stage, &job, name).await;

@@ -130,7 +130,7 @@ pub enum CreateError {
     #[error("{}", brief(.0))]
     Api(#[from] kube::Error),
     /// Another object has the name.
-    #[error("{kind} \"{name}\" already exists and belongs to somebody else")]
+    #[error("{kind} \"{name}\" already exists and belongs to another owner")]
     OwnedByAnother {
         /// The kind.
         kind: &'static str,

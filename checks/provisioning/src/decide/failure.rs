@@ -60,7 +60,10 @@ fn overdue(facts: &Facts<'_>, request: &CapacityRequest) -> Option<Failure> {
     let (kind, last) = match &request.phase {
         Phase::Waiting { message } => (FailureKind::NoCapacity, message.to_string()),
         Phase::Accepted => (FailureKind::Error, "accepted, and nothing since".to_owned()),
-        _ => (FailureKind::Error, "nobody has taken it up".to_owned()),
+        _ => (
+            FailureKind::Error,
+            "no autoscaler has taken it up".to_owned(),
+        ),
     };
     let timeout_text = HumanDuration::from(timeout);
     Some(Failure {

@@ -245,7 +245,7 @@ fn unhandled(facts: &Facts<'_>, request: &CapacityRequest) -> CheckResult {
     let message = match time_left {
         Some(_) => String::new(),
         None => format!(
-            "nobody has taken up the request for {} minutes: is there an autoscaler for the class \"{}\"?",
+            "no autoscaler has taken up the request for {} minutes: is there one for the class \"{}\"?",
             UNHANDLED_TIMEOUT.as_secs() / 60,
             request.class
         ),

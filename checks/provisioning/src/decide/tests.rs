@@ -806,7 +806,7 @@ fn a_request_without_an_end_may_be_given_up() {
     );
     assert_eq!(of(eta(), early).summary(), "Pending: queued again in 60s");
     let table = [
-        (Phase::New, "nobody has taken it up"),
+        (Phase::New, "no autoscaler has taken it up"),
         (Phase::Accepted, "accepted, and nothing since"),
         (eta(), "queued"),
     ];
@@ -846,6 +846,6 @@ fn a_class_without_an_autoscaler_is_reported() {
     };
     assert_eq!(
         case.summary(),
-        "Pending: nobody has taken up the request for 10 minutes: is there an autoscaler for the class \"class1\"?"
+        "Pending: no autoscaler has taken up the request for 10 minutes: is there one for the class \"class1\"?"
     );
 }

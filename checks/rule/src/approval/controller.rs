@@ -114,7 +114,7 @@ impl Known {
         let (part, _) = missing.next()?;
         let name = guard::NAME;
         Some(format!(
-            "{part}/{name} is missing, so anybody could approve in anybody's name, and no approval counts: apply what the check's command `manifests` prints"
+            "{part}/{name} is missing, so any user could approve in the name of another, and no approval counts: apply what the check's command `manifests` prints"
         ))
     }
 }

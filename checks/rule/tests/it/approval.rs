@@ -130,7 +130,7 @@ fn without_the_policy_nobody_approves() {
     });
     unguarded(1).run(async |cluster| {
         cluster
-            .expect_inactive("check", "so anybody could approve in anybody's name")
+            .expect_inactive("check", "so any user could approve in the name of another")
             .await;
         for object in guard::objects() {
             cluster.apply(&object);
