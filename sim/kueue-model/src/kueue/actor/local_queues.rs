@@ -55,7 +55,7 @@ impl Kueue {
             return;
         };
         let old = &known.workload;
-        if old.has_quota() || !old.is_admissible() {
+        if old.has_quota() || old.is_finished() || old.lacks_pods() {
             return;
         }
         let mut new = (**old).clone();
