@@ -42,7 +42,6 @@ use compare::Recording;
 pub(crate) use object::{is_reset, list, only};
 pub(crate) use project::is_compared;
 pub use project::{full_projection, projection};
-use races::StepsBetween;
 pub use trace::{Trace, to_text};
 
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
@@ -163,8 +162,8 @@ pub struct Replay {
     last: Option<Controllers>,
     /// Another outcome of races in one step.
     of_step: Option<StepOutcome>,
-    /// The steps of Kueue before requests that follow another at once.
-    steps_between: StepsBetween,
+    /// The number of steps of Kueue before a request that follows another at once, if not all.
+    steps_between: Option<u64>,
     /// The delay of the start against that of the trace.
     shift: SignedDuration,
     beside: Vec<Start>,
@@ -191,7 +190,7 @@ impl Replay {
             kinds: None,
             last: None,
             of_step: None,
-            steps_between: [None; 2],
+            steps_between: None,
             shift: SignedDuration::ZERO,
             beside: Vec::new(),
             overlook: None,

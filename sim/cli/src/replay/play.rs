@@ -69,7 +69,7 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     for start in replay.beside {
         start(&server, &clock);
     }
-    let (mut steps, mut gaps) = (Vec::new(), 0_usize);
+    let mut steps = Vec::new();
     let mut looks = Vec::new();
     let mut preconditions = Preconditions::of(&trace);
     for (number, step) in trace.steps.iter().enumerate() {
@@ -94,16 +94,11 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
                 sleep(BETWEEN).await;
             }
             let another = at + 1 < count || trace.follows_at_once(number + 1);
-            let mut limit = None;
-            if another {
-                limit = replay.steps_between[gaps % 2];
-                gaps += 1;
+            match replay.steps_between {
+                Some(steps) if another => pace.limit(steps),
+                _ => pace.go_on(),
             }
-            match limit {
-                Some(steps) => pace.limit(steps),
-                None => pace.go_on(),
-            }
-            let names = if replay.steps_between == [None; 2] {
+            let names = if replay.steps_between.is_none() {
                 preconditions.wait(recorded, &trace, &server).await
             } else {
                 names::present(&trace, &server)

@@ -20,11 +20,6 @@ const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
 /// The controllers that may be the last to act.
 const LASTS: [Controllers; 2] = [Controllers::Jobs, Controllers::Kueue];
 
-/// The maximum numbers of Kueue's steps before a request that follows another at once, for the
-/// first such request, the second, the third as the first, and so on. Without one, Kueue does all
-/// that it can.
-pub(super) type StepsBetween = [Option<u64>; 2];
-
 const SLOW: u8 = 1;
 const QUICK: u8 = 2;
 const HASTY: u8 = 4;
@@ -40,7 +35,7 @@ struct RaceOutcome {
     /// [`NAMELESS`] and [`REQUESTS`].
     bits: u8,
     reversed: bool,
-    steps_between: StepsBetween,
+    steps_between: Option<u64>,
     shift: SignedDuration,
     /// The only step of the trace in which the switches of the version are set.
     only_in: Option<usize>,
@@ -82,7 +77,7 @@ impl Replay {
                     all.extend([0, QUICK].map(|bits| RaceOutcome {
                         bits,
                         reversed,
-                        steps_between: [steps_between; 2],
+                        steps_between,
                         ..RaceOutcome::default()
                     }));
                 }
@@ -104,9 +99,6 @@ impl Replay {
             }));
         }
         all.extend(self.outcomes_of_one_step());
-        if self.trace.is_hasty() {
-            all.extend(outcomes_of_two_gaps());
-        }
         all.into_iter()
             .map(|outcome| self.with_outcome(outcome))
             .collect()
@@ -175,17 +167,4 @@ impl Replay {
             overlook: None,
         }
     }
-}
-
-/// Of two requests that follow another at once, Kueue may be quick before one and slow before the
-/// other.
-fn outcomes_of_two_gaps() -> impl Iterator<Item = RaceOutcome> {
-    let counts = || (0..=STEPS_BETWEEN).map(Some).chain([None]);
-    let pairs = counts().flat_map(move |one| counts().map(move |other| [one, other]));
-    pairs
-        .filter(|[one, other]| one != other)
-        .map(|steps_between| RaceOutcome {
-            steps_between,
-            ..RaceOutcome::default()
-        })
 }
