@@ -8,11 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::bodies::{
-    CPU, Pods, cluster_object, collection, job, namespaced_object, namespaced_path,
-};
-use crate::history::MARK;
-use crate::stage::{Request, Seen, StageError, send};
+use crate::bodies::{CPU, Pods, cluster_object, job, namespaced_object, namespaced_path};
+use crate::request::{Request, RequestError, Seen, send};
 
 /// The delay between a measurement and the next one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -44,22 +41,35 @@ impl Lateness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Measures until a request fails. `changes` are those of the objects with `mark`.
+    /// Measures until a request fails; then nothing counts as late. `changes` are those of the
+    /// objects with `mark`.
     pub(crate) async fn measure(
         self,
         client: Client,
         mark: String,
+        changes: UnboundedReceiver<Seen>,
+    ) {
+        if let Err(error) = self.measure_each(&client, &mark, changes).await {
+            *self.lock() = Measured::default();
+            eprintln!("cannot measure how late Kueue is: {error}");
+        }
+    }
+
+    async fn measure_each(
+        &self,
+        client: &Client,
+        mark: &str,
         mut changes: UnboundedReceiver<Seen>,
-    ) -> Result<(), StageError> {
+    ) -> Result<(), RequestError> {
         for object in queue() {
-            send(&client, &creation(&object, &mark)).await?;
+            send(client, &Request::creation(&object).marked(mark)).await?;
         }
         for number in 0.. {
-            let request = creation(&started_at_once(number), &mark);
+            let request = Request::creation(&started_at_once(number)).marked(mark);
             let name = &request.body["metadata"]["name"];
             let began = Instant::now();
             self.lock().began = Some(began);
-            send(&client, &request).await?;
+            send(client, &request).await?;
             while let Ok(Some(seen)) = timeout_at(began + LONGEST, changes.recv()).await {
                 let object = &seen.object;
                 if object["metadata"]["name"] == *name && object["spec"]["suspend"] == false {
@@ -71,9 +81,9 @@ impl Lateness {
                 began: None,
             };
             let jobs = Request::delete(request.path);
-            let workloads = Request::delete(namespaced_path("workloads").replace(MARK, &mark));
+            let workloads = Request::delete(namespaced_path("workloads")).marked(mark);
             for all in [jobs, workloads] {
-                send(&client, &all).await?;
+                send(client, &all).await?;
             }
             sleep(PAUSE).await;
         }
@@ -107,13 +117,6 @@ fn started_at_once(number: u64) -> Value {
     job(&format!("late-{number}@"), "late", None, &pods)
 }
 
-/// Returns the request that creates an object, with the mark in its names.
-fn creation(object: &Value, mark: &str) -> Request {
-    let text = object.to_string().replace(MARK, mark);
-    let body = serde_json::from_str(&text).unwrap_or_default();
-    Request::create(collection(object).replace(MARK, mark), body)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,11 +136,11 @@ mod tests {
 
     #[test]
     fn what_is_created_has_the_mark() {
-        let request = creation(&started_at_once(7), "-z00001z");
+        let request = Request::creation(&started_at_once(7)).marked("-z00001z");
         assert_eq!(request.path, "/apis/batch/v1/namespaces/t-z00001z/jobs");
         assert_eq!(request.body["metadata"]["name"], "late-7-z00001z");
         let [.., queue] = queue();
-        let request = creation(&queue, "-z00001z");
+        let request = Request::creation(&queue).marked("-z00001z");
         assert_eq!(request.body["spec"]["clusterQueue"], "late-z00001z");
     }
 }

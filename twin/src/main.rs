@@ -8,6 +8,7 @@ mod lateness;
 mod minimise;
 mod random;
 mod record;
+mod request;
 mod stage;
 mod summary;
 

@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::bodies::{collection, namespaced_path};
 use crate::history::{History, MARK, Step};
-use crate::stage::{Request, Seen, Stage, StageError};
+use crate::request::{Request, Seen};
+use crate::stage::{Stage, StageError};
 
 /// A step ends after this time without a change, and the time by which Kueue is late. It exceeds
 /// Kueue's batch period for changes (1 s).

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use http_body_util::BodyExt;
 use kube::api::{ApiResource, DynamicObject};
-use kube::client::Body;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use kueue_check_testenv::{Cluster, Kueue, KueueOptions, StartError};
@@ -17,15 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
 use crate::lateness::Lateness;
-
-/// A change of an object.
-#[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) at: Instant,
-    pub(crate) object: Arc<Value>,
-    pub(crate) kind: &'static str,
-    pub(crate) deleted: bool,
-}
+use crate::request::{Request, RequestError, Response, Seen, send};
 
 /// The recorders of histories, by mark.
 type Listeners = Arc<Mutex<BTreeMap<String, UnboundedSender<Seen>>>>;
@@ -48,71 +38,15 @@ pub(crate) enum StageError {
     /// The servers did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A request could not be made.
-    #[error("cannot send a request: {0}")]
-    Request(#[from] http::Error),
-    /// The API server did not respond.
-    #[error("the API server does not respond: {0}")]
-    Client(#[from] kube::Error),
+    /// A request failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// Kueue does not serve its webhooks.
     #[error("the webhooks of Kueue do not respond after {WEBHOOKS:?}; the end of its log:\n{0}")]
     Webhooks(String),
 }
 
 const WEBHOOKS: Duration = Duration::from_secs(60);
-
-/// The response of the API server.
-pub(crate) struct Response {
-    pub(crate) code: u16,
-    pub(crate) body: Value,
-}
-
-/// A request to the API server.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: &'static str,
-    pub(crate) path: String,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: Value,
-}
-
-impl Request {
-    pub(crate) fn create(path: String, body: Value) -> Self {
-        Self {
-            method: "POST",
-            path,
-            content_type: "application/json",
-            body,
-        }
-    }
-
-    pub(crate) fn merge(path: String, body: Value) -> Self {
-        Self {
-            method: "PATCH",
-            path,
-            content_type: "application/merge-patch+json",
-            body,
-        }
-    }
-
-    pub(crate) fn apply(path: String, body: Value) -> Self {
-        Self {
-            method: "PATCH",
-            path,
-            content_type: "application/apply-patch+yaml",
-            body,
-        }
-    }
-
-    pub(crate) fn delete(path: String) -> Self {
-        Self {
-            method: "DELETE",
-            path,
-            content_type: "application/json",
-            body: Value::Null,
-        }
-    }
-}
 
 impl Stage {
     /// Starts both, and waits until Kueue's webhooks respond. Of `options`, the release is
@@ -217,28 +151,9 @@ impl Stage {
     }
 
     /// Sends a request unchanged.
-    pub(crate) async fn send(&self, request: &Request) -> Result<Response, StageError> {
+    pub(crate) async fn send(&self, request: &Request) -> Result<Response, RequestError> {
         send(&self.client, request).await
     }
-}
-
-/// Sends a request unchanged.
-pub(crate) async fn send(client: &Client, request: &Request) -> Result<Response, StageError> {
-    let body = if request.body.is_null() {
-        Vec::new()
-    } else {
-        request.body.to_string().into_bytes()
-    };
-    let request = http::Request::builder()
-        .method(request.method)
-        .uri(&request.path)
-        .header(http::header::CONTENT_TYPE, request.content_type)
-        .body(Body::from(body))?;
-    let response = client.send(request).await?;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await?.to_bytes();
-    let body = serde_json::from_slice(&bytes).unwrap_or_default();
-    Ok(Response { code, body })
 }
 
 async fn watch(api: Api<DynamicObject>, kind: &'static str, listeners: Listeners) {

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::Recorder;
-use crate::bodies::{cluster_path, collection, job_path, namespaced_path};
+use crate::bodies::{cluster_path, job_path, namespaced_path};
 use crate::history::{StateWrite, Step};
-use crate::stage::Request;
+use crate::request::Request;
 
 /// Returns the request that sets the phase of a Pod to `Succeeded`.
 fn succeeded(pod: &str) -> Request {
@@ -17,10 +17,7 @@ impl Recorder<'_> {
     /// Returns the requests of a step, or `None` if no object allows the step.
     pub(super) fn requests(&self, step: &Step) -> Option<Vec<Request>> {
         let requests = match step {
-            Step::Create(objects) => {
-                let create = |object: &Value| Request::create(collection(object), object.clone());
-                objects.iter().map(create).collect()
-            }
+            Step::Create(objects) => objects.iter().map(Request::creation).collect(),
             Step::Patch { path, body, .. } => vec![Request::merge(path.clone(), body.clone())],
             Step::Active { check, active } => vec![self.active(check, *active)],
             Step::WriteState(write) => vec![self.write_state(write)?],
@@ -57,14 +54,8 @@ impl Recorder<'_> {
             Step::Hasty(step) => return self.requests(step),
             Step::Wait(_) => Vec::new(),
         };
-        Some(requests.into_iter().map(|r| self.for_server(r)).collect())
-    }
-
-    fn for_server(&self, mut request: Request) -> Request {
-        request.path = self.marked(&request.path);
-        let body = self.marked(&request.body.to_string());
-        request.body = serde_json::from_str(&body).unwrap_or_default();
-        request
+        let marked = requests.into_iter().map(|r| r.marked(&self.mark));
+        Some(marked.collect())
     }
 
     fn now(&self) -> String {

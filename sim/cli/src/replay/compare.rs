@@ -342,25 +342,23 @@ fn states(all: &[(usize, Value)]) -> Vec<Value> {
 /// it writes another one in the same step after the deletion: whether it reconciles the Workload in
 /// between varies.
 fn without_deletion_under_way(each: &mut Vec<(usize, Value)>) {
-    let message = |state: &Value| -> Option<String> {
-        let message = &state["conditions"]["QuotaReserved"]["message"];
-        message.as_str().map(str::to_owned)
-    };
-    let is_between = |(step, one): &(usize, Value), (next, other): &(usize, Value)| {
-        let queue = message(one).and_then(|m| m.strip_suffix(" is inactive").map(str::to_owned));
-        let gone = queue.map(|queue| format!("{queue} doesn't exist"));
-        let mut same = one.clone();
-        same["conditions"]["QuotaReserved"] = other["conditions"]["QuotaReserved"].clone();
-        step == next && gone.is_some() && gone == message(other) && same == *other
-    };
-    let mut at = 1;
-    while at < each.len() {
-        if is_between(&each[at - 1], &each[at]) {
-            each.remove(at - 1);
-        } else {
-            at += 1;
-        }
+    fn queue<'a>(state: &'a Value, what: &str) -> Option<&'a str> {
+        let message = state["conditions"]["QuotaReserved"]["message"].as_str()?;
+        message.strip_prefix("ClusterQueue ")?.strip_suffix(what)
     }
+    each.dedup_by(|(next, later), (step, earlier)| {
+        let inactive = queue(earlier, " is inactive");
+        if step != next || inactive.is_none() || inactive != queue(later, " doesn't exist") {
+            return false;
+        }
+        let mut same = earlier.clone();
+        same["conditions"]["QuotaReserved"] = later["conditions"]["QuotaReserved"].clone();
+        let is_between = same == *later;
+        if is_between {
+            std::mem::swap(earlier, later);
+        }
+        is_between
+    });
 }
 
 /// Removes the state without a finalizer before a deletion: the order of both writes varies.
