@@ -153,13 +153,18 @@ pub(super) async fn restored(cluster: &Cluster) {
     cluster.expect_admitted("evaluated").await;
     cluster.submit(Job::new("lost"));
     cluster.expect_admitted("lost").await;
-    // The versions of the restored server stay below these.
-    for priority in 1..=300 {
-        cluster.merge_workload(
-            "lost",
-            &json!({"metadata": {"labels": {"n": priority.to_string()}}}),
-        );
+    // The versions of the restored server stay below the last one of this Workload. Nothing reads
+    // the ConfigMap, so its changes cost little.
+    let others = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "default", "name": "others"}
+    });
+    cluster.apply(&others);
+    for change in 0..300 {
+        cluster.merge(&others, &json!({"data": {"change": change.to_string()}}));
     }
+    cluster.merge_workload("lost", &json!({"metadata": {"labels": {"last": "change"}}}));
     cluster.advance(MINUTE).await;
     cluster.restore(&backup);
     cluster.submit(Job::new("after"));
