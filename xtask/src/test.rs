@@ -1,9 +1,11 @@
 //! The command `test`.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{REQUIRE, SKIP};
-use crate::{Failure, chart, docs, features, tools, try_example, workflows};
+use crate::{Failure, chart, docs, features, root, tools, try_example, workflows};
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
@@ -30,6 +32,19 @@ const NOT_SIMULATED: [&str; 5] = [
     "kueue-check-soak",
     "kueue-check-testenv",
     "kueue-check-twin",
+];
+
+/// The folders of the packages whose tests keep all processors busy for minutes. `tests` runs them
+/// beside the others, which mostly wait for servers.
+const BUSY: [&str; 8] = [
+    "",
+    "book/listings",
+    "checks/provisioning",
+    "checks/rule",
+    "fuzz",
+    "sim",
+    "sim/cli",
+    "sim/kueue-model",
 ];
 
 /// The steps, fastest first, so that a mistake is reported early.
@@ -74,13 +89,7 @@ const STEPS: [Step; 15] = [
     ("packages", tools::package),
     ("API server", servers),
     ("Helm", helm),
-    ("tests", || {
-        // Tests wait for a server more than they compute.
-        tools::cargo(
-            &["test", "--workspace", "--all-features", "--no-fail-fast"],
-            &[("RUST_TEST_THREADS", "4")],
-        )
-    }),
+    ("tests", tests),
     ("the SDK's suite on the simulated API server", || {
         tools::cargo(
             &[
@@ -162,6 +171,49 @@ fn simulated() -> Result<(), Failure> {
             ("RUST_TEST_THREADS", "8"),
         ],
     )
+}
+
+/// Runs all tests: those of the [`BUSY`] packages in the background.
+fn tests() -> Result<(), Failure> {
+    const TEST: [&str; 4] = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+    const PROGRAMS: [&str; 3] = ["--lib", "--bins", "--tests"];
+    // Otherwise each part would wait for the build of the other.
+    tools::cargo(&[&TEST[..], &["--no-run"]].concat(), &[])?;
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    // A part has the packages of both, because a selection has features of its own. This program,
+    // as the runner, omits the tests of the other part.
+    let runner = |part: &str| {
+        let this = this.display();
+        format!("target.'cfg(all())'.runner = ['{this}', 'run-test', '{part}']")
+    };
+    let (busy, others) = (runner("busy"), runner("others"));
+    let busy = [&["--config", &*busy], &TEST[..], &PROGRAMS].concat();
+    let others = [&["--config", &*others], &TEST[..], &PROGRAMS].concat();
+    tools::cargo_in_background(&busy, &[("RUST_TEST_THREADS", "4")], || {
+        // These wait for servers more than they compute.
+        tools::cargo(&others, &[("RUST_TEST_THREADS", "8")])
+    })?;
+    tools::cargo(&[&TEST[..], &["--doc"]].concat(), &[])
+}
+
+/// Runs a test's program in its package's folder if it belongs to `part`, which is `busy` or
+/// `others`.
+pub(crate) fn run_test(part: &str, program: &str, arguments: &[&str]) -> Result<(), Failure> {
+    let folder = std::env::current_dir().map_err(|error| error.to_string())?;
+    let folder = folder
+        .strip_prefix(root())
+        .map_err(|error| error.to_string())?;
+    let is_busy = BUSY.iter().any(|busy| folder == Path::new(busy));
+    if is_busy != (part == "busy") {
+        println!("in the other part of the tests");
+        return Ok(());
+    }
+    let status = Command::new(program).args(arguments).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("{program} does not start: {error}")),
+    }
 }
 
 const SKIPPED: &str = "SKIPPED: the suite on a real API server, the Helm chart, and the example: `go version` does not run, and Go builds the server (install Go 1.26)";

@@ -11,7 +11,7 @@ const HELP: &str = "\
 usage: kueue-check-template COMMAND
 
   write FOLDER  every project that templates/check can make, as one workspace
-  check         writes them into target/templates, lints all, runs the tests of as many as have every pair of answers,
+  check         writes them into target/templates, lints all, runs the tests of as many as have every pair of answers with a sample of every single fault,
                 and those on a real API server where there can be one
   compare CARGO_GENERATE
                 renders them with that program too, and says where it makes another project
@@ -19,6 +19,12 @@ usage: kueue-check-template COMMAND
 
 /// The variable with the kubeconfig for the tests of the rendered projects.
 const KUBECONFIG: &str = "KUEUE_CHECK_TEST_KUBECONFIG";
+
+/// The variable with the number of single faults of each scenario that the projects' tests try.
+const SAMPLE: &str = "KUEUE_CHECK_SAMPLE";
+
+/// That number. The SDK's own tests try all faults.
+const FAULTS: &str = "12";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -144,6 +150,7 @@ async fn check() -> Result<(), Failure> {
     let mut test = vec!["test"];
     test.extend(packages);
     let mut test = cargo(&test);
+    test.env(SAMPLE, FAULTS);
     let cluster = Cluster::start_or_skip("the rendered projects on a real API server").await;
     if let Some(cluster) = &cluster {
         test.env(KUBECONFIG, cluster.access().kubeconfig()?);

@@ -103,7 +103,8 @@ impl Variant {
 }
 
 /// Writes all variants of the template of a check into `folder`, as a workspace. It has the lock
-/// file and the profiles of the one in `repository`, so that both share build artifacts.
+/// file of the one in `repository`, and compiles the dependencies of the SDK as that one does, so
+/// that both share them.
 ///
 /// # Errors
 /// If the template is invalid, or a file can't be written.
@@ -140,11 +141,14 @@ fn without_profiles(mut project: Project) -> Project {
     project
 }
 
-/// The crates whose profile the workspace copies.
-const SDK: [&str; 4] = [
+/// The crates of the SDK. They are not optimized: to compile them takes longer than the tests of
+/// the projects, which try a sample of the faults.
+const SDK: [&str; 6] = [
     "kueue-check",
     "kueue-check-apiserver",
     "kueue-check-kueue-model",
+    "kueue-check-macros",
+    "kueue-check-schema",
     "kueue-check-sim",
 ];
 
@@ -162,8 +166,11 @@ fn workspace(variants: &[Variant], manifest: &str) -> Result<String, Error> {
     table.insert("workspace".to_owned(), workspace.into());
     if let Some(mut dev) = ours.get("profile").and_then(|all| all.get("dev")).cloned() {
         if let Some(packages) = dev.get_mut("package").and_then(Value::as_table_mut) {
-            // The shipped checks are not part of it.
-            packages.retain(|name, _| *name == *"*" || SDK.iter().any(|known| *name == **known));
+            packages.retain(|name, _| *name == *"*");
+            for name in SDK {
+                let level = Table::from_iter([("opt-level".to_owned(), 0.into())]);
+                packages.insert(name.to_owned(), level.into());
+            }
         }
         let profiles = Table::from_iter([("dev".to_owned(), dev)]);
         table.insert("profile".to_owned(), profiles.into());

@@ -22,7 +22,9 @@ pub(crate) fn compare(old: &Value, new: &Value, schema: &Schema) -> Difference {
         path: Vec::new(),
         found: Difference::default(),
     };
-    walk.node(Some(old), Some(new), schema);
+    if old != new {
+        walk.node(Some(old), Some(new), schema);
+    }
     walk.found
 }
 
@@ -32,10 +34,8 @@ struct Walk {
 }
 
 impl Walk {
+    /// Compares two values that differ.
     fn node(&mut self, old: Option<&Value>, new: Option<&Value>, schema: &Schema) {
-        if old == new {
-            return;
-        }
         let leaf = self.divide(old, new, schema);
         if leaf {
             self.leaf(old, new);
@@ -50,8 +50,8 @@ impl Walk {
         match (old, new) {
             (None, Some(_)) => self.found.added.insert(&self.path),
             (Some(_), None) => self.found.removed.insert(&self.path),
-            (Some(old), Some(new)) if old != new => self.found.modified.insert(&self.path),
-            _ => {}
+            (Some(_), Some(_)) => self.found.modified.insert(&self.path),
+            (None, None) => {}
         }
     }
 
@@ -130,6 +130,9 @@ impl Walk {
                 .1 = Some(item);
         }
         for (step, (was, is)) in items {
+            if was == is {
+                continue;
+            }
             self.path.push(step);
             self.node(was, is, &item_schema);
             self.path.pop();
