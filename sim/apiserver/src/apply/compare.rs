@@ -22,9 +22,7 @@ pub(crate) fn compare(old: &Value, new: &Value, schema: &Schema) -> Difference {
         path: Vec::new(),
         found: Difference::default(),
     };
-    if old != new {
-        walk.node(Some(old), Some(new), schema);
-    }
+    walk.node(Some(old), Some(new), schema);
     walk.found
 }
 
@@ -34,8 +32,10 @@ struct Walk {
 }
 
 impl Walk {
-    /// Compares two values that differ.
     fn node(&mut self, old: Option<&Value>, new: Option<&Value>, schema: &Schema) {
+        if old == new {
+            return;
+        }
         let leaf = self.divide(old, new, schema);
         if leaf {
             self.leaf(old, new);
@@ -50,8 +50,8 @@ impl Walk {
         match (old, new) {
             (None, Some(_)) => self.found.added.insert(&self.path),
             (Some(_), None) => self.found.removed.insert(&self.path),
-            (Some(_), Some(_)) => self.found.modified.insert(&self.path),
-            (None, None) => {}
+            (Some(old), Some(new)) if old != new => self.found.modified.insert(&self.path),
+            _ => {}
         }
     }
 
@@ -130,9 +130,6 @@ impl Walk {
                 .1 = Some(item);
         }
         for (step, (was, is)) in items {
-            if was == is {
-                continue;
-            }
             self.path.push(step);
             self.node(was, is, &item_schema);
             self.path.pop();

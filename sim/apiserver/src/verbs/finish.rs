@@ -138,15 +138,12 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     let code = if old.is_some() { 200 } else { 201 };
     if let Some(old) = &old {
         new["apiVersion"] = old["apiVersion"].clone();
-        // Most writes change more than metadata, which is larger.
-        if same_but_metadata(old, &new) {
-            keep_times(old, &mut new);
-            if **old == new && !(is_deleting(old) && finalizers(old).is_empty()) {
-                return Ok(ApiResponse {
-                    warnings,
-                    ..ApiResponse::new(code, context.response(old))
-                });
-            }
+        keep_times(old, &mut new);
+        if **old == new && !(is_deleting(old) && finalizers(old).is_empty()) {
+            return Ok(ApiResponse {
+                warnings,
+                ..ApiResponse::new(code, context.response(old))
+            });
         }
     }
     let mut store = context.core.store();
@@ -190,16 +187,6 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
         warnings,
         ..ApiResponse::new(code, context.response(&stored))
     })
-}
-
-/// Returns true if the objects differ in nothing but their metadata.
-fn same_but_metadata(old: &Value, new: &Value) -> bool {
-    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
-        return old == new;
-    };
-    // In this order the status precedes the specification.
-    let mut fields = old.iter().rev().filter(|(name, _)| *name != "metadata");
-    old.len() == new.len() && fields.all(|(name, value)| new.get(name) == Some(value))
 }
 
 /// Returns true if an object waits for the end of its grace period.
