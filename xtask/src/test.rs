@@ -21,8 +21,15 @@ const SHORT: [&str; 5] = [
 /// The message about the steps that the short test omits.
 const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sample, the book, charts, templates, packages, licences (`cargo xtask test --all`)";
 
-/// The number of single faults of each scenario that the short test tries.
+/// The variable with the number of single faults that are tried in each scenario.
+const SAMPLE_ENV: &str = "KUEUE_CHECK_SAMPLE";
+
+/// That number for the short test, and for the book's listings.
 const SAMPLE: &str = "12";
+
+/// The folder of the book's listings: checks of a few lines, on the runtime that other tests try
+/// with every single fault.
+const LISTINGS: &str = "book/listings";
 
 /// The packages whose tests require more than the simulator. The renderer of templates is not among
 /// them: without its dependencies, the dependencies of the others would have other features.
@@ -38,7 +45,7 @@ const NOT_SIMULATED: [&str; 5] = [
 /// beside the others, which mostly wait for servers.
 const BUSY: [&str; 8] = [
     "",
-    "book/listings",
+    LISTINGS,
     "checks/provisioning",
     "checks/rule",
     "fuzz",
@@ -165,7 +172,7 @@ fn simulated() -> Result<(), Failure> {
         &arguments,
         &[
             (SKIP, "1"),
-            ("KUEUE_CHECK_SAMPLE", SAMPLE),
+            (SAMPLE_ENV, SAMPLE),
             ("KUEUE_CHECK_TEST_SERVER", "simulated"),
             // Tests wait more than they compute.
             ("RUST_TEST_THREADS", "8"),
@@ -208,8 +215,12 @@ pub(crate) fn run_test(part: &str, program: &str, arguments: &[&str]) -> Result<
         println!("in the other part of the tests");
         return Ok(());
     }
-    let status = Command::new(program).args(arguments).status();
-    match status {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if folder == Path::new(LISTINGS) {
+        command.env(SAMPLE_ENV, SAMPLE);
+    }
+    match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{program}: {status}")),
         Err(error) => Err(format!("{program} does not start: {error}")),
