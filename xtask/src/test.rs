@@ -1,6 +1,5 @@
 //! The command `test`.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -39,19 +38,6 @@ const NOT_SIMULATED: [&str; 5] = [
     "kueue-check-soak",
     "kueue-check-testenv",
     "kueue-check-twin",
-];
-
-/// The folders of the packages whose tests keep all processors busy for minutes. `tests` runs them
-/// beside the others, which mostly wait for servers.
-const BUSY: [&str; 8] = [
-    "",
-    LISTINGS,
-    "checks/provisioning",
-    "checks/rule",
-    "fuzz",
-    "sim",
-    "sim/cli",
-    "sim/kueue-model",
 ];
 
 /// The steps, fastest first, so that a mistake is reported early.
@@ -180,44 +166,33 @@ fn simulated() -> Result<(), Failure> {
     )
 }
 
-/// Runs all tests: those of the [`BUSY`] packages in the background.
+/// Runs all tests. Their programs are run by [`run_test`].
 fn tests() -> Result<(), Failure> {
     const TEST: [&str; 4] = ["test", "--workspace", "--all-features", "--no-fail-fast"];
-    const PROGRAMS: [&str; 3] = ["--lib", "--bins", "--tests"];
-    // Otherwise each part would wait for the build of the other.
+    // Examples are programs that tests run.
     tools::cargo(&[&TEST[..], &["--no-run"]].concat(), &[])?;
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    // A part has the packages of both, because a selection has features of its own. This program,
-    // as the runner, omits the tests of the other part.
-    let runner = |part: &str| {
-        let this = this.display();
-        format!("target.'cfg(all())'.runner = ['{this}', 'run-test', '{part}']")
-    };
-    let (busy, others) = (runner("busy"), runner("others"));
-    let busy = [&["--config", &*busy], &TEST[..], &PROGRAMS].concat();
-    let others = [&["--config", &*others], &TEST[..], &PROGRAMS].concat();
-    tools::cargo_in_background(&busy, &[("RUST_TEST_THREADS", "4")], || {
-        // These wait for servers more than they compute.
-        tools::cargo(&others, &[("RUST_TEST_THREADS", "8")])
-    })?;
+    let runner = format!(
+        "target.'cfg(all())'.runner = ['{}', 'run-test']",
+        this.display()
+    );
+    let programs = [
+        &["--config", &*runner],
+        &TEST[..],
+        &["--lib", "--bins", "--tests"],
+    ];
+    // Tests wait for a server more than they compute.
+    tools::cargo(&programs.concat(), &[("RUST_TEST_THREADS", "4")])?;
     tools::cargo(&[&TEST[..], &["--doc"]].concat(), &[])
 }
 
-/// Runs a test's program in its package's folder if it belongs to `part`, which is `busy` or
-/// `others`.
-pub(crate) fn run_test(part: &str, program: &str, arguments: &[&str]) -> Result<(), Failure> {
+/// Runs a test's program in its package's folder. Those of the book's listings try a sample of the
+/// faults.
+pub(crate) fn run_test(program: &str, arguments: &[&str]) -> Result<(), Failure> {
     let folder = std::env::current_dir().map_err(|error| error.to_string())?;
-    let folder = folder
-        .strip_prefix(root())
-        .map_err(|error| error.to_string())?;
-    let is_busy = BUSY.iter().any(|busy| folder == Path::new(busy));
-    if is_busy != (part == "busy") {
-        println!("in the other part of the tests");
-        return Ok(());
-    }
     let mut command = Command::new(program);
     command.args(arguments);
-    if folder == Path::new(LISTINGS) {
+    if folder == root().join(LISTINGS) {
         command.env(SAMPLE_ENV, SAMPLE);
     }
     match command.status() {

@@ -1,9 +1,7 @@
 //! Programs that the xtask commands call.
 
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::{Failure, root, workflows};
 
@@ -33,11 +31,11 @@ pub(crate) fn run(
     arguments: &[&str],
     environment: &[(&str, &str)],
 ) -> Result<(), Failure> {
-    let status = command(program, arguments, environment).status();
-    succeeded(program, arguments, status)
-}
-
-fn command(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+    let shown = format!(
+        "{} {}",
+        program.file_name().unwrap_or(program.as_os_str()).display(),
+        arguments.join(" ")
+    );
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
     // Cargo sets variables about this package for its child processes. Build scripts read the same
@@ -48,67 +46,28 @@ fn command(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> 
             command.env_remove(&*name);
         }
     }
-    command.envs(environment.iter().copied());
-    command
-}
-
-fn succeeded(
-    program: &Path,
-    arguments: &[&str],
-    status: io::Result<ExitStatus>,
-) -> Result<(), Failure> {
-    let name = program.file_name().unwrap_or(program.as_os_str()).display();
-    let shown = format!("{name} {}", arguments.join(" "));
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{shown}` failed: {status}")),
-        Err(error) => Err(format!("`{shown}` does not start: {error}")),
+    let status = command
+        .envs(environment.iter().copied())
+        .status()
+        .map_err(|error| format!("`{shown}` does not start: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{shown}` failed: {status}"))
     }
 }
 
 /// Runs the same cargo that runs this program.
 pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
-    run(&this_cargo(), arguments, &with_skip(environment))
-}
-
-/// Runs cargo at the lowest priority while `beside` runs. Its output is printed at the end.
-pub(crate) fn cargo_in_background(
-    arguments: &[&str],
-    environment: &[(&str, &str)],
-    beside: impl FnOnce() -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let log = target().join("background.log");
-    let failure = |error: io::Error| format!("{}: {error}", log.display());
-    let output = File::create(&log).map_err(failure)?;
-    let errors = output.try_clone().map_err(failure)?;
-    let cargo = this_cargo();
-    let cargo = cargo.to_string_lossy();
-    let arguments = [&["-n", "19", &*cargo], arguments].concat();
-    let nice = Path::new("nice");
-    let started = command(nice, &arguments, &with_skip(environment))
-        .stdout(output)
-        .stderr(errors)
-        .spawn();
-    let first = beside();
-    let status = started.and_then(|mut child| child.wait());
-    print!("{}", fs::read_to_string(&log).map_err(failure)?);
-    match (first, succeeded(nice, &arguments, status)) {
-        (Err(first), Err(second)) => Err(format!("{first}; {second}")),
-        (first, second) => first.and(second),
-    }
-}
-
-fn this_cargo() -> PathBuf {
-    std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
-}
-
-/// Adds the variable that skips real servers if there is no Go; a message at the end reports it.
-fn with_skip<'a>(environment: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-    let mut environment = environment.to_vec();
-    if !is_installed("go", "version") {
-        environment.push((SKIP, "1"));
-    }
-    environment
+    let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    // Without Go there are no servers; a message at the end reports it.
+    let skip = [(SKIP, "1")];
+    let environment: Vec<(&str, &str)> = if is_installed("go", "version") {
+        environment.to_vec()
+    } else {
+        [environment, &skip].concat()
+    };
+    run(&cargo, arguments, &environment)
 }
 
 /// Returns true if `program` is installed.
