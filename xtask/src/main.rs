@@ -60,7 +60,6 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["try", arguments @ ..] => try_example::run(arguments),
         ["test", steps @ ..] => test::run(steps),
-        ["run-test", program, arguments @ ..] => test::run_test(program, arguments),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["kueue", arguments @ ..] => {
             chart::install_helm().and_then(|()| tools::with_kueue(arguments))

@@ -1,10 +1,9 @@
 //! The command `test`.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tools::{REQUIRE, SKIP};
-use crate::{Failure, chart, docs, features, root, tools, try_example, workflows};
+use crate::{Failure, chart, docs, features, tools, try_example, workflows};
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
@@ -20,15 +19,8 @@ const SHORT: [&str; 5] = [
 /// The message about the steps that the short test omits.
 const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sample, the book, charts, templates, packages, licences (`cargo xtask test --all`)";
 
-/// The variable with the number of single faults that are tried in each scenario.
-const SAMPLE_ENV: &str = "KUEUE_CHECK_SAMPLE";
-
-/// That number for the short test, and for the book's listings.
+/// The number of single faults of each scenario that the short test tries.
 const SAMPLE: &str = "12";
-
-/// The folder of the book's listings: checks of a few lines, on the runtime that other tests try
-/// with every single fault.
-const LISTINGS: &str = "book/listings";
 
 /// The packages whose tests require more than the simulator. The renderer of templates is not among
 /// them: without its dependencies, the dependencies of the others would have other features.
@@ -82,7 +74,13 @@ const STEPS: [Step; 15] = [
     ("packages", tools::package),
     ("API server", servers),
     ("Helm", helm),
-    ("tests", tests),
+    ("tests", || {
+        // Tests wait for a server more than they compute.
+        tools::cargo(
+            &["test", "--workspace", "--all-features", "--no-fail-fast"],
+            &[("RUST_TEST_THREADS", "4")],
+        )
+    }),
     ("the SDK's suite on the simulated API server", || {
         tools::cargo(
             &[
@@ -158,48 +156,12 @@ fn simulated() -> Result<(), Failure> {
         &arguments,
         &[
             (SKIP, "1"),
-            (SAMPLE_ENV, SAMPLE),
+            ("KUEUE_CHECK_SAMPLE", SAMPLE),
             ("KUEUE_CHECK_TEST_SERVER", "simulated"),
             // Tests wait more than they compute.
             ("RUST_TEST_THREADS", "8"),
         ],
     )
-}
-
-/// Runs all tests. Their programs are run by [`run_test`].
-fn tests() -> Result<(), Failure> {
-    const TEST: [&str; 4] = ["test", "--workspace", "--all-features", "--no-fail-fast"];
-    // Examples are programs that tests run.
-    tools::cargo(&[&TEST[..], &["--no-run"]].concat(), &[])?;
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let runner = format!(
-        "target.'cfg(all())'.runner = ['{}', 'run-test']",
-        this.display()
-    );
-    let programs = [
-        &["--config", &*runner],
-        &TEST[..],
-        &["--lib", "--bins", "--tests"],
-    ];
-    // Tests wait for a server more than they compute.
-    tools::cargo(&programs.concat(), &[("RUST_TEST_THREADS", "4")])?;
-    tools::cargo(&[&TEST[..], &["--doc"]].concat(), &[])
-}
-
-/// Runs a test's program in its package's folder. Those of the book's listings try a sample of the
-/// faults.
-pub(crate) fn run_test(program: &str, arguments: &[&str]) -> Result<(), Failure> {
-    let folder = std::env::current_dir().map_err(|error| error.to_string())?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    if folder == root().join(LISTINGS) {
-        command.env(SAMPLE_ENV, SAMPLE);
-    }
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program}: {status}")),
-        Err(error) => Err(format!("{program} does not start: {error}")),
-    }
 }
 
 const SKIPPED: &str = "SKIPPED: the suite on a real API server, the Helm chart, and the example: `go version` does not run, and Go builds the server (install Go 1.26)";

@@ -11,8 +11,8 @@ const HELP: &str = "\
 usage: kueue-check-template COMMAND
 
   write FOLDER  every project that templates/check can make, as one workspace
-  check         writes them into target/templates, lints all, runs the tests of as many as have every pair of answers with a sample of every single fault,
-                and those on a real API server where there can be one
+  check         writes them into target/templates, lints all, runs the tests of as many as have every pair of answers,
+                with a sample of every single fault, and those on a real API server where there can be one
   compare CARGO_GENERATE
                 renders them with that program too, and says where it makes another project
 ";
