@@ -29,8 +29,10 @@ usage: cargo xtask COMMAND
                           VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
   twin [--kueue VERSION] [--histories N] [--seed S] [--rare PERCENT] [--minimise]
                           random histories on a real Kueue (from 0.15.0 on) and on the model, compared; --help has more; not part of `test`
-  twin --mutants [FOLDER] change the model as in twin/mutants.txt, and show how many recorded histories each change needs to be
-                          found: those of FOLDER, such as target/twin after a run, or those of the tests; no Kueue is needed
+  twin --mutants [FOLDER [PART]]
+                          change the model as in twin/mutants.txt (those whose name contains PART), and show how many recorded
+                          histories each change needs to be found: those of FOLDER, such as target/twin after a run, or those of
+                          the tests; no Kueue is needed
   fuzz [TARGET …] [--seconds N | --executions N] [--seed S] [--input FILE] [--list]
                           random inputs for what reads foreign bytes: 10 s for each target; what is found goes into fuzz/corpus,
                           where `test` runs it; --input: run a file's input once
@@ -64,8 +66,9 @@ fn main() -> ExitCode {
         ["kueue", arguments @ ..] => {
             chart::install_helm().and_then(|()| tools::with_kueue(arguments))
         }
-        ["twin", "--mutants"] => mutants::of_model(&root().join("sim/cli/tests/histories")),
-        ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder)),
+        ["twin", "--mutants"] => mutants::of_model(&root().join("sim/cli/tests/histories"), ""),
+        ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder), ""),
+        ["twin", "--mutants", folder, part] => mutants::of_model(Path::new(folder), part),
         ["twin", flags @ ..] => tools::twin(flags),
         ["fuzz", flags @ ..] => tools::fuzz(flags),
         ["soak", flags @ ..] => tools::soak(flags),

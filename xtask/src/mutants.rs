@@ -115,9 +115,10 @@ fn with_change<T>(tree: &Path, mutant: &Mutant<'_>, run: impl FnOnce() -> T) -> 
     Ok(outcome)
 }
 
-/// Makes each change of the model of Kueue in a copy of the repository. Replays the recorded
-/// histories of `folder` and prints a table of the number of histories until each is found.
-pub(crate) fn of_model(folder: &Path) -> Result<(), Failure> {
+/// Makes each change of the model of Kueue whose name contains `part` in a copy of the repository.
+/// Replays the recorded histories of `folder` and prints a table of the number of histories until
+/// each is found.
+pub(crate) fn of_model(folder: &Path, part: &str) -> Result<(), Failure> {
     check()?;
     let folder = fs::canonicalize(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let table = read(&root().join(TABLE_OF_MODEL))?;
@@ -126,6 +127,9 @@ pub(crate) fn of_model(folder: &Path) -> Result<(), Failure> {
     println!("| mutant of the model | found by history number |\n| --- | --- |");
     let mut missed = Vec::new();
     for mutant in parse(TABLE_OF_MODEL, &table)? {
+        if !mutant.name.contains(part) {
+            continue;
+        }
         let place = with_change(&tree, &mutant, || first_that_differs(&tree, &folder))??;
         let shown = place.map_or("NOT FOUND".to_owned(), |place| place.to_string());
         println!("| {} | {shown} |", mutant.name);

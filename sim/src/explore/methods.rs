@@ -38,7 +38,7 @@ impl Simulation {
     /// If an expectation fails or an invariant is violated, with the fault and the timeline.
     pub fn run_with_each_fault(&self, scenario: impl AsyncFn(&Cluster) + Sync) -> Exploration {
         let mut simulation = self.clone();
-        simulation.sample = simulation.sample.or_else(sample_limit);
+        simulation.sample = sample_limit().or(simulation.sample);
         let explored = simulation.explore(scenario);
         explored.or_panic();
         explored

@@ -366,9 +366,9 @@ impl Simulation {
         self
     }
 
-    /// Sets the maximum number of single faults, chosen by the [seed](Self::seed). Default: all. In
-    /// the environment of a test, `KUEUE_CHECK_SAMPLE=N` sets the same for
-    /// [`run_with_each_fault`](Self::run_with_each_fault).
+    /// Sets the maximum number of single faults, chosen by the [seed](Self::seed). Default: all. For
+    /// [`run_with_each_fault`](Self::run_with_each_fault), `KUEUE_CHECK_SAMPLE=N` in the environment
+    /// of a test replaces it.
     ///
     /// ```
     /// # use kueue_check::{Verdict, admission_check};

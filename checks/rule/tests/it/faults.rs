@@ -70,12 +70,8 @@ fn a_fault_of_the_service_beside_each_single_fault_of_the_cluster() {
     for (number, fault) in faults.enumerate() {
         let story = story(fault.map(|fault| (2 + number % 5, fault)))
             .points_of_a_kind(2)
-            .seed(number as u64);
-        // `KUEUE_CHECK_SAMPLE` sets the sample size; the default is a dozen for each fault.
-        let story = match std::env::var_os("KUEUE_CHECK_SAMPLE") {
-            Some(_) => story,
-            None => story.sample(12),
-        };
+            .seed(number as u64)
+            .sample(12);
         println!("{fault:?}: {}", story.run_with_each_fault(three_jobs));
     }
 }

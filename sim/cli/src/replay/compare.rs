@@ -18,6 +18,31 @@ use kueue_check_sim::apiserver::ChangeVerb;
 /// The states of each object, in order, with the step in which each was observed.
 type States = BTreeMap<(String, String), Vec<(usize, Value)>>;
 
+/// A replay beside its recording.
+pub(super) struct Comparison {
+    /// The first difference of each response, object and step.
+    pub(super) differences: Vec<Difference>,
+    /// The number of equal responses, of states before the first difference of each object, and of
+    /// steps with equal events.
+    pub(super) equal: usize,
+}
+
+impl Comparison {
+    fn new(differences: Vec<Difference>) -> Self {
+        Self {
+            differences,
+            equal: 0,
+        }
+    }
+
+    fn add(&mut self, difference: Option<Difference>) {
+        match difference {
+            Some(difference) => self.differences.push(difference),
+            None => self.equal += 1,
+        }
+    }
+}
+
 /// A recording to which replays are compared.
 pub(super) struct Recording<'a> {
     trace: &'a Trace,
@@ -34,14 +59,14 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Returns all differences: responses, then figures, then states, then events.
-    pub(super) fn compare(&self, played: &ReplayResult) -> Vec<Difference> {
+    /// Compares the responses, then figures, then states, then events.
+    pub(super) fn compare(&self, played: &ReplayResult) -> Comparison {
         let trace = self.trace;
-        let mut differences = responses(trace, played);
-        differences.extend(played.looks.iter().cloned());
+        let mut compared = responses(trace, played);
+        compared.differences.extend(played.looks.iter().cloned());
         let simulated = overlooked(simulated(played, trace), self.overlook.as_ref());
-        differences.extend(in_states_and_events(trace, &self.observed, &simulated));
-        differences
+        states_and_events(trace, &self.observed, &simulated, &mut compared);
+        compared
     }
 }
 
@@ -72,16 +97,17 @@ pub(super) fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
         });
         return differences;
     }
-    differences.extend(in_states_and_events(one, &recorded(one), &recorded(other)));
-    differences
+    let mut compared = Comparison::new(differences);
+    states_and_events(one, &recorded(one), &recorded(other), &mut compared);
+    compared.differences
 }
 
-fn in_states_and_events(
+fn states_and_events(
     trace: &Trace,
     (recorded, recorded_events): &(States, Events),
     (simulated, simulated_events): &(States, Events),
-) -> Vec<Difference> {
-    let mut differences = Vec::new();
+    compared: &mut Comparison,
+) {
     let runs = close_steps(trace);
     let initial = initial_objects(trace);
     let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
@@ -98,11 +124,22 @@ fn in_states_and_events(
             let reached = then.iter().position(|state| now.first() == Some(state));
             then.drain(..reached.unwrap_or_default());
         }
-        differences.extend(first_difference(
-            &format!("{}/{}", object.0, object.1),
-            &then,
-            &now,
-        ));
+        let (kind, name) = object;
+        let equal = then.iter().zip(&now).take_while(|(then, now)| then == now);
+        let equal = equal.count();
+        compared.equal += equal;
+        if equal < then.len().max(now.len()) {
+            let before = equal.checked_sub(1).map(|at| &then[at]);
+            let show = |state: Option<&Value>| match state {
+                Some(state) => changes(before, state),
+                None => "nothing more".to_owned(),
+            };
+            compared.differences.push(Difference {
+                at: format!("{kind}/{name}, state {}", equal + 1),
+                recorded: show(then.get(equal)),
+                simulated: show(now.get(equal)),
+            });
+        }
     }
     let together = |events: &Events| -> Vec<BTreeMap<String, f64>> {
         let of_run = |(first, last): &(usize, usize)| {
@@ -122,9 +159,8 @@ fn in_states_and_events(
         forgive_jitter(&mut then, &mut now, at, boundary);
     }
     for ((_, last), (then, now)) in runs.iter().zip(then.iter().zip(&now)) {
-        differences.extend(event_difference(&trace.steps[*last], then, now));
+        compared.add(event_difference(&trace.steps[*last], then, now));
     }
-    differences
 }
 
 /// Returns the states with the first step of the run in which each was observed.
@@ -163,8 +199,8 @@ fn overlooked(
     (states, events)
 }
 
-fn responses(trace: &Trace, played: &ReplayResult) -> Vec<Difference> {
-    let mut differences = Vec::new();
+fn responses(trace: &Trace, played: &ReplayResult) -> Comparison {
+    let mut compared = Comparison::new(Vec::new());
     let mut made: BTreeSet<String> = BTreeSet::new();
     for (step, (_, responses)) in trace.steps.iter().zip(&played.steps) {
         let calls = step.calls.iter().filter(|call| !call.is_look());
@@ -187,16 +223,14 @@ fn responses(trace: &Trace, played: &ReplayResult) -> Vec<Difference> {
                 let message = reply.body["message"].as_str().unwrap_or_default();
                 now = format!("{now} {}", normal(message, &played.names));
             }
-            if then != now {
-                differences.push(Difference {
-                    at: format!("response to {:?}", step.name),
-                    recorded: then,
-                    simulated: now,
-                });
-            }
+            compared.add((then != now).then(|| Difference {
+                at: format!("response to {:?}", step.name),
+                recorded: then,
+                simulated: now,
+            }));
         }
     }
-    differences
+    compared
 }
 
 fn recorded(trace: &Trace) -> (States, Events) {
@@ -428,19 +462,6 @@ fn differs_in_active(one: &Value, other: &Value) -> bool {
     same["active"] = other["active"].clone();
     let is_variant = !other["preemptionGates"].is_null();
     is_variant && *one != *other && same == *other
-}
-
-fn first_difference(object: &str, then: &[Value], now: &[Value]) -> Option<Difference> {
-    let longest = then.len().max(now.len());
-    let at = (0..longest).find(|at| then.get(*at) != now.get(*at))?;
-    let before = at.checked_sub(1).and_then(|at| then.get(at));
-    let show =
-        |state: Option<&Value>| state.map_or("nothing more".to_owned(), |s| changes(before, s));
-    Some(Difference {
-        at: format!("{object}, state {}", at + 1),
-        recorded: show(then.get(at)),
-        simulated: show(now.get(at)),
-    })
 }
 
 /// Returns the changes of a state, field by field.

@@ -32,16 +32,16 @@ mod scope;
 mod stand_in;
 mod trace;
 
-use jiff::SignedDuration;
 use kueue_check::Clock;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use compare::Recording;
+use compare::{Comparison, Recording};
 pub(crate) use object::{is_reset, list, only};
 pub(crate) use project::is_compared;
 pub use project::{full_projection, projection};
+use races::Races;
 pub use trace::{Trace, to_text};
 
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
@@ -134,15 +134,6 @@ enum Controllers {
     Jobs,
 }
 
-/// The outcome of races in one step of a trace.
-#[derive(Clone, Copy, Debug)]
-struct StepOutcome {
-    /// The number of the step.
-    step: usize,
-    version: KueueVersion,
-    last: Option<Controllers>,
-}
-
 /// A replay of a trace.
 ///
 /// ```no_run
@@ -158,14 +149,6 @@ pub struct Replay {
     trace: Arc<Trace>,
     kinds: Option<CompiledDefinitions>,
     version: KueueVersion,
-    /// The controllers that act when the others have done all that they can.
-    last: Option<Controllers>,
-    /// Another outcome of races in one step.
-    of_step: Option<StepOutcome>,
-    /// The number of steps of Kueue before a request that follows another at once, if not all.
-    steps_between: Option<u64>,
-    /// The delay of the start against that of the trace.
-    shift: SignedDuration,
     beside: Vec<Start>,
     overlook: Option<IgnoreRule>,
 }
@@ -188,10 +171,6 @@ impl Replay {
             version: trace.version(),
             trace: Arc::new(trace),
             kinds: None,
-            last: None,
-            of_step: None,
-            steps_between: None,
-            shift: SignedDuration::ZERO,
             beside: Vec::new(),
             overlook: None,
         }
@@ -259,11 +238,12 @@ impl Replay {
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::nameless_queue`],
     /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
     /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`],
-    /// [`KueueVersion::reversed_requests`]). If a trace differs, it is played again with their other
-    /// outcomes, each of which is valid. If none is equal, the differences of the first run are
-    /// reported. A request that follows another within 200 ms also has several outcomes, because
-    /// Kueue's progress by then varies. So has a request that is sent within 300 ms of the end of a
-    /// delay.
+    /// [`KueueVersion::reversed_requests`]). A request that follows another within 200 ms also has
+    /// several outcomes, because Kueue's progress by then varies. So has a request that is sent
+    /// within 300 ms of the end of a delay. If a trace differs, it is played again with one other
+    /// outcome, each of which is valid: in all steps, or in one of them. If none is equal, the one
+    /// with the most equal states is kept and another is changed, as long as that adds equal states.
+    /// If none is equal then, the differences of the first run are reported.
     ///
     /// # Errors
     /// If the trace has a request that the model does not support, or uses a feature that the model
@@ -272,30 +252,45 @@ impl Replay {
         scope::check(&self.trace)?;
         let trace = Arc::clone(&self.trace);
         let recording = Recording::of(&trace, self.overlook.take());
-        let others: Vec<Self> = if self.beside.is_empty() {
-            self.other_outcomes()
-        } else {
-            Vec::new()
-        };
-        let (first, changes) = self.play(&recording)?;
-        if first.is_empty() || changes > MOST {
-            return Ok(first);
+        let beside = std::mem::take(&mut self.beside);
+        let is_alone = beside.is_empty();
+        let mut races = Races::default();
+        let (first, changes) = self.play(&races, beside, &recording)?;
+        if first.differences.is_empty() || !is_alone || changes > MOST {
+            return Ok(first.differences);
         }
-        for other in others {
-            if other.play(&recording)?.0.is_empty() {
-                return Ok(Vec::new());
+        let mut most = first.equal;
+        loop {
+            let mut best = None;
+            for other in self.other_races(&races) {
+                let (compared, _) = self.play(&other, Vec::new(), &recording)?;
+                if compared.differences.is_empty() {
+                    return Ok(Vec::new());
+                }
+                if compared.equal > most {
+                    most = compared.equal;
+                    best = Some(other);
+                }
+            }
+            match best {
+                Some(best) => races = best,
+                None => return Ok(first.differences),
             }
         }
-        Ok(first)
     }
 
-    /// Returns the differences, and how many changes of objects the model made.
-    fn play(self, recording: &Recording) -> Result<(Vec<Difference>, usize), ReplayError> {
+    /// Plays the trace once. Returns the comparison, and how many changes of objects the model made.
+    fn play(
+        &self,
+        races: &Races,
+        beside: Vec<Start>,
+        recording: &Recording,
+    ) -> Result<(Comparison, usize), ReplayError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()?;
-        let played = runtime.block_on(play::play(self))?;
+        let played = runtime.block_on(play::play(self, races, beside))?;
         Ok((recording.compare(&played), played.history.len()))
     }
 }

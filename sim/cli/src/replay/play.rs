@@ -9,10 +9,11 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::precondition::Preconditions;
+use super::races::Races;
 use super::trace::at;
 use super::{
-    Controllers, Difference, NAMESPACE, Replay, ReplayError, initial, looks, names, playback,
-    request, stand_in,
+    Controllers, Difference, NAMESPACE, Replay, ReplayError, Start, initial, looks, names,
+    playback, request, stand_in,
 };
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use kueue_check_sim::jobs::Jobs;
@@ -40,21 +41,26 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// The lag of the last controllers, in milliseconds.
 const LAG: u64 = 1;
 
-/// Plays the steps at their times, to the end of the recording.
-pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
-    let trace = replay.trace;
-    let start = trace.start().saturating_add(replay.shift);
+/// Plays the steps at their times, to the end of the recording. `beside` starts other controllers.
+pub(super) async fn play(
+    replay: &Replay,
+    races: &Races,
+    beside: Vec<Start>,
+) -> Result<ReplayResult, ReplayError> {
+    let trace = &replay.trace;
+    let start = trace.start().saturating_add(races.shift);
     let start = start.unwrap_or(trace.start());
-    let clock = Clock::following_tokio(initial::first_time(&trace, start));
+    let clock = Clock::following_tokio(initial::first_time(trace, start));
     let kinds = replay.kinds.as_ref();
     let kinds = kinds.unwrap_or_else(|| kueue_check_sim::definitions::kueue());
     let server = ApiServer::with_definitions(clock.clone(), kinds);
     namespace(&server);
-    initial::put(&trace, &server, &clock, start).await;
-    server.set_admission(Arc::new(Webhook::of_version(replay.version)));
-    let kueue = Kueue::new(&server, &clock, replay.version);
+    initial::put(trace, &server, &clock, start).await;
+    let version = races.of_all().version(replay.version);
+    server.set_admission(Arc::new(Webhook::of_version(version)));
+    let kueue = Kueue::new(&server, &clock, version);
     let switch = kueue.switch();
-    let jobs = Jobs::of_version(&server, &clock, replay.version);
+    let jobs = Jobs::of_version(&server, &clock, version);
     let pace = Pace::default();
     let paces = [pace.clone(), pace.beside()];
     let [of_kueue, of_jobs] = paces.clone();
@@ -62,25 +68,22 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
     tokio::spawn(run_at(jobs, server.clone(), clock.clone(), of_jobs));
     initial::wait_for(&clock, start).await;
     let (zero, loaded) = (Instant::now(), server.resource_version());
-    if replay.beside.is_empty() {
-        playback::play_back(&trace, &server, zero);
+    if beside.is_empty() {
+        playback::play_back(trace, &server, zero);
     }
-    stand_in::play_back(&trace, &server, zero);
-    for start in replay.beside {
+    stand_in::play_back(trace, &server, zero);
+    for start in beside {
         start(&server, &clock);
     }
     let mut steps = Vec::new();
     let mut looks = Vec::new();
-    let mut preconditions = Preconditions::of(&trace);
+    let mut preconditions = Preconditions::of(trace);
     for (number, step) in trace.steps.iter().enumerate() {
         sleep_until(at(zero, step.t)).await;
-        let of_step = replay.of_step.filter(|of_step| of_step.step == number);
-        let (version, last) = of_step.map_or((replay.version, replay.last), |of_step| {
-            (of_step.version, of_step.last)
-        });
-        switch.set(version);
+        let outcome = races.of_step(number);
+        switch.set(outcome.version(replay.version));
         for (pace, of) in paces.iter().zip([Controllers::Kueue, Controllers::Jobs]) {
-            pace.lag(if last == Some(of) { LAG } else { 0 });
+            pace.lag(if outcome.last == Some(of) { LAG } else { 0 });
         }
         let mut before = server.resource_version();
         let mut responses = Vec::new();
@@ -93,16 +96,17 @@ pub(super) async fn play(replay: Replay) -> Result<ReplayResult, ReplayError> {
             if at > 0 {
                 sleep(BETWEEN).await;
             }
+            let step_before = number.saturating_sub(usize::from(at == 0));
+            let names = if races.of_step(step_before).steps_between.is_none() {
+                preconditions.wait(recorded, trace, &server).await
+            } else {
+                names::present(trace, &server)
+            };
             let another = at + 1 < count || trace.follows_at_once(number + 1);
-            match replay.steps_between {
+            match outcome.steps_between {
                 Some(steps) if another => pace.limit(steps),
                 _ => pace.go_on(),
             }
-            let names = if replay.steps_between.is_none() {
-                preconditions.wait(recorded, &trace, &server).await
-            } else {
-                names::present(&trace, &server)
-            };
             if at == 0 {
                 before = server.resource_version();
             }

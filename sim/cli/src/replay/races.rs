@@ -1,11 +1,11 @@
 //! Outcomes of Kueue's races, which vary from run to run of the same requests.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use kueue_check_sim::kueue::KueueVersion;
 
-use super::{Controllers, Replay, StepOutcome};
+use super::{Controllers, Replay};
 
 /// The maximum number of steps of Kueue before a request that follows another at once.
 const STEPS_BETWEEN: u64 = 12;
@@ -25,146 +25,173 @@ const QUICK: u8 = 2;
 const HASTY: u8 = 4;
 const NAMELESS: u8 = 8;
 const REQUESTS: u8 = 16;
+const REVERSED: u8 = 32;
+
+/// The outcomes of all races of a replay. A race may have one outcome in one step and another in
+/// the next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Races {
+    /// The delay of the start against that of the trace.
+    pub(super) shift: SignedDuration,
+    of_all: Outcome,
+    /// The outcomes in single steps, by their numbers, instead of `of_all`.
+    of_steps: BTreeMap<usize, Outcome>,
+}
 
 /// One outcome of the races.
-#[derive(Clone, Copy, Debug, Default)]
-struct RaceOutcome {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// The controllers that act when the others have done all that they can.
+    pub(super) last: Option<Controllers>,
+    /// The number of steps of Kueue before a request that follows another at once, if not all.
+    pub(super) steps_between: Option<u64>,
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
     /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
-    /// [`NAMELESS`] and [`REQUESTS`].
+    /// [`NAMELESS`], [`REQUESTS`] and [`REVERSED`].
     bits: u8,
-    reversed: bool,
-    steps_between: Option<u64>,
-    shift: SignedDuration,
-    /// The only step of the trace in which the switches of the version are set.
-    only_in: Option<usize>,
-    last: Option<Controllers>,
+}
+
+impl Outcome {
+    const fn bits(bits: u8) -> Self {
+        Self {
+            bits,
+            misses_stop: 0,
+            last: None,
+            steps_between: None,
+        }
+    }
+
+    fn misses(misses_stop: u8, bits: u8) -> Self {
+        Self {
+            misses_stop,
+            ..Self::bits(bits)
+        }
+    }
+
+    fn last(controllers: Controllers) -> Self {
+        Self {
+            last: Some(controllers),
+            ..Self::default()
+        }
+    }
+
+    fn hasty(steps_between: Option<u64>, bits: u8) -> Self {
+        Self {
+            steps_between,
+            ..Self::bits(bits)
+        }
+    }
+
+    /// Returns the version with the switches of this outcome.
+    pub(super) fn version(self, known: KueueVersion) -> KueueVersion {
+        let has = |bit: u8| self.bits & bit != 0;
+        KueueVersion {
+            misses_stop: self.misses_stop ^ known.misses_stop,
+            slow_scheduler: has(SLOW) ^ known.slow_scheduler,
+            quick_scheduler: has(QUICK) ^ known.quick_scheduler,
+            nameless_queue: has(NAMELESS) ^ known.nameless_queue,
+            hasty_variants: has(HASTY) ^ known.hasty_variants,
+            reversed_ties: has(REVERSED) ^ known.reversed_ties,
+            reversed_requests: has(REQUESTS) ^ known.reversed_requests,
+            ..known
+        }
+    }
+}
+
+impl Races {
+    pub(super) fn of_all(&self) -> Outcome {
+        self.of_all
+    }
+
+    pub(super) fn of_step(&self, step: usize) -> Outcome {
+        self.of_steps.get(&step).copied().unwrap_or(self.of_all)
+    }
+
+    fn with_all(&self, of_all: Outcome) -> Self {
+        Self {
+            of_all,
+            ..self.clone()
+        }
+    }
+
+    fn with_step(&self, step: usize, outcome: Outcome) -> Self {
+        let mut races = self.clone();
+        races.of_steps.insert(step, outcome);
+        races
+    }
 }
 
 impl Replay {
-    /// Returns the same replay with each other outcome of Kueue's races.
-    pub(super) fn other_outcomes(&self) -> Vec<Self> {
+    /// Returns the races with one other outcome than `races`: in all steps, of the timers, or in
+    /// one step.
+    pub(super) fn other_races(&self, races: &Races) -> Vec<Races> {
+        let all = self.outcomes().into_iter();
+        let all = all.filter(|outcome| *outcome != races.of_all);
+        let mut others: Vec<Races> = all.map(|outcome| races.with_all(outcome)).collect();
+        if self.trace.has_timers() {
+            for shift in SHIFTS.map(SignedDuration::from_millis) {
+                for bits in [0, QUICK] {
+                    let of_all = Outcome::bits(bits);
+                    others.push(Races {
+                        shift,
+                        ..races.with_all(of_all)
+                    });
+                }
+            }
+        }
+        for step in 0..self.trace.steps.len() {
+            let known = races.of_step(step);
+            let here = self.outcomes_of_step(step).into_iter();
+            let here = here.filter(|outcome| *outcome != known);
+            others.extend(here.map(|outcome| races.with_step(step, outcome)));
+        }
+        others
+    }
+
+    /// Returns the outcomes that may hold for all steps.
+    fn outcomes(&self) -> Vec<Outcome> {
         let hasty = if self.version.concurrent_admission {
             HASTY
         } else {
             0
         };
-        let of_all = [0, u8::MAX].into_iter().flat_map(|misses_stop| {
-            (0..=SLOW | QUICK | hasty).map(move |bits| (misses_stop, bits))
-        });
-        let of_some = [0, NAMELESS]
-            .into_iter()
-            .flat_map(|bits| MISSES.map(|misses_stop| (misses_stop, bits)));
-        // The first of each is played already.
-        let mut all: Vec<RaceOutcome> = of_all
-            .skip(1)
-            .chain(of_some.skip(1))
-            .map(|(misses_stop, bits)| RaceOutcome {
-                misses_stop,
-                bits,
-                ..RaceOutcome::default()
-            })
-            .collect();
-        all.extend(LASTS.map(|last| RaceOutcome {
-            last: Some(last),
-            ..RaceOutcome::default()
-        }));
+        let mut all = Vec::new();
+        for misses_stop in [0, u8::MAX] {
+            all.extend((0..=SLOW | QUICK | hasty).map(|bits| Outcome::misses(misses_stop, bits)));
+        }
+        for bits in [0, NAMELESS] {
+            all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, bits)));
+        }
+        all.extend(LASTS.map(Outcome::last));
         if self.trace.is_hasty() {
-            let steps = (0..=STEPS_BETWEEN).map(Some).chain([None]);
-            for steps_between in steps {
-                for reversed in [false, true] {
-                    all.extend([0, QUICK].map(|bits| RaceOutcome {
-                        bits,
-                        reversed,
-                        steps_between,
-                        ..RaceOutcome::default()
-                    }));
-                }
-            }
-        }
-        if self.trace.has_timers() {
-            for shift in SHIFTS {
-                all.extend([0, QUICK].map(|bits| RaceOutcome {
-                    bits,
-                    shift: SignedDuration::from_millis(shift),
-                    ..RaceOutcome::default()
-                }));
+            for steps_between in (0..=STEPS_BETWEEN).map(Some).chain([None]) {
+                let bits = [0, QUICK, REVERSED, REVERSED | QUICK];
+                all.extend(bits.map(|bits| Outcome::hasty(steps_between, bits)));
             }
         }
         if !self.version.sorts_requests {
-            all.extend([0, SLOW, QUICK].map(|bits| RaceOutcome {
-                bits: bits | REQUESTS,
-                ..RaceOutcome::default()
-            }));
+            all.extend([0, SLOW, QUICK].map(|bits| Outcome::bits(bits | REQUESTS)));
         }
-        all.extend(self.outcomes_of_one_step());
-        all.into_iter()
-            .map(|outcome| self.with_outcome(outcome))
-            .collect()
+        all
     }
 
-    /// A race may have one outcome in one step and another in the next.
-    fn outcomes_of_one_step(&self) -> impl Iterator<Item = RaceOutcome> {
-        let steps = self.trace.steps.iter().enumerate();
-        let changed = steps.filter(|(_, step)| !step.observed.is_empty());
-        let mut switches = vec![(0, QUICK), (0, SLOW), (u8::MAX, 0)];
-        if !self.version.sorts_requests {
-            switches.push((0, REQUESTS));
+    /// Returns the outcomes that may hold for one step.
+    fn outcomes_of_step(&self, step: usize) -> Vec<Outcome> {
+        let mut all = Vec::new();
+        if !self.trace.steps[step].observed.is_empty() {
+            all.extend([0, QUICK, SLOW].map(Outcome::bits));
+            all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, 0)));
+            all.extend(LASTS.map(Outcome::last));
+            if !self.version.sorts_requests {
+                all.push(Outcome::bits(REQUESTS));
+            }
         }
-        changed.flat_map(move |(number, _)| {
-            let only_in = Some(number);
-            let switched = switches.clone().into_iter();
-            let switched = switched.map(move |(misses_stop, bits)| RaceOutcome {
-                misses_stop,
-                bits,
-                only_in,
-                ..RaceOutcome::default()
-            });
-            let lagging = LASTS.map(|last| RaceOutcome {
-                last: Some(last),
-                only_in,
-                ..RaceOutcome::default()
-            });
-            switched.chain(lagging)
-        })
-    }
-
-    fn with_outcome(&self, outcome: RaceOutcome) -> Self {
-        let known = self.version;
-        let RaceOutcome {
-            misses_stop,
-            bits,
-            reversed,
-            steps_between,
-            shift,
-            only_in,
-            last,
-        } = outcome;
-        let switched = KueueVersion {
-            misses_stop: misses_stop ^ known.misses_stop,
-            slow_scheduler: (bits & SLOW != 0) ^ known.slow_scheduler,
-            quick_scheduler: (bits & QUICK != 0) ^ known.quick_scheduler,
-            nameless_queue: (bits & NAMELESS != 0) ^ known.nameless_queue,
-            hasty_variants: (bits & HASTY != 0) ^ known.hasty_variants,
-            reversed_ties: reversed ^ known.reversed_ties,
-            reversed_requests: (bits & REQUESTS != 0) ^ known.reversed_requests,
-            ..known
-        };
-        Self {
-            trace: Arc::clone(&self.trace),
-            kinds: self.kinds.clone(),
-            version: if only_in.is_some() { known } else { switched },
-            last: last.filter(|_| only_in.is_none()),
-            of_step: only_in.map(|step| StepOutcome {
-                step,
-                version: switched,
-                last,
-            }),
-            steps_between,
-            shift,
-            beside: Vec::new(),
-            overlook: None,
+        if self.trace.is_followed(step) {
+            for steps in 0..=STEPS_BETWEEN {
+                all.extend([0, QUICK].map(|bits| Outcome::hasty(Some(steps), bits)));
+            }
         }
+        all
     }
 }

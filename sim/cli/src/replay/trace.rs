@@ -248,8 +248,13 @@ impl Trace {
 
     /// Returns true if any request follows another at once.
     pub(super) fn is_hasty(&self) -> bool {
-        let several = |step: &Step| step.calls.iter().filter(|call| !call.is_look()).count() > 1;
-        (0..self.steps.len()).any(|at| several(&self.steps[at]) || self.follows_at_once(at))
+        (0..self.steps.len()).any(|at| self.is_followed(at))
+    }
+
+    /// Returns true if a request follows one of this step at once.
+    pub(super) fn is_followed(&self, step: usize) -> bool {
+        let requests = self.steps[step].calls.iter().filter(|call| !call.is_look());
+        requests.count() > 1 || self.follows_at_once(step + 1)
     }
 
     /// Returns true if anything happens at a time that a request or a setting determines.

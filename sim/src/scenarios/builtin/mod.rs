@@ -268,6 +268,17 @@ pub fn all() -> Vec<Scenario> {
             play: |cluster| Box::pin(terms::restored(cluster)),
         },
         Scenario {
+            name: "restored-ahead",
+            about: "etcd is restored, and its versions pass the old ones before that is noticed",
+            simulation: || {
+                Simulation::with_context(|tools| tools.external(Depot::default))
+                    .invariant("all stopped", Depot::stops_all)
+                    .expect_timeout(45 * MINUTE)
+                    .points_of_a_kind(FEW)
+            },
+            play: |cluster| Box::pin(terms::restored_ahead(cluster)),
+        },
+        Scenario {
             name: "upgrade",
             about: "Kueue's API is replaced while machines start, run and stop",
             simulation: || {

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::deleted::named;
 use super::{MINUTE, SECOND, at};
+use crate::apiserver::Backup;
 use crate::definitions::KueueApi;
 use crate::scenarios::{Depot, Worded};
 use crate::simulation::{CHECK, Cluster, Job, QUEUE};
@@ -140,7 +141,29 @@ pub(super) async fn upgraded(cluster: &Cluster) {
 /// etcd is restored from a backup, with objects and versions of some minutes ago. One job is lost,
 /// one runs as it did then, and one holds its quota without a verdict again.
 pub(super) async fn restored(cluster: &Cluster) {
-    let depot: Depot = cluster.external();
+    let backup = with_backup(cluster).await;
+    // The versions of the restored server stay below the last one of this Workload.
+    raise_versions(cluster, cluster.server().resource_version() + 300);
+    cluster.merge_workload("lost", &json!({"metadata": {"labels": {"last": "change"}}}));
+    cluster.advance(MINUTE).await;
+    cluster.restore(&backup);
+    continues_from_backup(cluster).await;
+}
+
+/// As [`restored`], but the versions of the restored server pass the old ones before the check
+/// compares them. So it has to replace newer versions of objects by older ones.
+pub(super) async fn restored_ahead(cluster: &Cluster) {
+    let backup = with_backup(cluster).await;
+    cluster.advance(MINUTE).await;
+    let newest = cluster.server().resource_version();
+    cluster.restore(&backup);
+    raise_versions(cluster, newest);
+    continues_from_backup(cluster).await;
+}
+
+/// Returns a backup in which `runs` is admitted, `evaluated` has quota, and `lost` is missing. Then
+/// all three are admitted.
+async fn with_backup(cluster: &Cluster) -> Backup {
     cluster.submit(Job::new("runs"));
     cluster.expect_admitted("runs").await;
     cluster.submit(Job::new("evaluated"));
@@ -153,20 +176,25 @@ pub(super) async fn restored(cluster: &Cluster) {
     cluster.expect_admitted("evaluated").await;
     cluster.submit(Job::new("lost"));
     cluster.expect_admitted("lost").await;
-    // The versions of the restored server stay below the last one of this Workload. Nothing reads
-    // the ConfigMap, so its changes cost little.
+    backup
+}
+
+/// Raises the server's version by changes of a ConfigMap. Nothing reads it, so they cost little.
+fn raise_versions(cluster: &Cluster, version: u64) {
     let others = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"namespace": "default", "name": "others"}
     });
     cluster.apply(&others);
-    for change in 0..300 {
-        cluster.merge(&others, &json!({"data": {"change": change.to_string()}}));
+    while cluster.server().resource_version() < version {
+        let change = cluster.server().resource_version().to_string();
+        cluster.merge(&others, &json!({"data": {"change": change}}));
     }
-    cluster.merge_workload("lost", &json!({"metadata": {"labels": {"last": "change"}}}));
-    cluster.advance(MINUTE).await;
-    cluster.restore(&backup);
+}
+
+async fn continues_from_backup(cluster: &Cluster) {
+    let depot: Depot = cluster.external();
     cluster.submit(Job::new("after"));
     cluster.expect_admitted("evaluated").await;
     cluster.expect_admitted("after").await;

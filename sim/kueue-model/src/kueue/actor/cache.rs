@@ -10,7 +10,7 @@ use super::requests::resource as requests;
 use crate::kueue::KueueVersion;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload,
+    AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy, Workload,
     WorkloadPriorityClass, read,
 };
 use crate::kueue::queue_status::Taken;
@@ -106,6 +106,12 @@ impl Cache {
     /// Returns the LocalQueue of a Workload.
     pub(super) fn local_queue(&self, workload: &Workload) -> Option<&LocalQueue> {
         self.local_queues.get(&queue_key(workload))
+    }
+
+    /// Returns the LocalQueue of a Workload if it is not stopped.
+    pub(super) fn started_queue(&self, workload: &Workload) -> Option<&LocalQueue> {
+        let queue = self.local_queue(workload);
+        queue.filter(|queue| queue.spec.stop_policy == StopPolicy::None)
     }
 
     /// Returns the ClusterQueue behind the LocalQueue of a Workload.

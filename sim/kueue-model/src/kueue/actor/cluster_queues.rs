@@ -129,8 +129,12 @@ impl Kueue {
                 let missed = self.misses_stop(&gone.metadata.name);
                 for key in self.cache.workloads_of(&gone.metadata.name) {
                     self.place(&key);
-                    if lingered == missed.contains(&key) {
-                        self.enqueue(Task::Workload(key));
+                    let again = lingered == missed.contains(&key);
+                    let task = Task::Workload(key);
+                    if again {
+                        self.enqueue(task);
+                    } else {
+                        self.dequeue(&task);
                     }
                 }
                 return;
@@ -157,6 +161,9 @@ impl Kueue {
         });
         if !before && self.is_active(&name) {
             self.copy_head(&name);
+            if self.version.quick_scheduler {
+                self.urgent.insert(name.clone());
+            }
         }
         // A new ClusterQueue has no inadmissible Workloads, but those of its cohort may fit now.
         let changes = match old {
@@ -170,8 +177,20 @@ impl Kueue {
         for named in old.into_iter().chain([new]) {
             self.enqueue_named_by(named);
         }
+        // Kueue 0.19.2, `workloadQueueHandler` in `pkg/controller/core/workload_controller.go`.
+        let wakes = old.is_none_or(|old| {
+            going
+                || old.spec.admission_checks_strategy != new.spec.admission_checks_strategy
+                || old.spec.stop_policy != new.spec.stop_policy
+        });
+        let mut missed = BTreeSet::new();
+        if old.is_some() && (going || new.spec.stop_policy != StopPolicy::None) {
+            missed = self.misses_stop(&name);
+            // For a Workload with quota, active or not, Kueue reads the ClusterQueue itself.
+            missed.retain(|key| !self.cache.workloads[key].workload.has_quota());
+        }
         if going && self.is_empty(&name) {
-            self.enqueue_workloads(&name, &BTreeSet::new());
+            self.enqueue_workloads(&name, &missed);
         }
         self.enqueue(Task::ClusterQueue(name.clone()));
         if old.is_none() {
@@ -179,20 +198,7 @@ impl Kueue {
                 self.place_as(&key, true);
             }
         }
-        // Kueue 0.19.2, `workloadQueueHandler` in `pkg/controller/core/workload_controller.go`.
-        let wakes = old.is_none_or(|old| {
-            going
-                || old.spec.admission_checks_strategy != new.spec.admission_checks_strategy
-                || old.spec.stop_policy != new.spec.stop_policy
-        });
-        let stops = old.is_some() && new.spec.stop_policy != StopPolicy::None;
         if wakes {
-            let mut missed = BTreeSet::new();
-            if stops {
-                missed = self.misses_stop(&name);
-                // For a Workload with quota, active or not, Kueue reads the ClusterQueue itself.
-                missed.retain(|key| !self.cache.workloads[key].workload.has_quota());
-            }
             self.enqueue_workloads(&name, &missed);
         } else {
             self.enqueue_local_queues(&name);

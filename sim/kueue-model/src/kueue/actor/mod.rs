@@ -178,6 +178,15 @@ impl Kueue {
         }
     }
 
+    /// Removes a waiting task. Returns false if there is none.
+    fn dequeue(&mut self, task: &Task) -> bool {
+        let waited = self.queued.remove(task);
+        if waited {
+            self.todo.retain(|waiting| waiting != task);
+        }
+        waited
+    }
+
     fn later(&mut self, at: Timestamp, task: Task) {
         self.timers.insert((at, task));
     }
@@ -247,8 +256,7 @@ impl Actor for Kueue {
                 self.observe();
                 let again = Task::Workload(key.clone());
                 let scheduler_first = self.version.quick_scheduler && !self.urgent.is_empty();
-                if !scheduler_first && self.queued.remove(&again) {
-                    self.todo.retain(|task| *task != again);
+                if !scheduler_first && self.dequeue(&again) {
                     self.reconcile_workload(&key);
                 }
             }

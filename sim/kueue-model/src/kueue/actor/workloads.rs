@@ -32,25 +32,22 @@ impl Kueue {
         let changed = held != holds
             || priority(&old) != priority(&new)
             || old.as_ref().zip(new.as_ref()).is_some_and(frees_pods);
+        let known = old.as_ref().or(new.as_ref());
         if let Some(name) = held.as_ref().filter(|_| changed) {
-            self.quota_changed(name);
+            self.retry_heads(name);
+            self.retry_others(known);
         } else if let Some(name) = held.as_ref()
             && old.as_ref().zip(new.as_ref()).is_some_and(is_reclaimed)
         {
             self.retry_heads(name);
         }
         // A deactivated, finished or deleted Workload, with quota or without, triggers a retry of
-        // those that did not fit. It must have been in a queue before (Kueue 0.19.2, `Update` and
-        // `Delete` in `pkg/controller/core/workload_controller.go`).
+        // those that did not fit (Kueue 0.19.2, `Update` and `Delete` in
+        // `pkg/controller/core/workload_controller.go`).
         let out =
             |known: &CachedWorkload| !known.workload.is_active() || known.workload.is_finished();
-        if new.as_ref().is_none_or(out)
-            && let Some(known) = new.as_ref().or(old.as_ref())
-            && self.assigned.contains(&known.workload.metadata.key())
-            && let Some(queue) = self.cache.local_queue(&known.workload)
-        {
-            let name = queue.spec.cluster_queue.clone();
-            self.quota_changed(&name);
+        if new.as_ref().is_none_or(out) {
+            self.retry_others(new.as_ref().or(known));
         }
         self.count_again(old.as_ref(), new.as_ref());
         if let Some(known) = new.as_ref().or(old.as_ref()) {
@@ -77,6 +74,19 @@ impl Kueue {
         self.enqueue(Task::Workload(key));
     }
 
+    /// Retries the Workloads of the ClusterQueue of this one, which must have been in a queue. A
+    /// LocalQueue that is missing or stopped leads to no ClusterQueue (Kueue 0.19.2,
+    /// `QueueAssociatedInadmissibleWorkloadsAfter` in `pkg/cache/queue/manager.go`).
+    fn retry_others(&mut self, known: Option<&CachedWorkload>) {
+        if let Some(known) = known
+            && self.assigned.contains(&known.workload.metadata.key())
+            && let Some(queue) = self.cache.started_queue(&known.workload)
+        {
+            let name = queue.spec.cluster_queue.clone();
+            self.quota_changed(&name);
+        }
+    }
+
     /// Enqueues the ClusterQueues that count a changed Workload in their status, after a
     /// [batch](super::BATCH). A stopped LocalQueue leads to no ClusterQueue (Kueue 0.19.2,
     /// `requestCQForWL` in `pkg/controller/core/clusterqueue_controller.go`).
@@ -88,8 +98,7 @@ impl Kueue {
             let workload = &known.workload;
             let admission = workload.status.admission.as_ref();
             let reserved = admission.filter(|_| workload.has_quota());
-            let local = self.cache.local_queue(workload);
-            let local = local.filter(|local| local.spec.stop_policy == StopPolicy::None);
+            let local = self.cache.started_queue(workload);
             let name = match (reserved, local) {
                 (Some(admission), _) => admission.cluster_queue.clone(),
                 (None, Some(local)) => local.spec.cluster_queue.clone(),
