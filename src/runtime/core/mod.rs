@@ -35,7 +35,7 @@ use super::activation::ParametersStore;
 use super::backoff::Backoff;
 use super::informers::{Failure, StoredParameters};
 use super::queue::Queue;
-use crate::api::{AdmissionCheck, Name, ResourceFlavor, ServedApi, Uid, Workload};
+use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, ServedApi, Uid, Workload};
 use crate::check::{DynCheck, Families, Lifetime, ParametersKind, Trigger};
 
 pub(crate) use cache::{Key, WorkloadCache};
@@ -101,7 +101,10 @@ pub(crate) enum Input {
     /// A Workload without quota that has a verdict or is a growth, found by the scan.
     WithoutQuota(Workload),
     /// A Workload with quota, from a list that is read in addition to the watch.
-    Compare(Workload),
+    Compare {
+        workload: Workload,
+        as_of: ResourceVersion,
+    },
     /// That list is complete, and contained these.
     Compared(BTreeSet<Uid>),
     Flavors(Event<ResourceFlavor>),
@@ -278,7 +281,7 @@ impl Core {
                 self.handle_workload(event);
             }
             Input::WithoutQuota(workload) => self.handle_without_quota(&workload),
-            Input::Compare(workload) => self.compare(&workload),
+            Input::Compare { workload, as_of } => self.compare(&workload, &as_of),
             Input::Compared(named) => self.compared(&named),
             Input::Flavors(event) => self.handle_flavor(event),
             Input::Parameters { kind, event } => self.handle_parameters(kind, event),

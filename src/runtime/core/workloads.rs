@@ -98,17 +98,18 @@ impl Core {
         }
     }
 
-    /// Compares the cache with `workload`, from a list that is read in addition to the watch. The
-    /// watch should have delivered it.
-    pub(super) fn compare(&mut self, workload: &Workload) {
-        let uid = workload.uid();
-        match self.workloads.workload(uid) {
-            Some(known)
-                if known
-                    .resource_version()
-                    .is_older_than(workload.resource_version()) =>
-            {
+    /// Compares the cache with `workload`, from a list of the version `as_of` that is read in
+    /// addition to the watch. The watch should have delivered it.
+    pub(super) fn compare(&mut self, workload: &Workload, as_of: &ResourceVersion) {
+        let (uid, listed) = (workload.uid(), workload.resource_version());
+        match self.workloads.workload(uid).map(Workload::resource_version) {
+            Some(known) if known.is_older_than(listed) => {
                 self.take_in(workload, Origin::Watch);
+            }
+            // The list should contain the cached version. After a restore of the API server's
+            // storage it does not.
+            Some(known) if listed.is_older_than(known) && !as_of.is_older_than(known) => {
+                self.confirm(workload);
             }
             Some(_) => {}
             None if workload.conditions().finished().is_true() => {}

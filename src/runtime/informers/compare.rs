@@ -13,7 +13,10 @@ use tokio::time::sleep;
 
 use super::sources::{HOLDS_QUOTA, PAGE};
 use super::{InformerEvent, RESYNC, brief};
-use crate::api::{Projection, ServedApi, Uid, WorkloadObject};
+use crate::api::{Projection, ResourceVersion, ServedApi, Uid, WorkloadObject};
+
+/// Delay until the next try after a failure.
+const RETRY: Duration = Duration::from_mins(1);
 
 /// Delay between two pages.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -28,10 +31,12 @@ pub(crate) async fn compare(
 ) {
     let api = Api::<WorkloadObject>::all_with(client, &served.version);
     let mut projection = Projection::new(annotations);
+    let mut delay = RESYNC;
     loop {
-        sleep(RESYNC).await;
+        sleep(delay).await;
         match list(&api, served, &mut projection, term, &to).await {
             Ok(named) => {
+                delay = RESYNC;
                 if to
                     .send(InformerEvent::Compared { named, term })
                     .await
@@ -40,8 +45,11 @@ pub(crate) async fn compare(
                     return;
                 }
             }
-            // The watch reports the cause; the next comparison is early enough.
-            Err(error) => tracing::debug!(error = brief(&error), "cannot compare Workloads"),
+            // The watch reports the cause.
+            Err(error) => {
+                delay = RETRY;
+                tracing::debug!(error = brief(&error), "cannot compare Workloads");
+            }
         }
     }
 }
@@ -61,6 +69,7 @@ async fn list(
     let mut named = BTreeSet::new();
     loop {
         let page = api.list(&pages).await?;
+        let as_of = ResourceVersion::new(&page.metadata.resource_version.unwrap_or_default());
         for object in page.items {
             let workload = projection.project(object);
             if !workload.holds_quota() {
@@ -68,7 +77,12 @@ async fn list(
             }
             named.insert(workload.uid().clone());
             // The caller detects a receiver that is gone.
-            let _ = to.send(InformerEvent::Compare { workload, term }).await;
+            let compare = InformerEvent::Compare {
+                workload,
+                as_of: as_of.clone(),
+                term,
+            };
+            let _ = to.send(compare).await;
         }
         pages.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
         if pages.continue_token.is_none() {

@@ -68,9 +68,11 @@ pub(crate) enum InformerEvent {
         check: usize,
         trigger: Trigger,
     },
-    /// A Workload with quota, from a list that is read in addition to the watch.
+    /// A Workload with quota, from a list of the version `as_of` that is read in addition to the
+    /// watch.
     Compare {
         workload: Workload,
+        as_of: ResourceVersion,
         term: u64,
     },
     /// That list is complete, and contained these.

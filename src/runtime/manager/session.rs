@@ -226,9 +226,11 @@ impl Session {
             InformerEvent::WithoutQuota { workload, term } if term == self.watches.term => {
                 Input::WithoutQuota(workload)
             }
-            InformerEvent::Compare { workload, term } if term == self.watches.term => {
-                Input::Compare(workload)
-            }
+            InformerEvent::Compare {
+                workload,
+                as_of,
+                term,
+            } if term == self.watches.term => Input::Compare { workload, as_of },
             InformerEvent::Compared { named, term } if term == self.watches.term => {
                 Input::Compared(named)
             }

@@ -273,7 +273,8 @@ pub fn all() -> Vec<Scenario> {
             simulation: || {
                 Simulation::with_context(|tools| tools.external(Depot::default))
                     .invariant("all stopped", Depot::stops_all)
-                    .expect_timeout(45 * MINUTE)
+                    // Two comparisons, because the reads of the first may fail.
+                    .expect_timeout(65 * MINUTE)
                     .points_of_a_kind(FEW)
             },
             play: |cluster| Box::pin(terms::restored_ahead(cluster)),

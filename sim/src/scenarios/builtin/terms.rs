@@ -172,6 +172,8 @@ async fn with_backup(cluster: &Cluster) -> Backup {
             c.condition("evaluated", "QuotaReserved")
         })
         .await;
+    // Kueue has written all that it writes before the verdict.
+    cluster.advance(SECOND).await;
     let backup = cluster.server().backup();
     cluster.expect_admitted("evaluated").await;
     cluster.submit(Job::new("lost"));
