@@ -181,7 +181,7 @@ impl Replay {
         let mut all = Vec::new();
         if !self.trace.steps[step].observed.is_empty() {
             all.extend([0, QUICK, SLOW].map(Outcome::bits));
-            all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, 0)));
+            all.push(Outcome::misses(u8::MAX, 0));
             all.extend(LASTS.map(Outcome::last));
             if !self.version.sorts_requests {
                 all.push(Outcome::bits(REQUESTS));

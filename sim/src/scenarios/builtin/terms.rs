@@ -181,7 +181,7 @@ async fn with_backup(cluster: &Cluster) -> Backup {
     backup
 }
 
-/// Raises the server's version by changes of a ConfigMap. Nothing reads it, so they cost little.
+/// Raises the server's version by changes of a `ConfigMap`. Nothing reads it, so they cost little.
 fn raise_versions(cluster: &Cluster, version: u64) {
     let others = json!({
         "apiVersion": "v1",
