@@ -100,7 +100,8 @@ pub(crate) enum Input {
     },
     /// A Workload without quota that has a verdict or is a growth, found by the scan.
     WithoutQuota(Workload),
-    /// A Workload with quota, from a list that is read in addition to the watch.
+    /// A Workload with quota, from a list of the version `as_of` that is read in addition to the
+    /// watch.
     Compare {
         workload: Workload,
         as_of: ResourceVersion,

@@ -14,7 +14,7 @@ const STEPS_BETWEEN: u64 = 12;
 /// delay comes before or after that end.
 const SHIFTS: [i64; 2] = [-300, 300];
 
-/// The Workloads that miss the stop of a ClusterQueue: all, or a smaller set of the first three.
+/// The Workloads that miss the stop of a ClusterQueue: all, then smaller sets of the first three.
 const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
 
 /// The controllers that may be the last to act.
@@ -76,9 +76,9 @@ impl Outcome {
         }
     }
 
-    fn hasty(steps_between: Option<u64>, bits: u8) -> Self {
+    fn hasty(steps_between: u64, bits: u8) -> Self {
         Self {
-            steps_between,
+            steps_between: Some(steps_between),
             ..Self::bits(bits)
         }
     }
@@ -160,15 +160,15 @@ impl Replay {
         for misses_stop in [0, u8::MAX] {
             all.extend((0..=SLOW | QUICK | hasty).map(|bits| Outcome::misses(misses_stop, bits)));
         }
-        for bits in [0, NAMELESS] {
-            all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, bits)));
-        }
+        all.extend(MISSES[1..].iter().map(|some| Outcome::misses(*some, 0)));
+        all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, NAMELESS)));
         all.extend(LASTS.map(Outcome::last));
         if self.trace.is_hasty() {
-            for steps_between in (0..=STEPS_BETWEEN).map(Some).chain([None]) {
+            for steps in 0..=STEPS_BETWEEN {
                 let bits = [0, QUICK, REVERSED, REVERSED | QUICK];
-                all.extend(bits.map(|bits| Outcome::hasty(steps_between, bits)));
+                all.extend(bits.map(|bits| Outcome::hasty(steps, bits)));
             }
+            all.extend([REVERSED, REVERSED | QUICK].map(Outcome::bits));
         }
         if !self.version.sorts_requests {
             all.extend([0, SLOW, QUICK].map(|bits| Outcome::bits(bits | REQUESTS)));
@@ -189,7 +189,7 @@ impl Replay {
         }
         if self.trace.is_followed(step) {
             for steps in 0..=STEPS_BETWEEN {
-                all.extend([0, QUICK].map(|bits| Outcome::hasty(Some(steps), bits)));
+                all.extend([0, QUICK].map(|bits| Outcome::hasty(steps, bits)));
             }
         }
         all

@@ -260,10 +260,8 @@ pub fn all() -> Vec<Scenario> {
             name: "restored",
             about: "etcd is restored from a backup while the check runs on",
             simulation: || {
-                Simulation::with_context(|tools| tools.external(Depot::default))
-                    .invariant("all stopped", Depot::stops_all)
-                    .expect_timeout(15 * MINUTE)
-                    .points_of_a_kind(FEW)
+                let depot = deleted::depot().points_of_a_kind(FEW);
+                depot.expect_timeout(15 * MINUTE)
             },
             play: |cluster| Box::pin(terms::restored(cluster)),
         },
@@ -271,11 +269,9 @@ pub fn all() -> Vec<Scenario> {
             name: "restored-ahead",
             about: "etcd is restored, and its versions pass the old ones before that is noticed",
             simulation: || {
-                Simulation::with_context(|tools| tools.external(Depot::default))
-                    .invariant("all stopped", Depot::stops_all)
-                    // Two comparisons, because the reads of the first may fail.
-                    .expect_timeout(65 * MINUTE)
-                    .points_of_a_kind(FEW)
+                let depot = deleted::depot().points_of_a_kind(FEW);
+                // Two comparisons, because the reads of the first may fail.
+                depot.expect_timeout(65 * MINUTE)
             },
             play: |cluster| Box::pin(terms::restored_ahead(cluster)),
         },

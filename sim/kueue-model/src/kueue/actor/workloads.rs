@@ -5,7 +5,7 @@ use serde_json::json;
 use super::cache::{CachedWorkload, Change, holds};
 use super::{Kueue, Task};
 use crate::kueue::api::{Regarding, kueue};
-use crate::kueue::objects::{Metadata, StopPolicy, Workload, read};
+use crate::kueue::objects::{Metadata, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{EventRecord, Outcome, ReconcileInput, Write, reconcile};
 use crate::kueue::variants::PARENT;
@@ -126,9 +126,8 @@ impl Kueue {
         // Kueue has no ClusterQueue for a stopped LocalQueue (0.19.2,
         // `pkg/controller/core/localqueue_controller.go`).
         let local_queue = self.cache.local_queue(&known.workload);
-        let stopped = local_queue.is_some_and(|q| q.spec.stop_policy != StopPolicy::None);
-        let queue = self.cache.cluster_queue(&known.workload);
-        let queue = queue.filter(|_| !stopped);
+        let started = self.cache.started_queue(&known.workload);
+        let queue = started.and_then(|q| self.cache.cluster_queues.get(&q.spec.cluster_queue));
         let situation = ReconcileInput {
             has_variants: self.has_variants(&known.workload),
             now,
