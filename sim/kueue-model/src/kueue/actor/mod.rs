@@ -22,8 +22,8 @@ use kueue_check::Clock;
 
 use self::cache::Cache;
 use super::KueueVersion;
-use super::api::{Api, Recorder};
-use super::objects::{CheckEntry, Workload};
+use super::api::{Api, Recorder, kueue};
+use super::objects::{CheckEntry, Workload, read};
 use super::queue::PendingQueue;
 use super::scheduler::LastTried;
 use kueue_check_apiserver::ApiServer;
@@ -128,7 +128,8 @@ pub struct Kueue {
     blocked: Option<Box<schedule::Cycle>>,
     /// Check entries of waiting Workloads when these were last queued, for `stale_scheduler`.
     queued_checks: BTreeMap<String, Vec<CheckEntry>>,
-    /// Workloads that have been in a queue, or in a LocalQueue when it was started.
+    /// Workloads that have been in a queue, or in a LocalQueue when it was started, or that existed
+    /// before Kueue started.
     assigned: BTreeSet<String>,
     /// ClusterQueues whose head blocks them and has changed. The scheduler retries such a head
     /// without end, so that it acts before the reconciler.
@@ -144,8 +145,11 @@ pub struct Kueue {
 impl Kueue {
     /// Creates the model of Kueue for the cluster of `server`.
     pub fn new(server: &ApiServer, clock: &Clock, version: KueueVersion) -> Self {
+        let api = Api::new(server, clock, "kueue");
+        let existing = api.list(&kueue("workloads"), "");
+        let existing = existing.iter().map(|object| read::<Workload>(object));
         Self {
-            api: Api::new(server, clock, "kueue"),
+            api,
             version,
             switch: VersionSwitch(Arc::new(Mutex::new(version))),
             cache: Cache::new(server, version),
@@ -159,7 +163,7 @@ impl Kueue {
             ready: BTreeSet::new(),
             blocked: None,
             queued_checks: BTreeMap::new(),
-            assigned: BTreeSet::new(),
+            assigned: existing.map(|workload| workload.metadata.key()).collect(),
             urgent: BTreeSet::new(),
             copies: BTreeMap::new(),
             delays_written: BTreeMap::new(),
