@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::cache::Key;
+use super::tasks::InFlight;
 use super::{Core, Effect, Report};
 use crate::api::ServedApi;
 use crate::runtime::queue::Lane;
@@ -126,7 +127,11 @@ impl Core {
     /// Cancels all tasks. Each key that had one is enqueued again when this replica leads.
     pub(super) fn cancel_tasks(&mut self) {
         self.effects.push(Effect::CancelTasks);
-        self.work.in_flight.clear();
+        for started in std::mem::take(&mut self.work.in_flight).into_values() {
+            if let InFlight::Confirm { uid, place, .. } = started.purpose {
+                self.confirm_at(uid, place);
+            }
+        }
         self.work.restoring.in_flight.clear();
         self.work.busy.fill(0);
         for state in self.workloads.keys_mut() {

@@ -212,6 +212,8 @@ enum Timer {
     Announce(Name),
     /// List the unreleased reservations of a controller.
     Unreleased(usize),
+    /// Read a Workload, of this namespace and name, about which a list and the cache disagree.
+    Confirm(Uid, (String, String)),
 }
 
 impl Core {
@@ -357,6 +359,7 @@ impl Core {
                 Timer::Activate(check) => self.activation_due(&check),
                 Timer::Announce(check) => self.announcement_due(&check),
                 Timer::Unreleased(controller) => self.unreleased_due(controller),
+                Timer::Confirm(uid, place) => self.confirm_at(uid, place),
             }
         }
     }

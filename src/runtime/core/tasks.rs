@@ -205,6 +205,8 @@ pub(super) enum InFlight {
     /// the cache when the read was sent.
     Confirm {
         uid: Uid,
+        /// The namespace and the name.
+        place: (String, String),
         known: Option<ResourceVersion>,
     },
 }
@@ -336,8 +338,8 @@ impl Core {
             (InFlight::Conditions { check }, TaskResult::ConditionsWritten(result)) => {
                 self.conditions_written(&check, result);
             }
-            (InFlight::Confirm { uid, known }, TaskResult::Read(result)) => {
-                self.confirmed(&uid, known.as_ref(), result);
+            (InFlight::Confirm { uid, place, known }, TaskResult::Read(result)) => {
+                self.confirmed(&uid, place, known.as_ref(), result);
             }
             // Each task returns the result of its kind.
             _ => {}

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin};
 use super::tasks::{InFlight, Subject};
-use super::{Core, Report, Shown, Task};
+use super::{Core, Report, Shown, Task, Timer};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
 use crate::check::{FamilyRole, ReleaseReason, Reservation};
 use crate::runtime::decide::{CheckPhase, must_withdraw};
@@ -20,6 +21,9 @@ const OVERWRITES_AT_ONCE: u32 = 3;
 
 /// Time without an overwrite after which the count starts again.
 const OVERWRITES_APART: SignedDuration = SignedDuration::from_mins(10);
+
+/// Delay until a read that confirms a difference is repeated after a failure.
+const CONFIRM_RETRY: Duration = Duration::from_mins(1);
 
 impl Core {
     pub(super) fn handle_workload(&mut self, event: Event<Workload>) {
@@ -135,26 +139,31 @@ impl Core {
     /// Reads a Workload about which a list and the cache disagree.
     fn confirm(&mut self, workload: &Workload) {
         let place = (workload.namespace().to_owned(), workload.name().to_owned());
-        self.work.to_confirm.insert(workload.uid().clone(), place);
+        self.confirm_at(workload.uid().clone(), place);
+    }
+
+    pub(super) fn confirm_at(&mut self, uid: Uid, place: (String, String)) {
+        self.work.to_confirm.insert(uid, place);
     }
 
     /// Starts these reads, up to the limit on reads in flight.
     pub(super) fn confirm_waiting(&mut self) {
         while self.confirming() < self.limits.concurrency
-            && let Some((uid, (namespace, name))) = self.work.to_confirm.pop_first()
+            && let Some((uid, place)) = self.work.to_confirm.pop_first()
         {
             // From here on, a deletion is kept until the reply arrives.
             self.workloads.entry(&uid);
-            let task = Task::read(&namespace, &name, &uid);
+            let task = Task::read(&place.0, &place.1, &uid);
             let known = self.workloads.workload(&uid);
             let known = known.map(|known| known.resource_version().clone());
-            self.start(InFlight::Confirm { uid, known }, task);
+            self.start(InFlight::Confirm { uid, place, known }, task);
         }
     }
 
     pub(super) fn confirmed(
         &mut self,
         uid: &Uid,
+        place: (String, String),
         known: Option<&ResourceVersion>,
         result: Result<Option<Workload>, WriteError>,
     ) {
@@ -173,8 +182,11 @@ impl Core {
                 }
             }
             Ok(None) => self.removed(uid, None, Some(ReleaseReason::Deleted)),
-            // The next list compares again.
-            Err(_) => {}
+            Err(_) => {
+                let at = self.now.instant + CONFIRM_RETRY;
+                let timer = Timer::Confirm(uid.clone(), place);
+                self.work.timers.insert((at, timer));
+            }
         }
         self.remove_idle_workload(uid);
     }

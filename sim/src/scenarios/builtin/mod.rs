@@ -270,8 +270,8 @@ pub fn all() -> Vec<Scenario> {
             about: "etcd is restored, and its versions pass the old ones before that is noticed",
             simulation: || {
                 let depot = deleted::depot().points_of_a_kind(FEW);
-                // Two comparisons, because the reads of the first may fail.
-                depot.expect_timeout(65 * MINUTE)
+                // The caches are compared after 30 minutes.
+                depot.expect_timeout(45 * MINUTE)
             },
             play: |cluster| Box::pin(terms::restored_ahead(cluster)),
         },
