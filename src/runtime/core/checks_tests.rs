@@ -12,7 +12,7 @@ use super::super::{
     Controller, Core, Effect, Input, LeaseState, Limits, NotActivated, Now, Task, TaskId,
     TaskResult,
 };
-use crate::api::{AdmissionCheck, ApiVersion, ServedApi, Uid, Workload};
+use crate::api::{AdmissionCheck, ApiVersion, ResourceVersion, ServedApi, Uid, Workload};
 use crate::check::{
     AdmissionCheckController, AfterAdmission, Check, CheckError, CheckRequest, ControllerName,
     DynCheck, OnFailure, Parameters, ParametersKind, Policy, ReleaseOutcome, ReleaseReason,
@@ -248,6 +248,10 @@ impl Driver {
         self.evaluated(id, Verdict::pending("a moment"));
         let (id, workload) = self.write().expect("it is written");
         self.ends(id, TaskResult::EntryWritten(Ok(workload)));
+    }
+
+    fn read(&mut self) -> Option<TaskId> {
+        Some(self.take(|task| matches!(task, Task::Read { .. }))?.0)
     }
 
     fn conditions(&mut self) -> Option<(TaskId, AdmissionCheck)> {
@@ -595,4 +599,27 @@ async fn conditions_are_written_one_after_the_other_over_a_change() {
     driver.ends(id, TaskResult::ConditionsWritten(Err(WriteError::Conflict)));
     driver.pass(Duration::from_mins(10));
     assert!(driver.conditions().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_only_a_list_contains_is_read_until_a_read_returns() {
+    let mut driver = Driver::leading(10);
+    let (workload, as_of) = (waits("w", "c", 1), ResourceVersion::new("9"));
+    driver.feed(Input::Compare { workload, as_of });
+    let id = driver.read().expect("it is read");
+    driver.ends(
+        id,
+        TaskResult::Read(Err(WriteError::Unavailable(String::new()))),
+    );
+    assert!(driver.read().is_none(), "not at once");
+    driver.pass(Duration::from_mins(1));
+    assert!(driver.read().is_some(), "after a minute");
+    driver.feed(Input::Lease(LeaseState::Lapsed));
+    assert!(driver.read().is_none(), "not without the Lease");
+    driver.feed(Input::Lease(LeaseState::Acquired));
+    let id = driver.read().expect("with the Lease again");
+    driver.ends(id, TaskResult::Read(Ok(Some(waits("w", "c", 1)))));
+    assert!(driver.evaluation(OLD).is_some());
+    driver.pass(Duration::from_mins(10));
+    assert!(driver.read().is_none(), "once");
 }
