@@ -107,7 +107,7 @@ impl Kueue {
         let users = queues.filter(|q| q.checks().iter().any(|rule| rule.name == name));
         let users: Vec<String> = users.map(|q| q.metadata.name.clone()).collect();
         for user in users {
-            self.quota_changed(&user);
+            self.may_be_active(&user);
             self.batch(Task::ClusterQueue(user));
         }
     }
@@ -350,6 +350,15 @@ impl Kueue {
         let known = keys.iter().filter_map(|key| self.cache.workloads.get(key));
         let copies = known.map(|known| (known.workload.metadata.key(), known.workload.clone()));
         self.copies.extend(copies);
+    }
+
+    /// Retries the Workloads of a ClusterQueue whose check or flavor was created, deleted, or
+    /// became active or inactive, if the ClusterQueue is active by that (Kueue 0.19.2,
+    /// `updateClusterQueues` in `pkg/cache/scheduler/cache.go`).
+    pub(super) fn may_be_active(&mut self, name: &str) {
+        if self.is_active(name) {
+            self.quota_changed(name);
+        }
     }
 
     /// Retries the Workloads of this ClusterQueue and of those that share quota with it: they may

@@ -28,9 +28,11 @@ impl Kueue {
             return;
         }
         for user in self.users_of(name) {
-            self.quota_changed(&user);
             if came {
+                self.may_be_active(&user);
                 self.batch(Task::ClusterQueue(user));
+            } else {
+                self.quota_changed(&user);
             }
         }
     }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::cache::{CachedWorkload, Change, holds};
 use super::{Kueue, Task};
+use crate::kueue::KueueVersion;
 use crate::kueue::api::{Regarding, kueue};
 use crate::kueue::objects::{Metadata, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
@@ -27,11 +28,9 @@ impl Kueue {
             .as_ref()
             .and_then(|new| holds(&new.workload))
             .map(str::to_owned);
-        let priority =
-            |known: &Option<CachedWorkload>| known.as_ref().map(|k| k.workload.spec.priority);
-        let changed = held != holds
-            || priority(&old) != priority(&new)
-            || old.as_ref().zip(new.as_ref()).is_some_and(frees_pods);
+        let version = self.version;
+        let retries = |both| frees_pods(both) || priority_changed(both, version);
+        let changed = held != holds || old.as_ref().zip(new.as_ref()).is_some_and(retries);
         let known = old.as_ref().or(new.as_ref());
         if let Some(name) = held.as_ref().filter(|_| changed) {
             self.retry_heads(name);
@@ -220,6 +219,23 @@ fn frees_pods(both: (&CachedWorkload, &CachedWorkload)) -> bool {
     let ran = old.is_admitted() && new.is_admitted();
     let mut sets = old.spec.pod_sets.iter().zip(&new.spec.pod_sets);
     ran && is_reclaimed(both) || sets.any(|(old, new)| new.count < old.count)
+}
+
+/// Returns true if the `WorkloadPriorityClass` of a Workload, or its value, has changed (Kueue
+/// 0.19.2, `PriorityChanged` in `pkg/workload/workload.go`; in 0.15.0, its name).
+fn priority_changed(
+    (old, new): (&CachedWorkload, &CachedWorkload),
+    version: KueueVersion,
+) -> bool {
+    let (old, new) = (&old.workload.spec, &new.workload.spec);
+    let other = old.priority_class() != new.priority_class();
+    let of_pods = old.priority_class_ref.is_some() && old.priority_class().is_none();
+    new.priority_class().is_some()
+        && if version.adds_priority_classes {
+            !of_pods && (other || old.priority != new.priority)
+        } else {
+            old.priority_class().is_some() && other
+        }
 }
 
 /// Returns true if the reclaimable Pods of a Workload have changed.
