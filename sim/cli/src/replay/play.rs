@@ -104,6 +104,7 @@ pub(super) async fn play(
             };
             let another = at + 1 < count || trace.follows_at_once(number + 1);
             match outcome.steps_between {
+                Some(_) if another && outcome.in_total && at > 0 => {}
                 Some(steps) if another => pace.limit(steps),
                 _ => pace.go_on(),
             }

@@ -45,6 +45,9 @@ pub(super) struct Outcome {
     pub(super) last: Option<Controllers>,
     /// The number of steps of Kueue before a request that follows another at once, if not all.
     pub(super) steps_between: Option<u64>,
+    /// Whether these are for all requests of a step together: Kueue finds the first one done, and
+    /// next all of them.
+    pub(super) in_total: bool,
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
     /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
@@ -59,6 +62,7 @@ impl Outcome {
             misses_stop: 0,
             last: None,
             steps_between: None,
+            in_total: false,
         }
     }
 
@@ -80,6 +84,13 @@ impl Outcome {
         Self {
             steps_between: Some(steps_between),
             ..Self::bits(bits)
+        }
+    }
+
+    fn hasty_in_total(steps: u64) -> Self {
+        Self {
+            in_total: true,
+            ..Self::hasty(steps, 0)
         }
     }
 
@@ -191,6 +202,9 @@ impl Replay {
             for steps in 0..=STEPS_BETWEEN {
                 all.extend([0, QUICK].map(|bits| Outcome::hasty(steps, bits)));
             }
+        }
+        if self.trace.steps[step].calls.len() > 2 {
+            all.extend((1..=STEPS_BETWEEN).map(Outcome::hasty_in_total));
         }
         all
     }

@@ -256,11 +256,17 @@ impl Actor for Kueue {
             Task::LocalQueue(key) => self.reconcile_local_queue(&key),
             Task::Workload(key) => {
                 self.reconcile_workload(&key);
-                // The reconciler acts on its own write before other controllers observe it.
+                // The reconciler acts on its own write before other controllers observe it, except
+                // on an eviction: a job's controller is faster with the release of its quota
+                // (measured on 0.19.2: five times of five).
                 self.observe();
                 let again = Task::Workload(key.clone());
                 let scheduler_first = self.version.quick_scheduler && !self.urgent.is_empty();
-                if !scheduler_first && self.dequeue(&again) {
+                let evicts =
+                    self.cache.workloads.get(&key).is_some_and(|known| {
+                        known.workload.has_quota() && known.workload.is_evicted()
+                    });
+                if !scheduler_first && !evicts && self.dequeue(&again) {
                     self.reconcile_workload(&key);
                 }
             }

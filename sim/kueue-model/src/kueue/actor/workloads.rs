@@ -223,10 +223,7 @@ fn frees_pods(both: (&CachedWorkload, &CachedWorkload)) -> bool {
 
 /// Returns true if the `WorkloadPriorityClass` of a Workload, or its value, has changed (Kueue
 /// 0.19.2, `PriorityChanged` in `pkg/workload/workload.go`; in 0.15.0, its name).
-fn priority_changed(
-    (old, new): (&CachedWorkload, &CachedWorkload),
-    version: KueueVersion,
-) -> bool {
+fn priority_changed((old, new): (&CachedWorkload, &CachedWorkload), version: KueueVersion) -> bool {
     let (old, new) = (&old.workload.spec, &new.workload.spec);
     let other = old.priority_class() != new.priority_class();
     let of_pods = old.priority_class_ref.is_some() && old.priority_class().is_none();
