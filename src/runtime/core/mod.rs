@@ -212,8 +212,9 @@ enum Timer {
     Announce(Name),
     /// List the unreleased reservations of a controller.
     Unreleased(usize),
-    /// Read a Workload, of this namespace and name, about which a list and the cache disagree.
-    Confirm(Uid, (String, String)),
+    /// Read a Workload, of this namespace and name, about which a list and the cache disagree. It
+    /// is boxed because each Workload may have a timer, and few have this one.
+    Confirm(Box<(Uid, (String, String))>),
 }
 
 impl Core {
@@ -359,7 +360,7 @@ impl Core {
                 Timer::Activate(check) => self.activation_due(&check),
                 Timer::Announce(check) => self.announcement_due(&check),
                 Timer::Unreleased(controller) => self.unreleased_due(controller),
-                Timer::Confirm(uid, place) => self.confirm_at(uid, place),
+                Timer::Confirm(of) => self.confirm_at(of.0, of.1),
             }
         }
     }

@@ -184,7 +184,7 @@ impl Core {
             Ok(None) => self.removed(uid, None, Some(ReleaseReason::Deleted)),
             Err(_) => {
                 let at = self.now.instant + CONFIRM_RETRY;
-                let timer = Timer::Confirm(uid.clone(), place);
+                let timer = Timer::Confirm(Box::new((uid.clone(), place)));
                 self.work.timers.insert((at, timer));
             }
         }
