@@ -76,6 +76,7 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
         }
     }
     recorder.changes.close();
+    let endless = recorder.is_restless;
     recorder.clean_up(history).await?;
     let mut trace = json!({
         "scenario": history.name,
@@ -85,6 +86,9 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
         "workloadNames": recorder.names,
         "steps": steps,
     });
+    if endless {
+        trace["endless"] = json!(true);
+    }
     if let Some(settings) = stage.settings() {
         trace["settings"] = settings.clone();
     }

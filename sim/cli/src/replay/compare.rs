@@ -128,7 +128,9 @@ fn states_and_events(
         let equal = then.iter().zip(&now).take_while(|(then, now)| then == now);
         let equal = equal.count();
         compared.equal += equal;
-        if equal < then.len().max(now.len()) {
+        // What comes after the last recorded state of a change without end is not known.
+        let is_cut = trace.endless && equal == then.len();
+        if equal < then.len().max(now.len()) && !is_cut {
             let before = equal.checked_sub(1).map(|at| &then[at]);
             let show = |state: Option<&Value>| match state {
                 Some(state) => changes(before, state),
@@ -157,6 +159,11 @@ fn states_and_events(
     for (at, (first, _)) in runs.iter().enumerate().skip(1) {
         let boundary = trace.steps[*first].t;
         forgive_jitter(&mut then, &mut now, at, boundary);
+    }
+    if trace.endless
+        && let (Some(then), Some(now)) = (then.last(), now.last_mut())
+    {
+        now.retain(|event, _| then.contains_key(event));
     }
     for ((_, last), (then, now)) in runs.iter().zip(then.iter().zip(&now)) {
         compared.add(event_difference(&trace.steps[*last], then, now));

@@ -240,13 +240,15 @@ impl Replay {
     /// Kueue has races whose outcome varies from run to run of the same requests
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::nameless_queue`],
     /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
+    /// [`KueueVersion::late_scheduler`], [`KueueVersion::late_replacement`],
     /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`],
-    /// [`KueueVersion::reversed_requests`]). A request that follows another within 200 ms also has
-    /// several outcomes, because Kueue's progress by then varies. So has a request that is sent
-    /// within 300 ms of the end of a delay. If a trace differs, it is played again with one other
-    /// outcome, each of which is valid: in all steps, or in one of them. If none is equal, the one
-    /// with the most equal states is kept and another is changed, up to three, as long as that adds
-    /// equal states. If none is equal then, the differences of the first run are reported.
+    /// [`KueueVersion::first_request`], [`KueueVersion::varies_requests`]). A request that follows
+    /// another within 200 ms also has several outcomes, because Kueue's progress by then varies. So
+    /// has a request that is sent within 300 ms of the end of a delay. If a trace differs, it is
+    /// played again with one other outcome, each of which is valid: in all steps, or in one of them.
+    /// If none is equal, the one with the most equal states is kept and another is changed, up to
+    /// three, as long as that adds equal states. If none is equal then, the differences of the first
+    /// run are reported.
     ///
     /// # Errors
     /// If the trace has a request that the model does not support, or uses a feature that the model

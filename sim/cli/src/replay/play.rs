@@ -117,7 +117,17 @@ pub(super) async fn play(
         preconditions.update(step);
         steps.push((before, responses));
     }
-    sleep_until(at(zero, trace.end()) + REST).await;
+    let end = at(zero, trace.end()) + REST;
+    let (last, before) = (trace.steps.last(), steps.last().map(|(before, _)| *before));
+    if let Some((last, before)) = last.zip(before).filter(|_| trace.endless) {
+        // Enough to compare with what was recorded.
+        let enough = before.saturating_add(2 * last.observed.len() as u64);
+        while Instant::now() < end && server.resource_version() < enough {
+            sleep(BETWEEN).await;
+        }
+    } else {
+        sleep_until(end).await;
+    }
     Ok(ReplayResult {
         steps,
         history: since(server.history(), loaded),

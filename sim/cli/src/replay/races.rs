@@ -24,8 +24,13 @@ const SLOW: u8 = 1;
 const QUICK: u8 = 2;
 const HASTY: u8 = 4;
 const NAMELESS: u8 = 8;
-const REQUESTS: u8 = 16;
-const REVERSED: u8 = 32;
+const REVERSED: u8 = 16;
+const LATE: u8 = 32;
+const REPLACEMENT: u8 = 64;
+const VARIES: u8 = 128;
+
+/// The resources that may be tried first, besides the first one.
+const FIRST_REQUESTS: [u8; 3] = [1, 2, 3];
 
 /// The outcomes of all races of a replay. A race may have one outcome in one step and another in
 /// the next.
@@ -50,8 +55,10 @@ pub(super) struct Outcome {
     pub(super) in_total: bool,
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
+    /// [`KueueVersion::first_request`].
+    first_request: u8,
     /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
-    /// [`NAMELESS`], [`REQUESTS`] and [`REVERSED`].
+    /// [`NAMELESS`], [`REVERSED`], [`LATE`], [`REPLACEMENT`] and [`VARIES`].
     bits: u8,
 }
 
@@ -60,6 +67,7 @@ impl Outcome {
         Self {
             bits,
             misses_stop: 0,
+            first_request: 0,
             last: None,
             steps_between: None,
             in_total: false,
@@ -69,6 +77,13 @@ impl Outcome {
     fn misses(misses_stop: u8, bits: u8) -> Self {
         Self {
             misses_stop,
+            ..Self::bits(bits)
+        }
+    }
+
+    fn first_request(place: u8, bits: u8) -> Self {
+        Self {
+            first_request: place,
             ..Self::bits(bits)
         }
     }
@@ -101,10 +116,13 @@ impl Outcome {
             misses_stop: self.misses_stop ^ known.misses_stop,
             slow_scheduler: has(SLOW) ^ known.slow_scheduler,
             quick_scheduler: has(QUICK) ^ known.quick_scheduler,
+            late_scheduler: has(LATE) ^ known.late_scheduler,
+            late_replacement: has(REPLACEMENT) ^ known.late_replacement,
+            varies_requests: has(VARIES) ^ known.varies_requests,
             nameless_queue: has(NAMELESS) ^ known.nameless_queue,
             hasty_variants: has(HASTY) ^ known.hasty_variants,
             reversed_ties: has(REVERSED) ^ known.reversed_ties,
-            reversed_requests: has(REQUESTS) ^ known.reversed_requests,
+            first_request: self.first_request ^ known.first_request,
             ..known
         }
     }
@@ -174,6 +192,7 @@ impl Replay {
         all.extend(MISSES[1..].iter().map(|some| Outcome::misses(*some, 0)));
         all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, NAMELESS)));
         all.extend(LASTS.map(Outcome::last));
+        all.extend([LATE, REPLACEMENT].map(Outcome::bits));
         if self.trace.is_hasty() {
             for steps in 0..=STEPS_BETWEEN {
                 let bits = [0, QUICK, REVERSED, REVERSED | QUICK];
@@ -182,7 +201,10 @@ impl Replay {
             all.extend([REVERSED, REVERSED | QUICK].map(Outcome::bits));
         }
         if !self.version.sorts_requests {
-            all.extend([0, SLOW, QUICK].map(|bits| Outcome::bits(bits | REQUESTS)));
+            all.extend([0, 1].map(|place| Outcome::first_request(place, VARIES)));
+            for bits in [0, SLOW, QUICK] {
+                all.extend(FIRST_REQUESTS.map(|place| Outcome::first_request(place, bits)));
+            }
         }
         all
     }
@@ -191,11 +213,12 @@ impl Replay {
     fn outcomes_of_step(&self, step: usize) -> Vec<Outcome> {
         let mut all = Vec::new();
         if !self.trace.steps[step].observed.is_empty() {
-            all.extend([0, QUICK, SLOW].map(Outcome::bits));
+            all.extend([0, QUICK, SLOW, LATE].map(Outcome::bits));
             all.push(Outcome::misses(u8::MAX, 0));
             all.extend(LASTS.map(Outcome::last));
             if !self.version.sorts_requests {
-                all.push(Outcome::bits(REQUESTS));
+                all.extend(FIRST_REQUESTS.map(|place| Outcome::first_request(place, 0)));
+                all.extend([0, 1].map(|place| Outcome::first_request(place, VARIES)));
             }
         }
         if self.trace.is_followed(step) {

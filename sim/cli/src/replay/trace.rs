@@ -48,6 +48,9 @@ pub struct Trace {
     /// The settings of the recorded Kueue that were not the default.
     #[serde(default)]
     settings: Settings,
+    /// Whether something went on changing when the recording ended.
+    #[serde(default)]
+    pub(super) endless: bool,
     /// When the recording began, if the trace contains it.
     #[serde(default)]
     pub(super) began: Option<Timestamp>,

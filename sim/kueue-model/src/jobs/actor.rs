@@ -127,7 +127,7 @@ impl Jobs {
             groups: BTreeMap::new(),
             todo: VecDeque::new(),
             queued: BTreeSet::new(),
-            ungater: Ungater::new(server, clock),
+            ungater: Ungater::new(server, clock, version),
             replacements: BTreeMap::new(),
         }
     }

@@ -153,6 +153,9 @@ pub(super) fn decide(
     let Some(workload) = workload else {
         return without_workload(job);
     };
+    if fails(job, workload, version) {
+        return None;
+    }
     if workload.is_finished() {
         return finished(job, workload, version);
     }
@@ -247,6 +250,14 @@ fn mismatch(job: &JobView, workload: &Workload, version: KueueVersion) -> Option
     changes_class(job, workload, version).then_some(JobAction::Prioritise)
 }
 
+/// Returns true if the controller fails at each attempt: it gives a Workload with quota a priority
+/// class, which the API server refuses.
+fn fails(job: &JobView, workload: &Workload, version: KueueVersion) -> bool {
+    let none = workload.spec.priority_class_ref.is_none() && workload.has_quota();
+    let adds = version.adds_priority_classes && !version.omits_refused_classes;
+    adds && none && !job.differs && !job.elastic && job.priority_class.is_some()
+}
+
 /// Returns true if the Workload must change to the priority class of the job. A Workload that
 /// reserved quota without a class keeps none (Kueue 0.19.2, `classifyWorkloadsForPriorityUpdate` in
 /// `pkg/controller/jobframework/reconciler.go`).
@@ -255,7 +266,8 @@ fn changes_class(job: &JobView, workload: &Workload, version: KueueVersion) -> b
     let none = version.adds_priority_classes && workload.spec.priority_class_ref.is_none();
     let follows = class.is_some() || none;
     let fixed = workload.has_quota() && workload.spec.priority_class_ref.is_none();
-    follows && !fixed && job.priority_class.as_deref() != class
+    let slice = job.elastic && !version.revised_slices;
+    follows && !fixed && !slice && job.priority_class.as_deref() != class
 }
 
 fn pods_ready(job: &JobView, workload: &Workload) -> Option<PodsReady> {

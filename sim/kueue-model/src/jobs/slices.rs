@@ -42,12 +42,14 @@ pub(super) enum Next<'a> {
 
 /// Returns the next action for the slices of a job that requires `count` Pods. `slices`: the
 /// unfinished ones, the oldest first.
-pub(super) fn next<'a>(slices: &[&'a Workload], count: i64) -> Next<'a> {
+pub(super) fn next<'a>(slices: &[&'a Workload], count: i64, version: KueueVersion) -> Next<'a> {
     let selected = match slices {
         [] => return Next::New(None),
         [only] => *only,
         several => match normalize(several) {
-            Normal::Finish(slice, replaced) => return finish(slice, replaced),
+            Normal::Finish(slice, replaced) => {
+                return finish(slice, replaced && version.revised_slices);
+            }
             Normal::Selected(Some(slice)) => slice,
             Normal::Selected(None) => return Next::New(None),
         },
@@ -110,13 +112,18 @@ fn normalize<'a>(slices: &[&'a Workload]) -> Normal<'a> {
     }
 }
 
-/// Returns the newest slice that has quota and is not evicted. Pods lose their gate up to its
-/// count.
-pub(super) fn latest_active<'a>(slices: &[&'a Workload]) -> Option<&'a Workload> {
-    let mut newest_first = slices.iter().rev();
-    newest_first
-        .find(|slice| slice.has_quota() && !slice.is_evicted())
-        .copied()
+/// Returns the newest slice that has quota and is not evicted, if it is admitted; before
+/// `revised_slices` the newest with quota. Pods lose their gate up to its count.
+pub(super) fn latest_active<'a>(
+    slices: &[&'a Workload],
+    version: KueueVersion,
+) -> Option<&'a Workload> {
+    let mut holders = slices.iter().rev().filter(|slice| slice.has_quota());
+    if !version.revised_slices {
+        return holders.next().copied();
+    }
+    let newest = holders.find(|slice| !slice.is_evicted());
+    newest.filter(|slice| slice.is_admitted()).copied()
 }
 
 #[cfg(test)]
@@ -125,8 +132,8 @@ mod tests {
 
     use super::*;
 
-    /// Creates a slice: name, Pods, `q` with quota, `e` evicted, and the name of the slice it
-    /// replaces.
+    /// Creates a slice: name, Pods, `q` with quota, `a` admitted, `e` evicted, and the name of the
+    /// slice it replaces.
     fn slice((name, count, state, replaces): (&str, i64, &str, &str)) -> Workload {
         let condition = |kind: &str, letter: char| {
             let status = if state.contains(letter) {
@@ -139,7 +146,11 @@ mod tests {
         let mut workload = json!({
             "metadata": {"namespace": "t", "name": name, "annotations": {ELASTIC: "true"}},
             "spec": {"podSets": [{"name": "main", "count": count}]},
-            "status": {"conditions": [condition("QuotaReserved", 'q'), condition("Evicted", 'e')]},
+            "status": {"conditions": [
+                condition("QuotaReserved", 'q'),
+                condition("Admitted", 'a'),
+                condition("Evicted", 'e'),
+            ]},
         });
         if !replaces.is_empty() {
             workload["metadata"]["annotations"][REPLACES] = json!(format!("t/{replaces}"));
@@ -151,7 +162,7 @@ mod tests {
         let slices: Vec<Workload> = slices.iter().copied().map(slice).collect();
         let slices: Vec<&Workload> = slices.iter().collect();
         let name = |slice: &Workload| slice.metadata.name.clone();
-        match next(&slices, count) {
+        match next(&slices, count, KueueVersion::V0_19) {
             Next::New(of) => format!("new {}", of.map(name).unwrap_or_default()),
             Next::Current(slice) => format!("current {}", name(slice)),
             Next::Rescale(slice) => format!("rescale {}", name(slice)),
@@ -211,17 +222,32 @@ mod tests {
 
     #[test]
     fn pods_are_let_go_by_the_newest_slice_with_quota() {
-        let table: [(&[_], Option<&str>); 4] = [
-            (&[("a", 2, "q", ""), ("b", 4, "", "a")], Some("a")),
-            (&[("a", 2, "q", ""), ("b", 4, "q", "a")], Some("b")),
-            (&[("a", 2, "q", ""), ("b", 4, "qe", "a")], Some("a")),
-            (&[("a", 2, "", "")], None),
+        let table: [(&[_], Option<&str>, Option<&str>); 5] = [
+            (
+                &[("a", 2, "qa", ""), ("b", 4, "", "a")],
+                Some("a"),
+                Some("a"),
+            ),
+            (
+                &[("a", 2, "qa", ""), ("b", 4, "qa", "a")],
+                Some("b"),
+                Some("b"),
+            ),
+            (
+                &[("a", 2, "qa", ""), ("b", 4, "qae", "a")],
+                Some("a"),
+                Some("b"),
+            ),
+            (&[("a", 2, "qa", ""), ("b", 4, "q", "a")], None, Some("b")),
+            (&[("a", 2, "", "")], None, None),
         ];
-        for (slices, expected) in table {
+        for (slices, expected, before) in table {
             let all: Vec<Workload> = slices.iter().copied().map(slice).collect();
             let all: Vec<&Workload> = all.iter().collect();
-            let found = latest_active(&all).map(|slice| slice.metadata.name.as_str());
-            assert_eq!(found, expected, "{slices:?}");
+            let found = [KueueVersion::V0_19, KueueVersion::V0_18].map(|version| {
+                latest_active(&all, version).map(|slice| slice.metadata.name.as_str())
+            });
+            assert_eq!(found, [expected, before], "{slices:?}");
         }
     }
 }

@@ -71,7 +71,8 @@ impl Step<'_> {
             let found = all.find(|(known, _)| known.metadata.name == slice.metadata.name);
             found.map(|(workload, raw)| Owned { workload, raw })
         };
-        match slices::next(&open, self.integration.count(object).pods) {
+        let count = self.integration.count(object).pods;
+        match slices::next(&open, count, self.version) {
             Next::New(replaces) => {
                 let view = self.view(object, None);
                 if decide(&view, None, self.version) == Some(JobAction::Create) {
@@ -129,7 +130,8 @@ impl Step<'_> {
                 },
                 Some(owned),
             ) => {
-                self.unreserve(owned.workload, (&reason, &message), requeue);
+                let gone = self.integration == Integration::Pod && !self.version.requeues_pods;
+                self.unreserve(owned.workload, (&reason, &message), requeue && !gone);
             }
             (JobAction::Start, Some(owned)) => self.start(object, owned.workload),
         }

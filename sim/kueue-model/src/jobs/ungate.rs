@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::slices::{GATE, SLICE_NAME};
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::Workload;
 
 /// The label of a Pod with the name of its pod set.
@@ -42,8 +43,13 @@ pub(super) fn is_gated(pod: &Value) -> bool {
 /// Returns the Pods to update, without their gate, as many as the slice may run, by name. `pods`:
 /// the Pods of the slice's job.
 ///
-/// A Pod whose values contradict the checks' updates keeps its gate permanently.
-pub(super) fn ungated<'a>(slice: &Workload, pods: impl Iterator<Item = &'a Value>) -> Vec<Value> {
+/// A Pod whose values contradict the checks' updates keeps its gate permanently. Before
+/// `revised_slices` Pods get no updates, and Pods that have ended count.
+pub(super) fn ungated<'a>(
+    slice: &Workload,
+    pods: impl Iterator<Item = &'a Value>,
+    version: KueueVersion,
+) -> Vec<Value> {
     let mut gated: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     let mut running: BTreeMap<&str, usize> = BTreeMap::new();
     let over = |pod: &Value| {
@@ -52,7 +58,7 @@ pub(super) fn ungated<'a>(slice: &Workload, pods: impl Iterator<Item = &'a Value
             Some("Succeeded" | "Failed")
         )
     };
-    for pod in pods.filter(|pod| !over(pod)) {
+    for pod in pods.filter(|pod| !version.revised_slices || !over(pod)) {
         let set = pod["metadata"]["labels"][POD_SET]
             .as_str()
             .unwrap_or_default();
@@ -64,7 +70,12 @@ pub(super) fn ungated<'a>(slice: &Workload, pods: impl Iterator<Item = &'a Value
     }
     let mut found = Vec::new();
     for (set, mut pods) in gated {
-        let Some(update) = update_for(slice, set) else {
+        let update = if version.revised_slices {
+            update_for(slice, set)
+        } else {
+            Some(Update::default())
+        };
+        let Some(update) = update else {
             continue;
         };
         let wanted = slice.spec.pod_sets.iter().find(|known| known.name == set);
@@ -159,7 +170,7 @@ mod tests {
     }
 
     fn names(slice: &Workload, pods: &[Value]) -> Vec<String> {
-        let found = ungated(slice, pods.iter()).into_iter();
+        let found = ungated(slice, pods.iter(), KueueVersion::V0_19).into_iter();
         found
             .map(|pod| {
                 pod["metadata"]["name"]
@@ -201,7 +212,11 @@ mod tests {
             }])
         };
         let free = pod("p-1", true, "Pending", &json!({"zone": "z"}));
-        let found = ungated(&slice(1, &updates("r", "p")), [&free].into_iter());
+        let found = ungated(
+            &slice(1, &updates("r", "p")),
+            [&free].into_iter(),
+            KueueVersion::V0_19,
+        );
         assert_eq!(
             found[0]["metadata"]["annotations"],
             json!({"a": "b", consume: "r"})

@@ -11,9 +11,9 @@ use super::integration::Integration;
 use super::slices::latest_active;
 use super::step::key_of;
 use super::ungate::{slice_name, ungated};
-use crate::kueue::Actor;
 use crate::kueue::api::{Api, kueue};
 use crate::kueue::objects::{Metadata, Workload, read};
+use crate::kueue::{Actor, KueueVersion};
 use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
 
 /// The period over which Pod changes are batched (Kueue 0.19.2, `UpdatesBatchPeriod`).
@@ -22,6 +22,7 @@ const BATCH: SignedDuration = SignedDuration::from_secs(1);
 /// Kueue's controller that removes the gates of Pods of elastic jobs.
 pub(super) struct Ungater {
     api: Api,
+    version: KueueVersion,
     workloads_watch: Option<Watch>,
     pods_watch: Option<Watch>,
     /// Slices by the UID of the job, then by name.
@@ -33,10 +34,11 @@ pub(super) struct Ungater {
 }
 
 impl Ungater {
-    pub(super) fn new(server: &ApiServer, clock: &Clock) -> Self {
+    pub(super) fn new(server: &ApiServer, clock: &Clock, version: KueueVersion) -> Self {
         let watch = |resource| server.watch(WatchOptions::all(&resource)).ok();
         Self {
             api: Api::new(server, clock, "kueue"),
+            version,
             workloads_watch: watch(kueue("workloads")),
             pods_watch: watch(Integration::Pod.resource()),
             slices: BTreeMap::new(),
@@ -70,7 +72,8 @@ impl Ungater {
             slices.remove(&name);
             return;
         }
-        let counts = slice.is_admitted() && !slice.is_finished();
+        let holds = slice.is_admitted() || slice.has_quota() && !self.version.revised_slices;
+        let counts = holds && !slice.is_finished();
         slices.insert(name, slice);
         if counts && self.active(&job).is_some() {
             self.look_at(job, SignedDuration::ZERO);
@@ -108,13 +111,12 @@ impl Ungater {
         *due = at.min(*due);
     }
 
-    /// Returns the slice that limits which Pods lose their gate: the newest with quota, once it is
-    /// admitted.
+    /// Returns the slice that limits which Pods lose their gate.
     fn active(&self, job: &str) -> Option<&Workload> {
         let slices = self.slices.get(job)?.values();
         let mut open: Vec<&Workload> = slices.filter(|slice| !slice.is_finished()).collect();
         open.sort_by_key(|slice| slice.age());
-        latest_active(&open).filter(|slice| slice.is_admitted())
+        latest_active(&open, self.version)
     }
 
     fn ungate(&self, job: &str) {
@@ -126,7 +128,7 @@ impl Ungater {
             let theirs = pod["metadata"]["namespace"].as_str();
             theirs == Some(namespace) && slice_name(pod) == Some(slice.slice_name())
         });
-        for pod in ungated(slice, own) {
+        for pod in ungated(slice, own, self.version) {
             self.api.update(&Integration::Pod.resource(), pod, "");
         }
     }

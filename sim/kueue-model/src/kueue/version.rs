@@ -60,8 +60,8 @@ pub struct KueueVersion {
     /// not tried.
     pub equivalence_hashing: bool,
     /// The scheduler tries the resources of a Workload in the order of a hash of their names (since
-    /// 0.19). Before, their order is that of a Go map, which varies, and with it the reason that the
-    /// message of a Workload that does not fit names: see `reversed_requests`.
+    /// 0.19), and names all of a flavor that do not fit. Before, it names the first of them, in the
+    /// order of a Go map, which varies: see `first_request`.
     pub sorts_requests: bool,
     /// Two messages have the text of 0.19: the one about a Workload whose Namespace the ClusterQueue
     /// does not take begins with a small letter, and the one about fewer reclaimable Pods says
@@ -84,6 +84,27 @@ pub struct KueueVersion {
     /// fit (0.17.0: `requeueBatchPeriod` in `pkg/cache/queue/inadmissible_workloads.go`; not 0.15.0,
     /// which tries them at once).
     pub batches_retries: bool,
+    /// A job that gets a `WorkloadPriorityClass` after its Workload has reserved quota goes on
+    /// without (0.19.2: `updateWorkloadPriorities` in `pkg/controller/jobframework/reconciler.go`).
+    /// Before, its controller fails at each attempt, since the API server refuses the request
+    /// (0.18.3: `UpdateWorkloadPriority`).
+    pub omits_refused_classes: bool,
+    /// The Pods of an elastic job that has grown run once the new slice is admitted, with the
+    /// updates of its checks. Before, they run once it has quota. Its slices follow its
+    /// `WorkloadPriorityClass`, and a superfluous one that another replaces is finished as
+    /// `WorkloadSliceReplaced`, not `OutOfSync` (0.19.2, not 0.18.3:
+    /// `pkg/controller/elasticjobs/elastic_job_ungater.go`, `syncWorkloadSlicePriority` in
+    /// `pkg/controller/jobframework/reconciler.go`, `pkg/workloadslicing/workloadslicing.go`).
+    pub revised_slices: bool,
+    /// A flavor for which others could be preempted is better than one without candidates, whatever
+    /// is preferred (0.19.2: `isPreferred` in `pkg/scheduler/flavorassigner/flavorassigner.go`; not
+    /// 0.18.3).
+    pub ranks_candidates: bool,
+    /// `flavorFungibility.preference` means the opposite (0.15.0: `isPreferred`; not 0.17.0).
+    pub inverts_preference: bool,
+    /// The Workload of a single Pod is requeued after a preemption (before 0.19, gate
+    /// `SkipReassignmentForPodOwnedWorkloads`), although its Pod is gone.
+    pub requeues_pods: bool,
     /// The end of a Workload releases its quota and its admission (0.15.0: `setFinish` in
     /// `pkg/workload/workload.go`; not 0.17.0). The Workload of a job that has tolerations of its
     /// flavors then no longer matches the job, and is deleted.
@@ -100,6 +121,18 @@ pub struct KueueVersion {
     /// `pkg/controller/core/core.go`). Since 0.18 (measured: 0.18.3) they are recorded as in
     /// `events.k8s.io`: one is counted if it is about the same version of the object.
     pub counts_messages: bool,
+    /// A change of the taints, tolerations or labels of a flavor makes Kueue try the Workloads of
+    /// the ClusterQueues that name it again (0.19.2: `flavorSchedulingFieldsChanged` in
+    /// `pkg/controller/core/resourceflavor_controller.go`; not 0.18.3).
+    pub retries_on_flavor_changes: bool,
+    /// Gate `FlavorFungibilityPreserveScanProgress` (on since 0.19): a Workload that has changed, or
+    /// was skipped for another one, continues with the flavor after the last that it tried.
+    /// Before, it starts with the first.
+    pub keeps_flavor_progress: bool,
+    /// The counts and the condition `Active` of a ClusterQueue change also while it is being
+    /// deleted (0.19.2: `Reconcile` in `pkg/controller/core/clusterqueue_controller.go`; not
+    /// 0.18.3).
+    pub updates_deleted_queues: bool,
     /// A job that had no `WorkloadPriorityClass` may get one (0.17.0: `UpdateWorkloadPriority` in
     /// `pkg/controller/jobframework/reconciler.go`; not 0.15.0).
     pub adds_priority_classes: bool,
@@ -149,14 +182,22 @@ pub struct KueueVersion {
     /// has removed its entries of checks for other flavors. This is the other outcome of a race
     /// (measured on 0.19.2 under load).
     pub quick_scheduler: bool,
+    /// The scheduler's writes come 120 ms after its decisions: what else changes a Workload in that
+    /// time is lost if the write carries it, such as the end of a group of Pods. This is the other
+    /// outcome of a race (measured on 0.19.2).
+    pub late_scheduler: bool,
     /// The later of two Workloads of the same second is the first. This is the other outcome of a
     /// race, since Kueue orders them by their UIDs (0.19.2, `baseCompareFunc` in
     /// `pkg/cache/queue/cluster_queue.go`).
     pub reversed_ties: bool,
-    /// The resources of a Workload are tried in the opposite order: another outcome of a race,
-    /// without `sorts_requests` (0.18.3, `findFlavorForPodSets` in
-    /// `pkg/scheduler/flavorassigner/flavorassigner.go`).
-    pub reversed_requests: bool,
+    /// The place, in the order of `sorts_requests`, of the resource that is tried first; those
+    /// before it come last. Another outcome of a race without `sorts_requests` (0.18.3,
+    /// `findFlavorForPodSets` in `pkg/scheduler/flavorassigner/flavorassigner.go`).
+    pub first_request: u8,
+    /// Each attempt of a Workload begins with the next resource after that of the last: another
+    /// outcome of the same race. The Workload that blocks a `StrictFIFO` queue then has another
+    /// message after each attempt, without end.
+    pub varies_requests: bool,
     /// The job reconciler, not the scheduler, finishes a replaced slice, and does so later. A check
     /// may have returned its verdict about the new slice before (measured on 0.19.2).
     pub late_replacement: bool,
@@ -214,6 +255,14 @@ impl KueueVersion {
         explains_evictions: true,
         explains_preemptions: true,
         batches_retries: true,
+        retries_on_flavor_changes: true,
+        keeps_flavor_progress: true,
+        updates_deleted_queues: true,
+        omits_refused_classes: true,
+        revised_slices: true,
+        ranks_candidates: true,
+        inverts_preference: false,
+        requeues_pods: false,
         adds_priority_classes: true,
         releases_at_end: false,
         excludes_unlabeled: false,
@@ -233,8 +282,10 @@ impl KueueVersion {
         nameless_queue: false,
         slow_scheduler: false,
         quick_scheduler: false,
+        late_scheduler: false,
         reversed_ties: false,
-        reversed_requests: false,
+        first_request: 0,
+        varies_requests: false,
         late_replacement: false,
         concurrent_admission: false,
         hasty_variants: false,
@@ -246,6 +297,13 @@ impl KueueVersion {
         admission_gates: false,
         sorts_requests: false,
         revised_messages: false,
+        retries_on_flavor_changes: false,
+        keeps_flavor_progress: false,
+        updates_deleted_queues: false,
+        omits_refused_classes: false,
+        revised_slices: false,
+        ranks_candidates: false,
+        requeues_pods: true,
         wait_for_pods_ready: None,
         ..Self::V0_19
     };
@@ -271,6 +329,7 @@ impl KueueVersion {
         adds_priority_classes: false,
         labels_pods: false,
         releases_at_end: true,
+        inverts_preference: true,
         ..Self::V0_17
     };
 

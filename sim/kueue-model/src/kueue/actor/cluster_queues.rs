@@ -286,9 +286,14 @@ impl Kueue {
             self.enqueue(Task::ClusterQueue(name.to_owned()));
             return;
         }
-        if queue.metadata.deletion_timestamp.is_some() && self.is_empty(name) {
-            self.let_go(name);
-            return;
+        if queue.metadata.deletion_timestamp.is_some() {
+            if self.is_empty(name) {
+                self.let_go(name);
+                return;
+            }
+            if !self.version.updates_deleted_queues {
+                return;
+            }
         }
         let mut status = self.counted(queue);
         status.conditions.set(condition);

@@ -24,7 +24,8 @@ impl Kueue {
             return;
         }
         let came = old.is_none() || gone;
-        if !came && old.is_some_and(|old| old.spec == new.spec) {
+        let unchanged = old.is_some_and(|old| old.spec == new.spec);
+        if !came && (unchanged || !self.version.retries_on_flavor_changes) {
             return;
         }
         for user in self.users_of(name) {

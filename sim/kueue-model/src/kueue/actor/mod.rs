@@ -124,8 +124,8 @@ pub struct Kueue {
     families: BTreeSet<String>,
     /// ClusterQueues with something to schedule.
     ready: BTreeSet<String>,
-    /// The cycle that waits until all Pods are ready.
-    blocked: Option<Box<schedule::Cycle>>,
+    /// The cycle that waits, until all Pods are ready or for the time of its writes.
+    paused: Option<Box<schedule::Cycle>>,
     /// Check entries of waiting Workloads when these were last queued, for `stale_scheduler`.
     queued_checks: BTreeMap<String, Vec<CheckEntry>>,
     /// Workloads that have been in a queue, or in a LocalQueue when it was started, or that existed
@@ -140,6 +140,8 @@ pub struct Kueue {
     delays_written: BTreeMap<String, Timestamp>,
     /// Positions at which the flavor search continues for requeued Workloads.
     last_tried: BTreeMap<String, LastTried>,
+    /// The number of attempts to find flavors, for `varies_requests`.
+    attempts: u8,
 }
 
 impl Kueue {
@@ -161,13 +163,14 @@ impl Kueue {
             batches: BTreeMap::new(),
             families: BTreeSet::new(),
             ready: BTreeSet::new(),
-            blocked: None,
+            paused: None,
             queued_checks: BTreeMap::new(),
             assigned: existing.map(|workload| workload.metadata.key()).collect(),
             urgent: BTreeSet::new(),
             copies: BTreeMap::new(),
             delays_written: BTreeMap::new(),
             last_tried: BTreeMap::new(),
+            attempts: 0,
         }
     }
 
@@ -233,7 +236,7 @@ impl Actor for Kueue {
         self.version = self.switch.get();
         self.observe();
         self.fire_timers();
-        while self.blocked.is_none()
+        while self.paused.is_none()
             && let Some(name) = self.urgent.pop_first()
         {
             if self.cycle(&name) {
@@ -279,6 +282,7 @@ impl Actor for Kueue {
     }
 
     fn wakes_at(&self) -> Option<Timestamp> {
-        self.timers.first().map(|(at, _)| *at)
+        let timer = self.timers.first().map(|(at, _)| *at);
+        timer.into_iter().chain(self.goes_on_at()).min()
     }
 }

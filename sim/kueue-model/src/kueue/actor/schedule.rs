@@ -5,6 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::Kueue;
 use super::cache::CachedWorkload;
 use super::preemption::Target;
@@ -42,6 +44,18 @@ struct Left {
     requeue: Requeue,
 }
 
+/// What a scheduling cycle waits for.
+#[derive(Debug)]
+enum Pause {
+    /// All Pods are ready. Then this Workload is processed.
+    PodsReady(Box<Entry>),
+    /// The time of its writes, with `late_scheduler`.
+    Until(Timestamp),
+}
+
+/// The time between the decisions of a cycle and its writes, with `late_scheduler`.
+const LATE: SignedDuration = SignedDuration::from_millis(120);
+
 /// The state of a scheduling cycle in progress.
 #[derive(Debug)]
 pub(super) struct Cycle {
@@ -49,8 +63,7 @@ pub(super) struct Cycle {
     relatives: BTreeSet<String>,
     /// The Workloads that are not processed yet, in order.
     entries: VecDeque<Entry>,
-    /// The Workload that is processed once all Pods are ready.
-    blocked: Option<Entry>,
+    pause: Option<Pause>,
     left: Vec<Left>,
     /// The quota, with the usage that Workloads of this cycle have added.
     tree: Tree,
@@ -62,15 +75,20 @@ pub(super) struct Cycle {
 impl Kueue {
     /// Tries the heads of ClusterQueues that share quota. Returns true if there was one.
     pub(super) fn schedule_one(&mut self) -> bool {
-        if let Some(mut cycle) = self.blocked.take_if(|_| self.cache.all_pods_are_ready()) {
-            if let Some(entry) = cycle.blocked.take() {
-                let left = self.reserve_entry(entry, &mut cycle);
+        let (cache, now) = (&self.cache, self.api.now());
+        if let Some(mut cycle) = self.paused.take_if(|cycle| match cycle.pause {
+            Some(Pause::PodsReady(_)) => cache.all_pods_are_ready(),
+            Some(Pause::Until(at)) => at <= now,
+            None => true,
+        }) {
+            if let Some(Pause::PodsReady(entry)) = cycle.pause.take() {
+                let left = self.reserve_entry(*entry, &mut cycle);
                 cycle.left.extend(left);
             }
             self.go_through(cycle);
             return true;
         }
-        if self.blocked.is_some() {
+        if self.paused.is_some() {
             return false;
         }
         while let Some(name) = self.ready.first().cloned() {
@@ -135,25 +153,40 @@ impl Kueue {
             let since = queued_since(workload, by);
             (borrowing, Reverse(priority), since, entry.known.arrival)
         });
-        self.go_through(Box::new(Cycle {
+        let late = || self.api.now().saturating_add(LATE).ok();
+        let pause = self.version.late_scheduler.then(late).flatten();
+        let cycle = Box::new(Cycle {
             relatives,
             entries: entries.into(),
-            blocked: None,
+            pause: pause.map(Pause::Until),
             left,
             tree,
             leaving: BTreeMap::new(),
             admitted: false,
-        }));
+        });
+        if cycle.pause.is_some() {
+            self.paused = Some(cycle);
+        } else {
+            self.go_through(cycle);
+        }
         true
     }
 
-    /// Processes the Workloads of a cycle, until one is blocked.
+    /// Returns the time at which a cycle goes on that nothing else continues.
+    pub(super) fn goes_on_at(&self) -> Option<Timestamp> {
+        match self.paused.as_ref()?.pause.as_ref()? {
+            Pause::Until(at) => Some(*at),
+            Pause::PodsReady(_) => None,
+        }
+    }
+
+    /// Processes the Workloads of a cycle, until one waits for Pods.
     fn go_through(&mut self, mut cycle: Box<Cycle>) {
         while let Some(entry) = self.next_entry(&mut cycle) {
             let left = self.process(entry, &mut cycle);
             cycle.left.extend(left);
-            if cycle.blocked.is_some() {
-                self.blocked = Some(cycle);
+            if cycle.pause.is_some() {
+                self.paused = Some(cycle);
                 return;
             }
         }
@@ -254,6 +287,11 @@ impl Kueue {
         let last_tried = self.last_tried.remove(&known.workload.metadata.key());
         let last_tried = last_tried.unwrap_or_default();
         let replaced = self.replaced(&known, &queue);
+        let mut version = self.version;
+        if version.varies_requests {
+            version.first_request = version.first_request.wrapping_add(self.attempts);
+            self.attempts = self.attempts.wrapping_add(1);
+        }
         let find = |counts: Option<&[i64]>| {
             let ground = AssignmentInput {
                 queue: &queue,
@@ -263,7 +301,7 @@ impl Kueue {
                 simulate: &|cell, amount| self.simulate(&known, &queue, (cell, amount), tree),
                 last_tried: &last_tried,
                 counts,
-                version: self.version,
+                version,
                 replaced: replaced.as_ref().map(|old| old.workload.as_ref()),
             };
             let assignment = assign(&known.workload, &ground);
@@ -357,7 +395,7 @@ impl Kueue {
         let not_ready = || cycle.admitted || !self.cache.all_pods_are_ready();
         if setting.is_some_and(|it| it.block_admission) && not_ready() {
             self.write_blocked(&entry.known.workload);
-            cycle.blocked = Some(entry);
+            cycle.pause = Some(Pause::PodsReady(Box::new(entry)));
             return None;
         }
         self.reserve_entry(entry, cycle)
@@ -470,7 +508,11 @@ impl Kueue {
 
     /// Skips a Workload because another one of the same cycle was first.
     fn skip(&mut self, entry: Entry, why: &str) -> Left {
-        let requeue = self.go_on(&entry, Requeue::Skipped);
+        let requeue = if self.version.keeps_flavor_progress {
+            self.go_on(&entry, Requeue::Skipped)
+        } else {
+            Requeue::Skipped
+        };
         entry.left(why.to_owned(), "WaitingForQuota", requeue)
     }
 

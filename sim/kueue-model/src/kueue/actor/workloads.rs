@@ -64,6 +64,9 @@ impl Kueue {
             return;
         };
         let key = new.workload.metadata.key();
+        if !self.version.keeps_flavor_progress {
+            self.last_tried.remove(&key);
+        }
         self.place(&key);
         if self.version.kep993
             && let Some(name) = holds

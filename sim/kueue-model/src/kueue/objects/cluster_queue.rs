@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Conditions, Metadata, Selector, amount_of};
+use crate::kueue::KueueVersion;
 
 /// A ClusterQueue.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -235,8 +236,13 @@ impl FlavorFungibility {
     }
 
     /// Returns true if preemption is preferred to borrowing.
-    pub(crate) fn prefers_preemption(&self) -> bool {
-        self.preference == "PreemptionOverBorrowing"
+    pub(crate) fn prefers_preemption(&self, version: KueueVersion) -> bool {
+        self.preference
+            == if version.inverts_preference {
+                "BorrowingOverPreemption"
+            } else {
+                "PreemptionOverBorrowing"
+            }
     }
 }
 

@@ -157,8 +157,9 @@ fn sort_resources<T>(resources: &mut [T], version: KueueVersion, name: impl Fn(&
         let (a, b) = (name(a), name(b));
         (fnv1a(a), a).cmp(&(fnv1a(b), b))
     });
-    if version.reversed_requests {
-        resources.reverse();
+    let first = usize::from(version.first_request);
+    if !resources.is_empty() {
+        resources.rotate_left(first % resources.len());
     }
 }
 
@@ -171,7 +172,12 @@ pub(super) struct Capacity {
 
 impl Capacity {
     /// Returns true if this one is preferred to the other.
-    fn is_better_than(self, other: Self, by: &FlavorFungibility) -> bool {
+    pub(super) fn is_better_than(
+        self,
+        other: Self,
+        by: &FlavorFungibility,
+        version: KueueVersion,
+    ) -> bool {
         if self.fit == Fit::No || other.fit == Fit::No {
             return self.fit != Fit::No;
         }
@@ -179,10 +185,10 @@ impl Capacity {
             self.fit == Fit::NoCandidates,
             other.fit == Fit::NoCandidates,
         );
-        if hopeless != other_hopeless {
+        if version.ranks_candidates && hopeless != other_hopeless {
             return other_hopeless;
         }
-        if by.prefers_preemption() {
+        if by.prefers_preemption(version) {
             (self.borrowing, self.fit) < (other.borrowing, other.fit)
         } else {
             (self.fit, self.borrowing) < (other.fit, other.borrowing)
@@ -322,7 +328,9 @@ impl Trial<'_> {
                 best = Some(tried);
                 break;
             }
-            let better = |best: &FlavorAttempt<'_>| capacity.is_better_than(best.capacity, rules);
+            let better = |best: &FlavorAttempt<'_>| {
+                capacity.is_better_than(best.capacity, rules, self.ground.version)
+            };
             if capacity.fit != Fit::No && best.as_ref().is_none_or(better) {
                 best = Some(tried);
             }
@@ -432,10 +440,18 @@ impl Trial<'_> {
             if original.is_some() {
                 self.reason = "NoMatchingFlavor";
                 tried.capacity.fit = Fit::No;
-            } else if tried.capacity.is_better_than(capacity, rules) {
+            } else if tried
+                .capacity
+                .is_better_than(capacity, rules, self.ground.version)
+            {
                 tried.capacity = capacity;
             }
             tried.capacities.push(capacity);
+            // 0.19 tries the others too: it returns from a closure where earlier versions leave
+            // the loop.
+            if tried.capacity.fit == Fit::No && !self.ground.version.sorts_requests {
+                break;
+            }
         }
         tried.reasons.sort();
         tried

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::assign::Capacity;
 use super::node_affinity::Flavors;
 use super::{
     Assignment, AssignmentInput, Candidate, Cause, Contest, Fit, LastTried, Tree, Usage, victims,
 };
 use crate::kueue::KueueVersion;
-use crate::kueue::objects::{ClusterQueue, PreemptionPolicy, ResourceFlavor, Workload};
+use crate::kueue::objects::{
+    ClusterQueue, FlavorFungibility, PreemptionPolicy, ResourceFlavor, Workload,
+};
 use crate::kueue::pods_ready::RequeuingTimestamp;
 
 fn workload(name: &str, priority: i64, cpu: &str) -> Workload {
@@ -280,4 +283,30 @@ fn the_search_goes_on_after_the_last_flavor_that_was_tried() {
     let set = &second.admission.pod_set_assignments[0];
     assert_eq!(set.flavors["cpu"], "on-demand");
     assert!(second.last_tried.is_empty());
+}
+
+#[test]
+fn the_preference_ranks_flavors_as_each_version_does() {
+    let capacity = |fit, borrowing| Capacity { fit, borrowing };
+    // Without candidates, and with some, but by borrowing.
+    let (hopeless, reclaims) = (capacity(Fit::NoCandidates, 0), capacity(Fit::Reclaim, 1));
+    // With preemption, and by borrowing.
+    let (preempts, borrows) = (capacity(Fit::Preempt, 0), capacity(Fit::Fits, 1));
+    let table = [
+        (KueueVersion::V0_19, "PreemptionOverBorrowing", false, true),
+        (KueueVersion::V0_19, "BorrowingOverPreemption", false, false),
+        (KueueVersion::V0_18, "PreemptionOverBorrowing", true, true),
+        (KueueVersion::V0_18, "BorrowingOverPreemption", false, false),
+        (KueueVersion::V0_15, "PreemptionOverBorrowing", false, false),
+        (KueueVersion::V0_15, "BorrowingOverPreemption", true, true),
+        (KueueVersion::V0_15, "", false, false),
+    ];
+    for (version, preference, hopeless_first, preemption_first) in table {
+        let by: FlavorFungibility =
+            serde_json::from_value(json!({"preference": preference})).unwrap();
+        let found = [(hopeless, reclaims), (preempts, borrows)]
+            .map(|(one, other)| one.is_better_than(other, &by, version));
+        let expected = [hopeless_first, preemption_first];
+        assert_eq!(found, expected, "{preference} {version:?}");
+    }
 }

@@ -7,6 +7,7 @@ mod fair_sharing;
 mod kep993;
 mod pods_ready;
 mod scenarios;
+mod since_0_19;
 mod speed;
 mod versions;
 mod webhook;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
 
 /// Returns the outcomes of a scenario with the switch off, and with it on.
-fn off_and_on<T>(
+pub(super) fn off_and_on<T>(
     on: KueueVersion,
     switch: impl Fn(&mut KueueVersion, bool),
     scenario: impl AsyncFn(&Cluster) -> T,
@@ -403,7 +403,7 @@ fn before_0_18_warnings_about_a_workload_that_is_retried_without_end_are_dropped
 fn up_to_0_18_the_message_names_one_of_several_resources() {
     let outcome = off_and_on(
         KueueVersion::V0_18,
-        |v, on| v.reversed_requests = on,
+        |v, on| v.first_request = u8::from(on),
         async |cluster| {
             cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "other"}, "spec": {}}));
             let groups = [("default", "cpu", "1"), ("other", "memory", "1Gi")].map(
@@ -622,5 +622,27 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(
         on(|v| v.merge_patches || v.stale_scheduler || v.kep993),
         [false; 4]
+    );
+}
+
+#[test]
+fn a_late_write_of_the_scheduler_removes_what_came_after_its_decision() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.late_scheduler = on,
+        async |cluster| {
+            cluster.queue("0", &["c"], &json!({}));
+            cluster.workload("a", "1", 0);
+            cluster.pass(1.0).await;
+            cluster.merge("clusterqueues", "", "cq", "", &quota("1"));
+            cluster.pass(1.05).await;
+            cluster.verdict("a", "c", "Ready", 0);
+            cluster.pass(1.0).await;
+            cluster.line()
+        },
+    );
+    assert_eq!(
+        outcome,
+        ("a:RA(c=Ready)".to_owned(), "a:R(c=Pending)".to_owned())
     );
 }
