@@ -122,7 +122,7 @@ fn up_to_0_18_a_flavor_s_message_names_one_of_several_resources() {
     assert_eq!(outcome, (1, 2));
 }
 
-/// Creates priority classes, and gives the Job `a` one of them.
+/// Gives the Job `a` a priority class.
 fn set_class(cluster: &Cluster, class: &str) {
     let label = json!({"metadata": {"labels": {"kueue.x-k8s.io/priority-class": class}}});
     assert_eq!(cluster.merge("jobs", "t", "a", "", &label).code, 200);
@@ -226,6 +226,6 @@ fn only_0_19_has_these_rules() {
     };
     assert_eq!(rules(KueueVersion::V0_18), [false; 8]);
     assert_eq!(rules(KueueVersion::V0_19), [true; 8]);
-    assert!(KueueVersion::V0_15.inverts_preference);
-    assert!(!KueueVersion::V0_17.inverts_preference);
+    let inverts = [KueueVersion::V0_15, KueueVersion::V0_17].map(|v| v.inverts_preference);
+    assert_eq!(inverts, [true, false]);
 }
