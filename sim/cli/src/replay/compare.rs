@@ -129,7 +129,12 @@ fn states_and_events(
         let equal = equal.count();
         compared.equal += equal;
         // What comes after the last recorded state of a change without end is not known.
-        let is_cut = trace.endless && equal == then.len();
+        let is_cut = trace.endless && equal == then.len() && {
+            let last = runs.last().map_or(0, |(first, _)| *first);
+            let raw = simulated.get(object).unwrap_or(&none);
+            let before = raw.iter().take_while(|(step, _)| *step < last);
+            states(&in_runs(&before.cloned().collect::<Vec<_>>(), &runs)).len() <= equal
+        };
         if equal < then.len().max(now.len()) && !is_cut {
             let before = equal.checked_sub(1).map(|at| &then[at]);
             let show = |state: Option<&Value>| match state {

@@ -192,7 +192,12 @@ impl Replay {
         all.extend(MISSES[1..].iter().map(|some| Outcome::misses(*some, 0)));
         all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, NAMELESS)));
         all.extend(LASTS.map(Outcome::last));
-        all.extend([LATE, REPLACEMENT].map(Outcome::bits));
+        if self.trace.has_groups() {
+            all.push(Outcome::bits(LATE));
+        }
+        if self.trace.has_elastic_jobs() {
+            all.push(Outcome::bits(REPLACEMENT));
+        }
         if self.trace.is_hasty() {
             for steps in 0..=STEPS_BETWEEN {
                 let bits = [0, QUICK, REVERSED, REVERSED | QUICK];
@@ -213,7 +218,10 @@ impl Replay {
     fn outcomes_of_step(&self, step: usize) -> Vec<Outcome> {
         let mut all = Vec::new();
         if !self.trace.steps[step].observed.is_empty() {
-            all.extend([0, QUICK, SLOW, LATE].map(Outcome::bits));
+            all.extend([0, QUICK, SLOW].map(Outcome::bits));
+            if self.trace.has_groups() {
+                all.push(Outcome::bits(LATE));
+            }
             all.push(Outcome::misses(u8::MAX, 0));
             all.extend(LASTS.map(Outcome::last));
             if !self.version.sorts_requests {

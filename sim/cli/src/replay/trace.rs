@@ -262,17 +262,28 @@ impl Trace {
 
     /// Returns true if anything happens at a time that a request or a setting determines.
     pub(super) fn has_timers(&self) -> bool {
-        let mut bodies = self.bodies().map(|(_, body)| body);
-        self.settings.wait_for_pods_ready.is_some()
-            || bodies.any(|body| {
-                let text = body.to_string();
-                let names = [
-                    "requeueAfterSeconds",
-                    "maximumExecutionTimeSeconds",
-                    "max-exec-time",
-                ];
-                names.iter().any(|name| text.contains(name))
-            })
+        let names = [
+            "requeueAfterSeconds",
+            "maximumExecutionTimeSeconds",
+            "max-exec-time",
+        ];
+        self.settings.wait_for_pods_ready.is_some() || self.has_any_of(&names)
+    }
+
+    /// Returns true if Pods share a Workload.
+    pub(super) fn has_groups(&self) -> bool {
+        self.has_any_of(&["kueue.x-k8s.io/pod-group-name"])
+    }
+
+    /// Returns true if a job may change its size while it runs.
+    pub(super) fn has_elastic_jobs(&self) -> bool {
+        self.has_any_of(&["kueue.x-k8s.io/elastic-job"])
+    }
+
+    /// Returns true if a request or an initial object has one of these texts.
+    fn has_any_of(&self, texts: &[&str]) -> bool {
+        let mut bodies = self.bodies().map(|(_, body)| body.to_string());
+        bodies.any(|body| texts.iter().any(|text| body.contains(text)))
     }
 
     /// Returns the time of the last step or observed change, in seconds from the start.
