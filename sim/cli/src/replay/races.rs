@@ -155,7 +155,8 @@ impl Replay {
     /// Returns the races with one other outcome than `races`: in all steps, of the timers, or in
     /// one step.
     pub(super) fn other_races(&self, races: &Races) -> Vec<Races> {
-        let all = self.outcomes().into_iter();
+        let late = self.trace.has_groups().then_some(Outcome::bits(LATE));
+        let all = self.outcomes().into_iter().chain(late);
         let all = all.filter(|outcome| *outcome != races.of_all);
         let mut others: Vec<Races> = all.map(|outcome| races.with_all(outcome)).collect();
         if self.trace.has_timers() {
@@ -171,7 +172,8 @@ impl Replay {
         }
         for step in 0..self.trace.steps.len() {
             let known = races.of_step(step);
-            let here = self.outcomes_of_step(step).into_iter();
+            let late = late.filter(|_| !self.trace.steps[step].observed.is_empty());
+            let here = self.outcomes_of_step(step).into_iter().chain(late);
             let here = here.filter(|outcome| *outcome != known);
             others.extend(here.map(|outcome| races.with_step(step, outcome)));
         }
@@ -192,9 +194,6 @@ impl Replay {
         all.extend(MISSES[1..].iter().map(|some| Outcome::misses(*some, 0)));
         all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, NAMELESS)));
         all.extend(LASTS.map(Outcome::last));
-        if self.trace.has_groups() {
-            all.push(Outcome::bits(LATE));
-        }
         if self.trace.has_elastic_jobs() {
             all.push(Outcome::bits(REPLACEMENT));
         }
@@ -219,9 +218,6 @@ impl Replay {
         let mut all = Vec::new();
         if !self.trace.steps[step].observed.is_empty() {
             all.extend([0, QUICK, SLOW].map(Outcome::bits));
-            if self.trace.has_groups() {
-                all.push(Outcome::bits(LATE));
-            }
             all.push(Outcome::misses(u8::MAX, 0));
             all.extend(LASTS.map(Outcome::last));
             if !self.version.sorts_requests {

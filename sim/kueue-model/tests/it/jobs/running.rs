@@ -5,7 +5,7 @@ use kueue_check_kueue_model::jobs;
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use crate::kueue::cluster::{Cluster, KUEUE, in_virtual_time};
+use crate::kueue::cluster::{Cluster, in_virtual_time};
 
 fn cluster() -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
@@ -64,7 +64,7 @@ fn another_class_is_another_priority() {
     in_virtual_time(async {
         let cluster = cluster();
         for (name, value) in [("low", 1), ("high", 9)] {
-            cluster.create(&json!({"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}));
+            cluster.class(name, value);
         }
         cluster.job("holder", "4", None);
         cluster.pass(1.0).await;

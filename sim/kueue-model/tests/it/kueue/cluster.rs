@@ -43,7 +43,7 @@ impl Cluster {
         let cluster = Self { server, clock };
         cluster
             .create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}}));
-        cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "default"}, "spec": {}}));
+        cluster.flavor("default", &json!({}));
         cluster.create(&json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": "lq", "namespace": "t"}, "spec": {"clusterQueue": "cq"}}));
         let (server, clock) = (&cluster.server, &cluster.clock);
         tokio::spawn(run(
@@ -83,6 +83,16 @@ impl Cluster {
             spec[field] = value.clone();
         }
         self.create(&json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "cq"}, "spec": spec}));
+    }
+
+    /// Creates a ResourceFlavor.
+    pub(crate) fn flavor(&self, name: &str, spec: &Value) {
+        self.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}));
+    }
+
+    /// Creates a `WorkloadPriorityClass`.
+    pub(crate) fn class(&self, name: &str, value: i64) {
+        self.create(&json!({"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}));
     }
 
     /// Creates an active AdmissionCheck.

@@ -6,16 +6,12 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, KUEUE, in_virtual_time, kueue, pod_set};
 
-fn class(name: &str, value: i64) -> Value {
-    json!({"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value})
-}
-
 #[test]
 fn a_new_value_of_a_class_reaches_its_workloads() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         cluster.queue("1", &[], &json!({}));
-        cluster.create(&class("low", 1));
+        cluster.class("low", 1);
         cluster.job("a", "1", Some("low"));
         cluster.job("b", "1", None);
         cluster.pass(1.0).await;
@@ -32,7 +28,7 @@ fn a_workload_with_quota_is_given_no_class() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         cluster.queue("1", &["c"], &json!({}));
-        cluster.create(&class("high", 100));
+        cluster.class("high", 100);
         cluster.job("a", "1", None);
         cluster.job("b", "1", None);
         cluster.pass(1.0).await;
@@ -121,7 +117,7 @@ fn the_workload_of_a_job_has_its_limit_of_time_and_its_gates() {
 fn the_first_resource_without_quota_is_reported() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "gpus"}, "spec": {}}));
+        cluster.flavor("gpus", &json!({}));
         let gpu = "example.com/gpu";
         let group = |resource: &str, flavor: &str| json!({"coveredResources": [resource], "flavors": [{"name": flavor, "resources": [{"name": resource, "nominalQuota": "1"}]}]});
         cluster.queue(

@@ -338,7 +338,7 @@ fn what_runs_for_too_long_is_deactivated() {
 fn the_next_flavor_is_taken_and_the_first_reported() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.create(&json!({"apiVersion": super::cluster::KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {"nodeLabels": {"pool": "spot"}}}));
+        cluster.flavor("spot", &json!({"nodeLabels": {"pool": "spot"}}));
         for check in ["c", "d"] {
             cluster.check(check);
         }

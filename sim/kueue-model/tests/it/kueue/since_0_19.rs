@@ -4,7 +4,7 @@ use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, KUEUE, pod_set};
-use super::versions::off_and_on;
+use super::versions::{elastic_job, job, large_workload, off_and_on};
 
 #[test]
 fn up_to_0_18_a_change_of_a_flavor_makes_no_workload_be_tried_again() {
@@ -26,11 +26,6 @@ fn up_to_0_18_a_change_of_a_flavor_makes_no_workload_be_tried_again() {
         },
     );
     assert_eq!(outcome, ("a:".to_owned(), "a:RA".to_owned()));
-}
-
-/// Creates a flavor beside `default`.
-fn flavor(cluster: &Cluster, name: &str) {
-    cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": {}}));
 }
 
 /// Returns the quota of a flavor for cpu.
@@ -62,7 +57,7 @@ fn up_to_0_18_a_skipped_workload_starts_with_the_first_flavor() {
         KueueVersion::V0_19,
         |v, on| v.keeps_flavor_progress = on,
         async |cluster| {
-            flavor(cluster, "spot");
+            cluster.flavor("spot", &json!({}));
             // Both borrow the core of `default` in the same cycle, and one gets it.
             member(cluster, "lender", &[cpus("default", "1")]);
             for name in ["one", "two"] {
@@ -110,10 +105,7 @@ fn up_to_0_18_a_flavor_s_message_names_one_of_several_resources() {
             let flavors = json!([{"name": "default", "resources": quotas}]);
             let groups = json!([{"coveredResources": ["cpu", "memory"], "flavors": flavors}]);
             cluster.queue("1", &[], &json!({"resourceGroups": groups}));
-            let mut set = pod_set("main", 1, "2");
-            set["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] =
-                json!("2Gi");
-            cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
+            large_workload(cluster);
             cluster.pass(1.0).await;
             let note = cluster.notes("Pending").remove(0);
             note.matches("insufficient quota for").count()
@@ -128,26 +120,20 @@ fn set_class(cluster: &Cluster, class: &str) {
     assert_eq!(cluster.merge("jobs", "t", "a", "", &label).code, 200);
 }
 
-fn class(cluster: &Cluster, name: &str, value: i64) {
-    cluster.create(&json!({"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}));
-}
-
 #[test]
 fn up_to_0_18_a_job_that_gets_a_class_too_late_never_starts() {
     let outcome = off_and_on(
         KueueVersion::V0_19,
         |v, on| v.omits_refused_classes = on,
         async |cluster| {
-            class(cluster, "high", 9);
+            cluster.class("high", 9);
             cluster.queue("1", &["c"], &json!({}));
             cluster.job("a", "1", None);
             cluster.pass(1.0).await;
             set_class(cluster, "high");
             cluster.verdict("a", "c", "Ready", 0);
             cluster.pass(5.0).await;
-            let jobs = kueue_check_apiserver::Resource::new("batch", "v1", "jobs");
-            let job = cluster.server.get(&jobs, "t", "a").unwrap();
-            (cluster.line(), job["spec"]["suspend"].clone())
+            (cluster.line(), job(cluster)["spec"]["suspend"].clone())
         },
     );
     let admitted = "a:RA(c=Ready)".to_owned();
@@ -161,14 +147,10 @@ fn up_to_0_18_a_slice_keeps_its_class() {
         KueueVersion::V0_19,
         |v, on| v.revised_slices = on,
         async |cluster| {
-            class(cluster, "high", 9);
-            class(cluster, "low", 1);
+            cluster.class("high", 9);
+            cluster.class("low", 1);
             cluster.queue("4", &[], &json!({}));
-            cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {
-                "name": "a", "namespace": "t",
-                "labels": {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/priority-class": "low"},
-                "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
-            }, "spec": {"suspend": true, "parallelism": 1, "completions": 4, "template": pod_set("main", 1, "1")["template"]}}));
+            elastic_job(cluster, Some("low"));
             cluster.pass(1.0).await;
             set_class(cluster, "high");
             cluster.pass(1.0).await;
@@ -184,7 +166,7 @@ fn up_to_0_18_the_workload_of_a_preempted_pod_is_requeued() {
         KueueVersion::V0_19,
         |v, on| v.requeues_pods = on,
         async |cluster| {
-            class(cluster, "high", 9);
+            cluster.class("high", 9);
             let preempts = json!({"preemption": {"withinClusterQueue": "LowerPriority"}});
             cluster.queue("1", &[], &preempts);
             let spec = pod_set("main", 1, "1")["template"]["spec"].clone();

@@ -50,7 +50,7 @@ fn before_0_17_some_checks_are_listed_with_quota_only() {
         |v, on| v.lists_checks_early = on,
         async |cluster| {
             cluster.check("d");
-            cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {}}));
+            cluster.flavor("spot", &json!({}));
             let flavors = [("default", "1"), ("spot", "0")].map(|(name, cpus)| {
                 json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": cpus}]})
             });
@@ -307,7 +307,7 @@ fn in_0_15_the_flavors_considered_do_not_have_the_kind_of_preemption() {
         KueueVersion::V0_19,
         |v, on| v.explains_preemptions = on,
         async |cluster| {
-            cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {}}));
+            cluster.flavor("spot", &json!({}));
             let flavors = ["spot", "default"].map(
                 |name| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "1"}]}),
             );
@@ -399,13 +399,20 @@ fn before_0_18_warnings_about_a_workload_that_is_retried_without_end_are_dropped
     assert_eq!(outcome, (true, false));
 }
 
+/// Creates the Workload `a` of two cores and 2 GiB.
+pub(super) fn large_workload(cluster: &Cluster) {
+    let mut set = pod_set("main", 1, "2");
+    set["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("2Gi");
+    cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
+}
+
 #[test]
 fn up_to_0_18_the_message_names_one_of_several_resources() {
     let outcome = off_and_on(
         KueueVersion::V0_18,
         |v, on| v.first_request = u8::from(on),
         async |cluster| {
-            cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "other"}, "spec": {}}));
+            cluster.flavor("other", &json!({}));
             let groups = [("default", "cpu", "1"), ("other", "memory", "1Gi")].map(
                 |(flavor, resource, quota)| {
                     let resources = json!([{"name": resource, "nominalQuota": quota}]);
@@ -413,10 +420,7 @@ fn up_to_0_18_the_message_names_one_of_several_resources() {
                 },
             );
             cluster.queue("1", &[], &json!({"resourceGroups": groups}));
-            let mut set = pod_set("main", 1, "2");
-            set["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] =
-                json!("2Gi");
-            cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
+            large_workload(cluster);
             cluster.pass(1.0).await;
             cluster.notes("Pending").remove(0)
         },
@@ -492,8 +496,20 @@ fn in_0_15_the_end_releases_the_quota() {
     assert_eq!((&*outcome.0.0, outcome.0.1), ("a:RAF", false));
 }
 
+/// Creates the elastic Job `a` of one Pod, with a priority class if given.
+pub(super) fn elastic_job(cluster: &Cluster, class: Option<&str>) {
+    let mut labels = json!({"kueue.x-k8s.io/queue-name": "lq"});
+    if let Some(class) = class {
+        labels["kueue.x-k8s.io/priority-class"] = json!(class);
+    }
+    cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {
+        "name": "a", "namespace": "t", "labels": labels,
+        "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
+    }, "spec": {"suspend": true, "parallelism": 1, "completions": 4, "template": pod_set("main", 1, "1")["template"]}}));
+}
+
 /// Returns the Job `a`.
-fn job(cluster: &Cluster) -> Value {
+pub(super) fn job(cluster: &Cluster) -> Value {
     let jobs = kueue_check_apiserver::Resource::new("batch", "v1", "jobs");
     let found = cluster.server.get(&jobs, "t", "a");
     found.unwrap()
@@ -506,10 +522,7 @@ fn before_0_18_no_job_is_elastic() {
         |v, on| v.elastic_jobs = on,
         async |cluster| {
             cluster.queue("4", &[], &json!({}));
-            cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {
-                "name": "a", "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"},
-                "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
-            }, "spec": {"suspend": true, "parallelism": 1, "completions": 4, "template": pod_set("main", 1, "1")["template"]}}));
+            elastic_job(cluster, None);
             cluster.pass(1.0).await;
             let job = job(cluster);
             let gates = job["spec"]["template"]["spec"]["schedulingGates"].is_array();
@@ -548,7 +561,7 @@ fn before_0_18_a_selector_excludes_flavors_without_the_label() {
         KueueVersion::V0_19,
         |v, on| v.excludes_unlabeled = on,
         async |cluster| {
-            cluster.create(&json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "spot"}, "spec": {"nodeLabels": {"pool": "spot"}}}));
+            cluster.flavor("spot", &json!({"nodeLabels": {"pool": "spot"}}));
             let flavors = ["spot", "default"].map(
                 |name| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "1"}]}),
             );
