@@ -7,6 +7,7 @@ mod history;
 mod hooks;
 mod http;
 mod kinds;
+mod metadata;
 mod notifications;
 mod patch;
 mod schema;

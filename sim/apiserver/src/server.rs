@@ -198,8 +198,8 @@ impl ApiServer {
         };
         let store = self.core.store();
         let table = table_of(resource);
-        let found = store.list(&table, &prefix).into_iter();
-        found.map(|(_, object)| object).collect()
+        let found = store.list(&table, &prefix);
+        found.map(|(_, object)| Arc::clone(object)).collect()
     }
 
     /// Starts a watch, without HTTP or faults.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::call::{ApiRequest, ApiResponse, Verb};
 use super::hooks::{Admission, Faults};
 use super::kinds::{Kind, Registry, TableKey, custom_kinds};
+use super::metadata::is_deleting;
 use super::server::TimeSource;
 use super::store::{ChangeVerb, Store, Write};
 use super::verbs;
@@ -119,7 +120,7 @@ impl Core {
             let response = verbs::process(self, call, view);
             let retries = response.code == 409
                 && matches!(call.verb, Verb::Patch(_))
-                && call.body.pointer("/metadata/resourceVersion").is_none()
+                && call.body["metadata"]["resourceVersion"].is_null()
                 && response.body["message"]
                     .as_str()
                     .is_some_and(|m| m.contains("the object has been modified"));
@@ -139,9 +140,7 @@ impl Core {
             return;
         }
         verbs::collect(self, kind, object, gone);
-        let namespace = object
-            .pointer("/metadata/namespace")
-            .and_then(Value::as_str);
+        let namespace = object["metadata"]["namespace"].as_str();
         if let Some(namespace) = namespace.filter(|_| gone) {
             self.end_namespace(namespace);
         }
@@ -173,8 +172,7 @@ impl Core {
         let Some(found) = store.get(&kind.table(), name) else {
             return;
         };
-        let deleting = found.pointer("/metadata/deletionTimestamp").is_some();
-        if !deleting || !store.contents(name).is_empty() {
+        if !is_deleting(&found) || !store.contents(name).is_empty() {
             return;
         }
         store.commit(Write {

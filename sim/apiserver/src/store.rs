@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::call::Resource;
 use super::kinds::{Kind, Registry, TableKey, builtin};
+use super::metadata::owners;
 use super::notifications::{ChangeNotifier, ChangeReceiver};
 
 pub use super::history::{Change, ChangeVerb};
@@ -126,17 +127,16 @@ impl Store {
     }
 
     /// Returns the objects of a kind whose keys start with `prefix`, in order.
-    pub(crate) fn list(&self, table: &TableKey, prefix: &str) -> Vec<(String, Arc<Value>)> {
-        let Some(table) = self.tables.get(table) else {
-            return Vec::new();
-        };
-        let from = (Bound::Included(prefix.to_owned()), Bound::Unbounded);
-        table
-            .objects
-            .range(from)
-            .take_while(|(key, _)| key.starts_with(prefix))
-            .map(|(key, object)| (key.clone(), Arc::clone(object)))
-            .collect()
+    pub(crate) fn list(
+        &self,
+        table: &TableKey,
+        prefix: &str,
+    ) -> impl Iterator<Item = (&String, &Arc<Value>)> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let table = self.tables.get(table);
+        let objects = table.map(|table| table.objects.range::<str, _>(from));
+        let objects = objects.into_iter().flatten();
+        objects.take_while(move |(key, _)| key.starts_with(prefix))
     }
 
     /// Returns the same objects as they were at an older version.
@@ -147,10 +147,11 @@ impl Store {
         version: u64,
     ) -> Vec<(String, Arc<Value>)> {
         let now = self.list(table, prefix);
+        let now = now.map(|(key, object)| (key.clone(), Arc::clone(object)));
         let Some(table) = self.tables.get(table).filter(|_| version < self.version) else {
-            return now;
+            return now.collect();
         };
-        let mut objects: BTreeMap<String, Arc<Value>> = now.into_iter().collect();
+        let mut objects: BTreeMap<String, Arc<Value>> = now.collect();
         let later = table
             .log
             .iter()
@@ -381,8 +382,8 @@ impl Store {
         let prefix = format!("{namespace}/");
         let mut found = Vec::new();
         for table in self.tables.keys() {
-            let objects = self.list(table, &prefix).into_iter();
-            found.extend(objects.map(|(_, object)| (table.clone(), object)));
+            let objects = self.list(table, &prefix);
+            found.extend(objects.map(|(_, object)| (table.clone(), Arc::clone(object))));
         }
         found
     }
@@ -408,13 +409,6 @@ impl Store {
 pub struct Backup {
     version: u64,
     tables: BTreeMap<TableKey, BTreeMap<String, Arc<Value>>>,
-}
-
-/// Returns the uids of an object's owners.
-pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &str> {
-    let list = object.pointer("/metadata/ownerReferences");
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(|owner| owner.get("uid")?.as_str())
 }
 
 /// A write to the store.

@@ -171,10 +171,12 @@ impl Watch {
         let (version, changed, objects, compacted, restores) = {
             let mut store = core.store();
             let table = kind.table();
+            let objects = store.list(&table, &prefix);
+            let objects: Vec<Arc<Value>> = objects.map(|(_, object)| Arc::clone(object)).collect();
             (
                 store.version(),
                 store.table_changed(&table),
-                store.list(&table, &prefix),
+                objects,
                 store.compacted(),
                 store.restores(),
             )
@@ -195,7 +197,7 @@ impl Watch {
             .send_initial_events
             .unwrap_or(from.is_none_or(|v| v == 0));
         if initial {
-            for (_, object) in objects {
+            for object in objects {
                 if watch.selector.matches(&object) {
                     let event = watch.event(ChangeVerb::Added.as_str(), &object);
                     watch.ready.push_back(event);

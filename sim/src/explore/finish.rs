@@ -145,8 +145,8 @@ impl Cluster {
     }
 
     fn outcome(&self) -> Outcome {
-        let all = current(self.server.objects(&workloads(), ""));
-        let jobs = all.iter().map(|workload| (name(workload), job(workload)));
+        let all = self.server.objects(&workloads(), "");
+        let jobs = current(&all).map(|workload| (name(workload), job(workload)));
         let checks = self.server.objects(&resource("admissionchecks"), "");
         let checks = checks
             .iter()

@@ -1,5 +1,6 @@
 //! The simulated cluster, for a scenario.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -310,11 +311,7 @@ impl Cluster {
         let pods = self
             .server
             .objects(&Resource::new("", "v1", "pods"), namespace);
-        let own = pods.iter().filter(|pod| {
-            pod.pointer("/metadata/ownerReferences/0/name")
-                .and_then(Value::as_str)
-                == Some(name)
-        });
+        let own = pods.iter().filter(|pod| owner(pod)["name"] == name);
         own.filter(|pod| pod["status"]["phase"] == "Running")
             .count()
     }
@@ -445,16 +442,13 @@ impl Cluster {
     pub fn workload(&self, job: &str) -> Option<Arc<Value>> {
         let (namespace, name) = split(job);
         let all = self.server.objects(&workloads(), namespace);
-        let owned = |w: &&Arc<Value>| {
-            w.pointer("/metadata/ownerReferences/0/name")
-                .and_then(Value::as_str)
-                == Some(name)
-        };
-        let own = |w: &&Arc<Value>| w["metadata"]["name"] == name;
+        let replaced = replaced(&all);
+        let own = all.iter().filter(|w| owner(w)["name"] == name);
+        let current = own.filter(|w| represents_its_job(w, &replaced));
+        let newest = current.min_by_key(|w| is_true(w, "Finished"));
         // A Workload's own name also finds a slice that was replaced.
-        let named = all.iter().find(own).cloned();
-        let newest = current(all).into_iter().filter(|w| owned(&w));
-        newest.min_by_key(|w| is_true(w, "Finished")).or(named)
+        let named = || all.iter().find(|w| w["metadata"]["name"] == name);
+        newest.or_else(named).cloned()
     }
 
     /// Returns the check's state for a job, `None` if Kueue has not listed it.
@@ -537,19 +531,29 @@ fn ended(job: &str, how: &str, response: &ApiResponse) {
     }
 }
 
-/// Returns the Workloads that represent their jobs. It omits slices that are or will be replaced,
-/// and variants, which their parent represents.
-pub(crate) fn current(mut all: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
-    const REPLACES: &str = "/metadata/annotations/kueue.x-k8s.io~1workload-slice-replacement-for";
-    let replaced = all.iter().filter_map(|w| w.pointer(REPLACES)?.as_str());
-    let replaced: Vec<String> = replaced.map(str::to_owned).collect();
-    all.retain(|workload| {
-        let text = |field: &str| workload["metadata"][field].as_str().unwrap_or_default();
-        let owner = workload.pointer("/metadata/ownerReferences/0/kind");
-        let is_variant = owner.is_some_and(|kind| kind == "Workload");
-        !is_variant && !replaced.contains(&format!("{}/{}", text("namespace"), text("name")))
-    });
-    all
+/// Returns the Workloads that represent their jobs.
+pub(crate) fn current(all: &[Arc<Value>]) -> impl Iterator<Item = &Arc<Value>> {
+    let replaced = replaced(all);
+    all.iter().filter(move |w| represents_its_job(w, &replaced))
+}
+
+/// Returns the slices that are or will be replaced, each as `namespace/name`.
+fn replaced(all: &[Arc<Value>]) -> BTreeSet<&str> {
+    const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
+    let annotations = all.iter().map(|w| &w["metadata"]["annotations"]);
+    annotations.filter_map(|a| a[REPLACES].as_str()).collect()
+}
+
+/// Returns false for slices that are replaced, and for variants, which their parent represents.
+fn represents_its_job(workload: &Value, replaced: &BTreeSet<&str>) -> bool {
+    let text = |field: &str| workload["metadata"][field].as_str().unwrap_or_default();
+    let is_replaced = || replaced.contains(&*format!("{}/{}", text("namespace"), text("name")));
+    owner(workload)["kind"] != "Workload" && (replaced.is_empty() || !is_replaced())
+}
+
+/// Returns the first owner of an object; `null` if there is none.
+fn owner(object: &Value) -> &Value {
+    &object["metadata"]["ownerReferences"][0]
 }
 
 /// Splits `namespace/name`; a name alone is in `default`.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::set::FieldSet;
+use crate::metadata;
 
 /// A field manager: an owner of fields, with its kind of write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,11 +60,8 @@ pub(crate) struct Managers {
 impl Managers {
     /// Reads the field managers from an object's metadata.
     pub(crate) fn of(object: &Value) -> Self {
-        let entries = object
-            .pointer("/metadata/managedFields")
-            .and_then(Value::as_array);
         let mut owners = BTreeMap::new();
-        for entry in entries.into_iter().flatten() {
+        for entry in metadata::list(object, "managedFields") {
             let text = |name: &str| {
                 entry
                     .get(name)

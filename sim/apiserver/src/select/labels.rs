@@ -21,11 +21,9 @@ impl LabelSelector {
         if self.requirements.is_empty() {
             return true;
         }
-        let labels = object.pointer("/metadata/labels");
-        self.requirements.iter().all(|requirement| {
-            let value = labels.and_then(|labels| labels.get(&requirement.key)?.as_str());
-            requirement.test.holds(value)
-        })
+        let labels = &object["metadata"]["labels"];
+        let mut requirements = self.requirements.iter();
+        requirements.all(|each| each.test.holds(labels[&each.key].as_str()))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

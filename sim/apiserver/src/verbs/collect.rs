@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::meta::{finalizers, is_deleting, text};
 use crate::Core;
 use crate::call::{ApiRequest, Patch, Resource, Verb};
 use crate::kinds::{Kind, TableKey};
-use crate::store::owners;
+use crate::metadata::{finalizers, is_deleting, list, owners, text};
 
 const COLLECTOR: &str = "generic-garbage-collector";
 
@@ -73,15 +72,10 @@ fn blocks(reference: &Value) -> bool {
     reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
 }
 
-fn references(object: &Value) -> &[Value] {
-    let list = object.pointer("/metadata/ownerReferences");
-    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
 /// Removes other owners from a dependent with a solid owner; deletes a dependent without one.
 fn settle(core: &Core, table: &TableKey, dependent: &Value) {
     let (mut solid, mut waiting, mut others) = (false, false, Vec::new());
-    for reference in references(dependent) {
+    for reference in list(dependent, "ownerReferences") {
         match owner_of(core, reference) {
             Owner::Solid => solid = true,
             Owner::Gone => others.push(reference),
@@ -126,7 +120,7 @@ fn end_foreground(core: &Core, gone: &Value) {
 fn end_wait(core: &Core, table: &TableKey, owner: &Value) {
     let uid = text(owner, "uid");
     let kept = dependents(core, owner).iter().any(|(_, dependent)| {
-        let mut own = references(dependent).iter();
+        let mut own = list(dependent, "ownerReferences").iter();
         own.any(|reference| reference["uid"] == uid && blocks(reference))
     });
     if !kept {
@@ -157,7 +151,7 @@ fn patch_metadata(core: &Core, table: &TableKey, object: &Value, metadata: Value
 }
 
 fn remove_owners(core: &Core, table: &TableKey, dependent: &Value, uids: &[&str]) {
-    let mut list = references(dependent).to_vec();
+    let mut list = list(dependent, "ownerReferences").to_vec();
     list.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !uids.contains(&uid)));
     patch_metadata(core, table, dependent, json!({"ownerReferences": list}));
 }

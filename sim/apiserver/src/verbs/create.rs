@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::decode::{self, Decoded, Source};
 use super::finish;
-use super::meta::{finalizers, is_bare, is_deleting, text};
+use super::meta::is_bare;
 use super::prepared::Prepared;
 use super::{Context, builtin, method_not_allowed};
 use crate::call::ApiResponse;
+use crate::metadata::{finalizers, is_deleting, text};
 use crate::status::Status;
 use crate::store::key;
 

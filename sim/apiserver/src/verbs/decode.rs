@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{Context, builtin, meta};
 use crate::apply::go_map;
 use crate::kinds;
+use crate::metadata;
 use crate::schema::{default_fields, drop_nulls, prune, undecodable};
 use crate::status::{FieldError, Status};
 
@@ -195,7 +196,7 @@ fn check_type(context: &Context<'_>, object: &Value, source: Source<'_>) -> Resu
                 FieldError::invalid(*field, &(*found).into(), format!("must be {wanted}"))
             })
             .collect();
-        let name = meta::text(object, "name");
+        let name = metadata::text(object, "name");
         let group = found_version.split_once('/').map_or("", |(group, _)| group);
         return Err(Status::invalid(group, found_kind, name, &errors));
     } else if let Some(other) = known(context, found_version, found_kind) {

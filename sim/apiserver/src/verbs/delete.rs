@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::list::{item, list_metadata, listed, matching};
-use super::meta::{finalizers, is_deleting, text};
 use super::{Context, builtin};
 use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
 use crate::kinds::Kind;
+use crate::metadata::{finalizers, is_deleting, text};
 use crate::status::{FieldError, Status};
 use crate::store::{ChangeVerb, Write, key};
 
@@ -135,10 +135,7 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
     let grace = grace_seconds(context, old);
     let pending =
         !finalizers(&new).is_empty() || grace > 0 || has_spec_finalizers(&context.kind, &new);
-    if pending
-        && is_deleting(old)
-        && *new.pointer("/metadata/finalizers").unwrap_or(&Value::Null)
-            == *old.pointer("/metadata/finalizers").unwrap_or(&Value::Null)
+    if pending && is_deleting(old) && new["metadata"]["finalizers"] == old["metadata"]["finalizers"]
     {
         return Ok(Outcome {
             object: Arc::clone(old),
@@ -206,18 +203,15 @@ fn grace_seconds(context: &Context<'_>, old: &Value) -> i64 {
                 .parameter("gracePeriodSeconds")
                 .and_then(|s| s.parse().ok())
         });
-    let default = old
-        .pointer("/spec/terminationGracePeriodSeconds")
-        .and_then(Value::as_i64);
-    let scheduled = old
-        .pointer("/spec/nodeName")
-        .and_then(Value::as_str)
-        .is_some_and(|n| !n.is_empty());
-    let phase = old
-        .pointer("/status/phase")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if !scheduled || matches!(phase, "Succeeded" | "Failed") {
+    let default = old["spec"]["terminationGracePeriodSeconds"].as_i64();
+    let node = old["spec"]["nodeName"].as_str();
+    let scheduled = node.is_some_and(|n| !n.is_empty());
+    if !scheduled
+        || matches!(
+            old["status"]["phase"].as_str(),
+            Some("Succeeded" | "Failed")
+        )
+    {
         return 0;
     }
     given.or(default).unwrap_or(30).max(0)
@@ -262,11 +256,8 @@ fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
 
 /// Returns true for a Namespace with finalizers in its spec: it waits until it is emptied.
 fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
-    kind.is("", "namespaces")
-        && namespace
-            .pointer("/spec/finalizers")
-            .and_then(Value::as_array)
-            .is_some_and(|list| !list.is_empty())
+    let list = namespace["spec"]["finalizers"].as_array();
+    kind.is("", "namespaces") && list.is_some_and(|list| !list.is_empty())
 }
 
 fn check_preconditions(context: &Context<'_>, old: &Value) -> Result<(), Status> {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::managed_fields::{keep_times, own};
-use super::meta::{self, finalizers, is_deleting, text};
 use super::prepared::Prepared;
 use super::split::split;
-use super::{Context, builtin, decode};
+use super::{Context, builtin, decode, meta};
 use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
+use crate::metadata::{finalizers, is_deleting, text};
 use crate::schema::{blocks_rules, duplicates, validate, validate_status, violated_rules};
 use crate::status::{FieldError, Status};
 use crate::store::{ChangeVerb, Write};
@@ -191,8 +191,7 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
 
 /// Returns true if an object waits for the end of its grace period.
 fn waits(object: &Value) -> bool {
-    object
-        .pointer("/metadata/deletionGracePeriodSeconds")
-        .and_then(Value::as_i64)
+    object["metadata"]["deletionGracePeriodSeconds"]
+        .as_i64()
         .is_some_and(|s| s > 0)
 }

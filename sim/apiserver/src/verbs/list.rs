@@ -31,12 +31,10 @@ pub(super) fn selector(context: &Context<'_>) -> Result<Selector, Status> {
 /// Returns all objects that the request selects, now.
 pub(super) fn matching(context: &Context<'_>) -> Result<Vec<Arc<Value>>, Status> {
     let selector = selector(context)?;
-    let all = context
-        .core
-        .store()
-        .list(&context.kind.table(), &prefix(context));
-    let objects = all.into_iter().map(|(_, object)| object);
-    Ok(objects.filter(|o| selector.matches(o)).collect())
+    let (table, prefix) = (context.kind.table(), prefix(context));
+    let store = context.core.store();
+    let objects = store.list(&table, &prefix).map(|(_, object)| object);
+    Ok(objects.filter(|o| selector.matches(o)).cloned().collect())
 }
 
 fn prefix(context: &Context<'_>) -> String {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::prepared::Prepared;
 use super::{Context, builtin};
 use crate::apply::{self, Managers, Owner};
+use crate::metadata::list;
 
 /// Returns the field manager of this request.
 pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
@@ -19,10 +20,7 @@ pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
 /// Assigns the changed fields to the client that wrote them.
 pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
     let kind = &context.kind;
-    let sent = prepared
-        .new
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array);
+    let sent = prepared.new["metadata"]["managedFields"].as_array();
     // One empty entry clears all owners. Clients that do not use field managers send no entry,
     // which changes nothing.
     let cleared = sent.is_some_and(|s| s.len() == 1 && s[0].as_object().is_some_and(Map::is_empty));
@@ -58,10 +56,6 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
 
 /// Keeps the times of the owners if nothing else differs: nothing was written.
 pub(super) fn keep_times(old: &Value, new: &mut Value) {
-    fn entries(object: &Value) -> &[Value] {
-        let list = object.pointer("/metadata/managedFields");
-        list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-    }
     let timeless = |a: &Value, b: &Value| {
         let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
             return false;
@@ -71,7 +65,7 @@ pub(super) fn keep_times(old: &Value, new: &mut Value) {
             && a.iter()
                 .all(|(name, value)| name == "time" || b.get(name) == Some(value))
     };
-    let (before, after) = (entries(old), entries(new));
+    let (before, after) = (list(old, "managedFields"), list(new, "managedFields"));
     let same = before.len() == after.len()
         // The order of entries depends on their times.
         && before.iter().all(|entry| after.iter().any(|other| timeless(entry, other)));

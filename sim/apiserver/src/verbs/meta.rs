@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::names;
 use crate::kinds::Kind;
+use crate::metadata::{finalizers, is_deleting, list, text};
 use crate::status::FieldError;
 
 /// Returns the errors in the metadata of an object.
@@ -110,14 +111,9 @@ fn check_annotations(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn owner_list(object: &Value) -> &[Value] {
-    let list = object.pointer("/metadata/ownerReferences");
-    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
 fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
     const PATH: &str = "metadata.ownerReferences";
-    let owners = owner_list(object);
+    let owners = list(object, "ownerReferences");
     let mut controller: Option<String> = None;
     for owner in owners {
         let field = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -194,22 +190,6 @@ pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     twice
 }
 
-/// Returns the finalizers of an object.
-pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    let list = object
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
-}
-
-/// Returns true if the object is being deleted.
-pub(crate) fn is_deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some()
-}
-
 /// Returns the errors in a change of metadata.
 pub(crate) fn check_change(old: &Value, new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -236,12 +216,4 @@ pub(crate) fn check_change(old: &Value, new: &Value) -> Vec<FieldError> {
     }
     errors.extend(check_content(new));
     errors
-}
-
-/// Returns the text of a field of metadata; empty if it is missing.
-pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object
-        .get("metadata")
-        .and_then(|m| m.get(field)?.as_str())
-        .unwrap_or_default()
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded, Source};
-use super::meta::text;
 use super::update::check_identity;
 use super::{Context, builtin, create, managed_fields, update};
 use crate::apply::{self, Managers, Owner};
 use crate::call::{ApiResponse, Patch};
 use crate::http::body::unknown_patch;
+use crate::metadata::text;
 use crate::patch as pure;
 use crate::status::Status;
 
@@ -185,10 +185,7 @@ fn check_config(context: &Context<'_>, config: &Value) -> Result<(), Status> {
             "invalid object type: {version}, Kind={found}"
         )));
     }
-    if config
-        .pointer("/metadata/managedFields")
-        .is_some_and(|m| !m.is_null())
-    {
+    if !config["metadata"]["managedFields"].is_null() {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
     Ok(())

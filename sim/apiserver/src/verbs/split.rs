@@ -30,10 +30,7 @@ pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
             }
             builtin::on_update(kind, old, new);
             if (kind.custom || builtin::has_generation(kind)) && differs(kind.status, old, new) {
-                let generation = old
-                    .pointer("/metadata/generation")
-                    .and_then(Value::as_i64)
-                    .unwrap_or(0);
+                let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
                 new["metadata"]["generation"] = json!(generation + 1);
             }
         }

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::decode::{self, Decoded, Source};
 use super::finish;
-use super::meta::text;
 use super::prepared::Prepared;
 use super::{Context, builtin, create};
 use crate::call::{ApiResponse, Verb};
+use crate::metadata::text;
 use crate::status::{FieldError, Status};
 
 pub(super) fn update(context: &Context<'_>) -> Result<ApiResponse, Status> {

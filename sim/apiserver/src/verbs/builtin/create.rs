@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::meta::text;
 use super::defaults::default;
 use crate::kinds::Kind;
+use crate::metadata::text;
 
 /// Sets the server's fields in a new object.
 pub(crate) fn on_create(kind: &Kind, object: &mut Value) {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::meta::text;
 use super::zero::{fill_in, zero_fields};
 use crate::kinds::Kind;
+use crate::metadata::text;
 
 /// Sets a field that is missing.
 pub(super) fn default(value: &mut Value, field: &str, default: Value) {

@@ -237,12 +237,12 @@ impl FlavorFungibility {
 
     /// Returns true if preemption is preferred to borrowing.
     pub(crate) fn prefers_preemption(&self, version: KueueVersion) -> bool {
-        self.preference
-            == if version.inverts_preference {
-                "BorrowingOverPreemption"
-            } else {
-                "PreemptionOverBorrowing"
-            }
+        let preferred = if version.inverts_preference {
+            "BorrowingOverPreemption"
+        } else {
+            "PreemptionOverBorrowing"
+        };
+        self.preference == preferred
     }
 }
 
