@@ -11,6 +11,7 @@ use super::family::{without_nodes, without_who_replaced};
 use super::names::{has_generated_name, normal, normal_value};
 use super::play::ReplayResult;
 use super::project::{Form, comparable, is_compared, kind_of, project, state_of};
+use super::reasons::Reasons;
 use super::trace::{Step, Trace};
 use super::{Difference, IgnoreRule};
 use kueue_check_sim::apiserver::ChangeVerb;
@@ -247,6 +248,7 @@ fn responses(trace: &Trace, played: &ReplayResult) -> Comparison {
 
 fn recorded(trace: &Trace) -> (States, Events) {
     let names = &trace.workload_names;
+    let reasons = Reasons::of(trace);
     let mut states = States::new();
     let mut events = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
@@ -255,7 +257,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
         if is_compared(&kind) {
             let state = normal_value(&state_of(&kind, object, form_of(trace)), names);
             let state = without_who_replaced(without_nodes(&kind, state));
-            states.insert((kind, name), vec![(0, state)]);
+            states.insert((kind, name), vec![(0, reasons.in_state(state))]);
         }
     }
     let mut seen = BTreeSet::new();
@@ -275,12 +277,13 @@ fn recorded(trace: &Trace) -> (States, Events) {
             states
                 .entry((observed.kind.clone(), name))
                 .or_default()
-                .push((at, state));
+                .push((at, reasons.in_state(state)));
         }
         for observed in step.observed.iter().filter(|o| o.kind == "Event") {
             let event = &observed.state;
             let regarding = normal(event["regarding"].as_str().unwrap_or_default(), names);
             let note = normal(event["note"].as_str().unwrap_or_default(), names);
+            let note = reasons.in_message(&note);
             if known.contains(&regarding) && !has_generated_name(&note) {
                 let at = observed.t;
                 add_event((&mut of_step, at), &mut seen, event, &note, &regarding);
@@ -293,6 +296,7 @@ fn recorded(trace: &Trace) -> (States, Events) {
 
 fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
     let form = form_of(trace);
+    let reasons = Reasons::of(trace);
     let steps = trace.steps.len();
     let mut states = States::new();
     let mut events: Events = vec![BTreeMap::new(); steps];
@@ -314,6 +318,7 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
             let text = |field: &str| object["regarding"][field].as_str().unwrap_or_default();
             let regarding = normal(&format!("{}/{}", text("kind"), text("name")), &played.names);
             let note = normal(object["note"].as_str().unwrap_or_default(), &played.names);
+            let note = reasons.in_message(&note);
             if let Some(events) = events.get_mut(step) {
                 add_event((events, 0.0), &mut seen, object, &note, &regarding);
             }
@@ -321,7 +326,7 @@ fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
         }
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let state = normal_value(&project(kind, change, form), &played.names);
-        let state = without_who_replaced(state);
+        let state = reasons.in_state(without_who_replaced(state));
         let key = (kind.to_owned(), normal(name, &played.names));
         states.entry(key).or_default().push((step, state));
     }

@@ -27,6 +27,7 @@ mod player;
 mod precondition;
 mod project;
 mod races;
+mod reasons;
 mod request;
 mod scope;
 mod stand_in;
@@ -241,8 +242,7 @@ impl Replay {
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::nameless_queue`],
     /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
     /// [`KueueVersion::late_scheduler`], [`KueueVersion::late_replacement`],
-    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`],
-    /// [`KueueVersion::first_request`], [`KueueVersion::varies_requests`]). A request that follows
+    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`]). A request that follows
     /// another within 200 ms also has several outcomes, because Kueue's progress by then varies. So
     /// has a request that is sent within 300 ms of the end of a delay. If a trace differs, it is
     /// played again with one other outcome, each of which is valid: in all steps, or in one of them.

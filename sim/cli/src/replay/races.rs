@@ -27,10 +27,6 @@ const NAMELESS: u8 = 8;
 const REVERSED: u8 = 16;
 const LATE: u8 = 32;
 const REPLACEMENT: u8 = 64;
-const VARIES: u8 = 128;
-
-/// The resources that may be tried first, besides the first one.
-const FIRST_REQUESTS: [u8; 3] = [1, 2, 3];
 
 /// The outcomes of all races of a replay. A race may have one outcome in one step and another in
 /// the next.
@@ -55,10 +51,8 @@ pub(super) struct Outcome {
     pub(super) in_total: bool,
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
-    /// [`KueueVersion::first_request`].
-    first_request: u8,
     /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
-    /// [`NAMELESS`], [`REVERSED`], [`LATE`], [`REPLACEMENT`] and [`VARIES`].
+    /// [`NAMELESS`], [`REVERSED`], [`LATE`] and [`REPLACEMENT`].
     bits: u8,
 }
 
@@ -67,7 +61,6 @@ impl Outcome {
         Self {
             bits,
             misses_stop: 0,
-            first_request: 0,
             last: None,
             steps_between: None,
             in_total: false,
@@ -77,13 +70,6 @@ impl Outcome {
     fn misses(misses_stop: u8, bits: u8) -> Self {
         Self {
             misses_stop,
-            ..Self::bits(bits)
-        }
-    }
-
-    fn first_request(place: u8, bits: u8) -> Self {
-        Self {
-            first_request: place,
             ..Self::bits(bits)
         }
     }
@@ -118,11 +104,9 @@ impl Outcome {
             quick_scheduler: has(QUICK) ^ known.quick_scheduler,
             late_scheduler: has(LATE) ^ known.late_scheduler,
             late_replacement: has(REPLACEMENT) ^ known.late_replacement,
-            varies_requests: has(VARIES) ^ known.varies_requests,
             nameless_queue: has(NAMELESS) ^ known.nameless_queue,
             hasty_variants: has(HASTY) ^ known.hasty_variants,
             reversed_ties: has(REVERSED) ^ known.reversed_ties,
-            first_request: self.first_request ^ known.first_request,
             ..known
         }
     }
@@ -204,12 +188,6 @@ impl Replay {
             }
             all.extend([REVERSED, REVERSED | QUICK].map(Outcome::bits));
         }
-        if !self.version.sorts_requests {
-            all.extend([0, 1].map(|place| Outcome::first_request(place, VARIES)));
-            for bits in [0, SLOW, QUICK] {
-                all.extend(FIRST_REQUESTS.map(|place| Outcome::first_request(place, bits)));
-            }
-        }
         all
     }
 
@@ -220,10 +198,6 @@ impl Replay {
             all.extend([0, QUICK, SLOW].map(Outcome::bits));
             all.push(Outcome::misses(u8::MAX, 0));
             all.extend(LASTS.map(Outcome::last));
-            if !self.version.sorts_requests {
-                all.extend(FIRST_REQUESTS.map(|place| Outcome::first_request(place, 0)));
-                all.extend([0, 1].map(|place| Outcome::first_request(place, VARIES)));
-            }
         }
         if self.trace.is_followed(step) {
             for steps in 0..=STEPS_BETWEEN {

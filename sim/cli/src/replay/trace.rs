@@ -280,6 +280,21 @@ impl Trace {
         self.has_any_of(&["kueue.x-k8s.io/elastic-job"])
     }
 
+    /// Returns true if some pods request more than one resource, or a ClusterQueue counts pods too.
+    pub(super) fn requests_several_resources(&self) -> bool {
+        fn has_several(value: &Value) -> bool {
+            match value {
+                Value::Object(fields) => fields.iter().any(|(field, value)| {
+                    let requests = value.as_object().filter(|_| field == "requests");
+                    requests.is_some_and(|of| of.len() > 1) || has_several(value)
+                }),
+                Value::Array(items) => items.iter().any(has_several),
+                _ => false,
+            }
+        }
+        self.has_any_of(&["\"pods\""]) || self.bodies().any(|(_, body)| has_several(body))
+    }
+
     /// Returns true if a request or an initial object has one of these texts.
     fn has_any_of(&self, texts: &[&str]) -> bool {
         let mut bodies = self.bodies().map(|(_, body)| body.to_string());

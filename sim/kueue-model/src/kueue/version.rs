@@ -61,7 +61,8 @@ pub struct KueueVersion {
     pub equivalence_hashing: bool,
     /// The scheduler tries the resources of a Workload in the order of a hash of their names (since
     /// 0.19), and names all of a flavor that do not fit. Before, it names the first of them, in the
-    /// order of a Go map, which varies: see `first_request`.
+    /// order of a Go map, which varies from attempt to attempt (0.18.3, `findFlavorForPodSets` in
+    /// `pkg/scheduler/flavorassigner/flavorassigner.go`). The model always takes the order of 0.19.
     pub sorts_requests: bool,
     /// Two messages have the text of 0.19: the one about a Workload whose Namespace the ClusterQueue
     /// does not take begins with a small letter, and the one about fewer reclaimable Pods says
@@ -190,14 +191,6 @@ pub struct KueueVersion {
     /// race, since Kueue orders them by their UIDs (0.19.2, `baseCompareFunc` in
     /// `pkg/cache/queue/cluster_queue.go`).
     pub reversed_ties: bool,
-    /// The place, in the order of `sorts_requests`, of the resource that is tried first; those
-    /// before it come last. Another outcome of a race without `sorts_requests` (0.18.3,
-    /// `findFlavorForPodSets` in `pkg/scheduler/flavorassigner/flavorassigner.go`).
-    pub first_request: u8,
-    /// Each attempt of a Workload begins with the next resource after that of the last: another
-    /// outcome of the same race. The Workload that blocks a `StrictFIFO` queue then has another
-    /// message after each attempt, without end.
-    pub varies_requests: bool,
     /// The job reconciler, not the scheduler, finishes a replaced slice, and does so later. A check
     /// may have returned its verdict about the new slice before (measured on 0.19.2).
     pub late_replacement: bool,
@@ -284,8 +277,6 @@ impl KueueVersion {
         quick_scheduler: false,
         late_scheduler: false,
         reversed_ties: false,
-        first_request: 0,
-        varies_requests: false,
         late_replacement: false,
         concurrent_admission: false,
         hasty_variants: false,

@@ -140,8 +140,6 @@ pub struct Kueue {
     delays_written: BTreeMap<String, Timestamp>,
     /// Positions at which the flavor search continues for requeued Workloads.
     last_tried: BTreeMap<String, LastTried>,
-    /// The number of attempts to find flavors, for `varies_requests`.
-    attempts: u8,
 }
 
 impl Kueue {
@@ -170,7 +168,6 @@ impl Kueue {
             copies: BTreeMap::new(),
             delays_written: BTreeMap::new(),
             last_tried: BTreeMap::new(),
-            attempts: 0,
         }
     }
 

@@ -287,11 +287,7 @@ impl Kueue {
         let last_tried = self.last_tried.remove(&known.workload.metadata.key());
         let last_tried = last_tried.unwrap_or_default();
         let replaced = self.replaced(&known, &queue);
-        let mut version = self.version;
-        if version.varies_requests {
-            version.first_request = version.first_request.wrapping_add(self.attempts);
-            self.attempts = self.attempts.wrapping_add(1);
-        }
+        let version = self.version;
         let find = |counts: Option<&[i64]>| {
             let ground = AssignmentInput {
                 queue: &queue,

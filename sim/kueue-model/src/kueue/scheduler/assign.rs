@@ -152,15 +152,11 @@ fn fnv1a(name: &str) -> u64 {
 }
 
 /// Sorts resources into the order in which Kueue tries them.
-fn sort_resources<T>(resources: &mut [T], version: KueueVersion, name: impl Fn(&T) -> &str) {
+fn sort_resources<T>(resources: &mut [T], name: impl Fn(&T) -> &str) {
     resources.sort_by(|a, b| {
         let (a, b) = (name(a), name(b));
         (fnv1a(a), a).cmp(&(fnv1a(b), b))
     });
-    let first = usize::from(version.first_request);
-    if !resources.is_empty() {
-        resources.rotate_left(first % resources.len());
-    }
 }
 
 /// The fit of a request and the height up to which its quota is borrowed.
@@ -236,7 +232,7 @@ impl Trial<'_> {
         let mut taken = Usage::default();
         let mut last_tried = LastTried::new();
         let mut names: Vec<&str> = requests.keys().map(String::as_str).collect();
-        sort_resources(&mut names, self.ground.version, |name| name);
+        sort_resources(&mut names, |name| name);
         for name in names {
             if placed.assignment.flavors.contains_key(name) {
                 continue;
@@ -303,7 +299,7 @@ impl Trial<'_> {
             .filter(|(name, _)| group.covered_resources.contains(*name))
             .map(|(name, amount)| (name.as_str(), *amount))
             .collect();
-        sort_resources(&mut amounts, self.ground.version, |(name, _)| name);
+        sort_resources(&mut amounts, |(name, _)| name);
         let rules = &self.ground.queue.spec.flavor_fungibility;
         let mut best: Option<FlavorAttempt<'_>> = None;
         let mut reasons = Vec::new();

@@ -1,0 +1,71 @@
+//! Reasons for which a Workload gets no flavor, where they vary.
+
+use serde_json::Value;
+
+use super::trace::Trace;
+
+/// Whether the messages of a trace are compared with their reasons.
+///
+/// Before 0.19 the scheduler tries the resources of a Workload in the order of a Go map, and names
+/// the first one that does not fit. See [`sorts_requests`].
+///
+/// [`sorts_requests`]: kueue_check_sim::kueue::KueueVersion::sorts_requests
+#[derive(Clone, Copy)]
+pub(super) struct Reasons {
+    vary: bool,
+}
+
+impl Reasons {
+    pub(super) fn of(trace: &Trace) -> Self {
+        Self {
+            vary: !trace.version().sorts_requests && trace.requests_several_resources(),
+        }
+    }
+
+    /// Removes reasons that vary from the messages of conditions.
+    pub(super) fn in_state(self, mut state: Value) -> Value {
+        let conditions = state.get_mut("conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten() {
+            if let Some(message) = condition["message"].as_str() {
+                condition["message"] = self.in_message(message).into();
+            }
+        }
+        state
+    }
+
+    /// Removes reasons that vary from `couldn't assign flavors to pod set main: …`.
+    pub(super) fn in_message(self, message: &str) -> String {
+        const BEGIN: &str = "couldn't assign flavors to pod set ";
+        const PREEMPTION: &str = ". Pending the preemption of ";
+        let rest = message.strip_prefix(BEGIN).filter(|_| self.vary);
+        let Some((name, reasons)) = rest.and_then(|rest| rest.split_once(": ")) else {
+            return message.to_owned();
+        };
+        let preemption = reasons.find(PREEMPTION).map_or("", |at| &reasons[at..]);
+        format!("{BEGIN}{name}{preemption}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_reasons_that_vary_are_removed() {
+        let one = "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor a, untolerated taint {spot true NoSchedule <nil>} in flavor b";
+        let preempts = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor a, 1 more needed. Pending the preemption of 1 workload(s)";
+        let other = "Quota reserved in ClusterQueue cq";
+        let table = [
+            (one, "couldn't assign flavors to pod set main"),
+            (
+                preempts,
+                "couldn't assign flavors to pod set main. Pending the preemption of 1 workload(s)",
+            ),
+            (other, other),
+        ];
+        for (message, expected) in table {
+            assert_eq!(Reasons { vary: true }.in_message(message), expected);
+            assert_eq!(Reasons { vary: false }.in_message(message), message);
+        }
+    }
+}
