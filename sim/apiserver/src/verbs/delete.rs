@@ -206,12 +206,8 @@ fn grace_seconds(context: &Context<'_>, old: &Value) -> i64 {
     let default = old["spec"]["terminationGracePeriodSeconds"].as_i64();
     let node = old["spec"]["nodeName"].as_str();
     let scheduled = node.is_some_and(|n| !n.is_empty());
-    if !scheduled
-        || matches!(
-            old["status"]["phase"].as_str(),
-            Some("Succeeded" | "Failed")
-        )
-    {
+    let phase = old["status"]["phase"].as_str();
+    if !scheduled || matches!(phase, Some("Succeeded" | "Failed")) {
         return 0;
     }
     given.or(default).unwrap_or(30).max(0)
