@@ -47,15 +47,18 @@ impl Comparison {
 /// A recording to which replays are compared.
 pub(super) struct Recording<'a> {
     trace: &'a Trace,
+    reasons: Reasons,
     observed: (States, Events),
     overlook: Option<IgnoreRule>,
 }
 
 impl<'a> Recording<'a> {
     pub(super) fn of(trace: &'a Trace, overlook: Option<IgnoreRule>) -> Self {
+        let reasons = Reasons::of(trace);
         Self {
             trace,
-            observed: overlooked(recorded(trace), overlook.as_ref()),
+            reasons,
+            observed: overlooked(recorded(trace, reasons), overlook.as_ref()),
             overlook,
         }
     }
@@ -65,7 +68,10 @@ impl<'a> Recording<'a> {
         let trace = self.trace;
         let mut compared = responses(trace, played);
         compared.differences.extend(played.looks.iter().cloned());
-        let simulated = overlooked(simulated(played, trace), self.overlook.as_ref());
+        let simulated = overlooked(
+            simulated(played, trace, self.reasons),
+            self.overlook.as_ref(),
+        );
         states_and_events(trace, &self.observed, &simulated, &mut compared);
         compared
     }
@@ -99,7 +105,9 @@ pub(super) fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
         return differences;
     }
     let mut compared = Comparison::new(differences);
-    states_and_events(one, &recorded(one), &recorded(other), &mut compared);
+    let reasons = Reasons::of(one);
+    let (then, now) = (recorded(one, reasons), recorded(other, reasons));
+    states_and_events(one, &then, &now, &mut compared);
     compared.differences
 }
 
@@ -246,9 +254,8 @@ fn responses(trace: &Trace, played: &ReplayResult) -> Comparison {
     compared
 }
 
-fn recorded(trace: &Trace) -> (States, Events) {
+fn recorded(trace: &Trace, reasons: Reasons) -> (States, Events) {
     let names = &trace.workload_names;
-    let reasons = Reasons::of(trace);
     let mut states = States::new();
     let mut events = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
@@ -294,9 +301,8 @@ fn recorded(trace: &Trace) -> (States, Events) {
     (states, events)
 }
 
-fn simulated(played: &ReplayResult, trace: &Trace) -> (States, Events) {
+fn simulated(played: &ReplayResult, trace: &Trace, reasons: Reasons) -> (States, Events) {
     let form = form_of(trace);
-    let reasons = Reasons::of(trace);
     let steps = trace.steps.len();
     let mut states = States::new();
     let mut events: Events = vec![BTreeMap::new(); steps];

@@ -24,6 +24,9 @@ impl Reasons {
 
     /// Removes reasons that vary from the messages of conditions.
     pub(super) fn in_state(self, mut state: Value) -> Value {
+        if !self.vary {
+            return state;
+        }
         let conditions = state.get_mut("conditions").and_then(Value::as_array_mut);
         for condition in conditions.into_iter().flatten() {
             if let Some(message) = condition["message"].as_str() {

@@ -4,7 +4,7 @@ use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, KUEUE, pod_set};
-use super::versions::{elastic_job, job, off_and_on};
+use super::versions::{elastic_job, job, large_workload, off_and_on};
 
 #[test]
 fn up_to_0_18_a_change_of_a_flavor_makes_no_workload_be_tried_again() {
@@ -91,13 +91,6 @@ fn up_to_0_18_the_status_of_a_deleted_queue_stays() {
         },
     );
     assert_eq!(outcome, (json!("Ready"), json!("Terminating")));
-}
-
-/// Creates the Workload `a` of two cores and 2 GiB.
-fn large_workload(cluster: &Cluster) {
-    let mut set = pod_set("main", 1, "2");
-    set["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("2Gi");
-    cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
 }
 
 #[test]

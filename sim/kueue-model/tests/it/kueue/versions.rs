@@ -399,6 +399,33 @@ fn before_0_18_warnings_about_a_workload_that_is_retried_without_end_are_dropped
     assert_eq!(outcome, (true, false));
 }
 
+/// Creates the Workload `a` of two cores and 2 GiB.
+pub(super) fn large_workload(cluster: &Cluster) {
+    let mut set = pod_set("main", 1, "2");
+    set["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("2Gi");
+    cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
+}
+
+#[test]
+fn up_to_0_18_the_message_names_one_of_several_resources() {
+    let message = in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_18);
+        cluster.flavor("other", &json!({}));
+        let groups = [("default", "cpu", "1"), ("other", "memory", "1Gi")].map(
+            |(flavor, resource, quota)| {
+                let resources = json!([{"name": resource, "nominalQuota": quota}]);
+                json!({"coveredResources": [resource], "flavors": [{"name": flavor, "resources": resources}]})
+            },
+        );
+        cluster.queue("1", &[], &json!({"resourceGroups": groups}));
+        large_workload(&cluster);
+        cluster.pass(1.0).await;
+        cluster.notes("Pending").remove(0)
+    });
+    let named = |resource: &str| message.contains(&format!("insufficient quota for {resource}"));
+    assert_eq!((named("cpu"), named("memory")), (false, true), "{message}");
+}
+
 #[test]
 fn before_0_18_messages_do_not_name_the_checks() {
     let outcome = off_and_on(
