@@ -13,7 +13,7 @@ use super::hooks::{Admission, Faults};
 use super::kinds::{Registry, builtin, custom_kinds, table_of};
 use super::notifications::ChangeReceiver;
 use super::status::Status;
-use super::store::{Backup, Change};
+use super::store::{Backup, Change, key};
 use super::watch::{Watch, WatchOptions};
 
 /// The wall clock of a server: the machine's, or a test's own.
@@ -185,17 +185,13 @@ impl ApiServer {
     pub fn object(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let store = self.core.store();
         let table = table_of(resource);
-        store.get(&table, &super::store::key(namespace, name))
+        store.get(&table, &key(namespace, name))
     }
 
     /// Returns all objects of a kind, sorted by namespace and name. A `namespace` that is not empty
     /// selects its objects only. Objects are shared, not copied.
     pub fn objects(&self, resource: &Resource, namespace: &str) -> Vec<Arc<Value>> {
-        let prefix = if namespace.is_empty() {
-            String::new()
-        } else {
-            format!("{namespace}/")
-        };
+        let prefix = key(namespace, "");
         let store = self.core.store();
         let table = table_of(resource);
         let found = store.list(&table, &prefix);

@@ -44,7 +44,8 @@ struct Table {
     changed: ChangeNotifier,
 }
 
-/// Returns the key of an object in the table of its kind.
+/// Returns the key of an object in the table of its kind. Without a `name` it is what the keys of a
+/// Namespace's objects begin with, or of all objects.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() {
         name.to_owned()
@@ -379,7 +380,7 @@ impl Store {
 
     /// Returns the objects of all kinds in a namespace.
     pub(crate) fn contents(&self, namespace: &str) -> Vec<(TableKey, Arc<Value>)> {
-        let prefix = format!("{namespace}/");
+        let prefix = key(namespace, "");
         let mut found = Vec::new();
         for table in self.tables.keys() {
             let objects = self.list(table, &prefix);

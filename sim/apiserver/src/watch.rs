@@ -12,7 +12,7 @@ use super::kinds::Kind;
 use super::notifications::ChangeReceiver;
 use super::select::Selector;
 use super::status::{FieldError, Status};
-use super::store::{Change, ChangeVerb};
+use super::store::{Change, ChangeVerb, key};
 use super::verbs::{no_such_resource, parse_version, shared, zero};
 
 /// The objects to watch, and the version to start from.
@@ -164,10 +164,8 @@ impl Watch {
             .map(|v| parse_version(&v))
             .transpose()
             .map_err(|why| Status::new(500, "", why))?;
-        let prefix = some(&options.namespace)
-            .filter(|_| kind.namespaced)
-            .map(|n| format!("{n}/"))
-            .unwrap_or_default();
+        let namespace = Some(options.namespace.as_str()).filter(|_| kind.namespaced);
+        let prefix = key(namespace.unwrap_or_default(), "");
         let (version, changed, objects, compacted, restores) = {
             let mut store = core.store();
             let table = kind.table();

@@ -11,7 +11,7 @@ use super::invariants::{RunRecord, violations};
 use super::run::{JobOutcome, Outcome, Run};
 use crate::faults::Fault;
 use crate::kueue::resource;
-use crate::simulation::{CheckKey, Cluster, Failure, current, is_true, workloads};
+use crate::simulation::{CheckKey, Cluster, Failure, current, is_true, owner, workloads};
 
 /// The time without a write after which the cluster is at rest.
 const REST: Duration = Duration::from_secs(30);
@@ -165,10 +165,9 @@ fn text(value: &Value) -> String {
 /// Returns `namespace/job` of a Workload, or its own name without an owner.
 fn name(workload: &Value) -> String {
     let metadata = &workload["metadata"];
-    let owner = metadata
-        .pointer("/ownerReferences/0/name")
-        .unwrap_or(&metadata["name"]);
-    format!("{}/{}", text(&metadata["namespace"]), text(owner))
+    let name = owner(workload)["name"].as_str();
+    let name = name.or(metadata["name"].as_str()).unwrap_or_default();
+    format!("{}/{name}", text(&metadata["namespace"]))
 }
 
 fn job(workload: &Value) -> JobOutcome {

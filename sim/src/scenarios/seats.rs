@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::vendor::holds;
 use crate::apiserver::{Change, ChangeVerb};
-use crate::simulation::{Cluster, workloads};
+use crate::simulation::{Cluster, owner, workloads};
 
 /// A check with a fixed number of seats outside the cluster, one for each job. It rejects jobs with
 /// more pods than allowed. The seats survive every crash of the check.
@@ -190,10 +190,10 @@ fn runs(history: &[Arc<Change>]) -> Vec<Run> {
             if let Some(run) = runs.get_mut(uid) {
                 run.until.get_or_insert(change.at);
             }
-        } else if let Some(job) = change.object.pointer("/metadata/ownerReferences/0/uid") {
+        } else if let Some(job) = owner(&change.object)["uid"].as_str() {
             runs.entry(uid.to_owned()).or_insert_with(|| Run {
                 pod: metadata["name"].as_str().unwrap_or_default().to_owned(),
-                job: job.as_str().unwrap_or_default().to_owned(),
+                job: job.to_owned(),
                 from: change.at,
                 until: None,
             });

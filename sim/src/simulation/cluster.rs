@@ -552,7 +552,7 @@ fn represents_its_job(workload: &Value, replaced: &BTreeSet<&str>) -> bool {
 }
 
 /// Returns the first owner of an object; `null` if there is none.
-fn owner(object: &Value) -> &Value {
+pub(crate) fn owner(object: &Value) -> &Value {
     &object["metadata"]["ownerReferences"][0]
 }
 

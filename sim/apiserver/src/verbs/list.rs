@@ -8,6 +8,7 @@ use super::Context;
 use crate::call::ApiResponse;
 use crate::select::Selector;
 use crate::status::{FieldError, Status};
+use crate::store::key;
 
 /// The objects of a list, at one version.
 pub(crate) struct ListRange {
@@ -38,11 +39,7 @@ pub(super) fn matching(context: &Context<'_>) -> Result<Vec<Arc<Value>>, Status>
 }
 
 fn prefix(context: &Context<'_>) -> String {
-    if context.namespace.is_empty() {
-        String::new()
-    } else {
-        format!("{}/", context.namespace)
-    }
+    key(&context.namespace, "")
 }
 
 /// A decoded continue token.

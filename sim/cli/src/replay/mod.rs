@@ -242,12 +242,13 @@ impl Replay {
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::nameless_queue`],
     /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
     /// [`KueueVersion::late_scheduler`], [`KueueVersion::late_replacement`],
-    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`]). A request that follows
-    /// another within 200 ms also has several outcomes, because Kueue's progress by then varies. So
-    /// has a request that is sent within 300 ms of the end of a delay. If a trace differs, it is
-    /// played again with one other outcome, each of which is valid: in all steps, or in one of them.
-    /// If none is equal, the one with the most equal states is kept and another is changed, up to
-    /// three, as long as that adds equal states. If none is equal then, the differences of the first
+    /// [`KueueVersion::slow_retries`], [`KueueVersion::hasty_variants`],
+    /// [`KueueVersion::reversed_ties`]). A request that follows another within 200 ms also has
+    /// several outcomes, because Kueue's progress by then varies. So has a request that is sent
+    /// within 300 ms of the end of a delay. If a trace differs, it is played again with one other
+    /// outcome, each of which is valid: in all steps, or in one of them. If none is equal, the one
+    /// with the most equal states is kept and another is changed, up to three, as long as that adds
+    /// equal states. If none is equal then, the differences of the first
     /// run are reported.
     ///
     /// # Errors

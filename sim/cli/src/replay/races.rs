@@ -27,6 +27,7 @@ const NAMELESS: u8 = 8;
 const REVERSED: u8 = 16;
 const LATE: u8 = 32;
 const REPLACEMENT: u8 = 64;
+const RETRIES: u8 = 128;
 
 /// The outcomes of all races of a replay. A race may have one outcome in one step and another in
 /// the next.
@@ -52,7 +53,7 @@ pub(super) struct Outcome {
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
     /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
-    /// [`NAMELESS`], [`REVERSED`], [`LATE`] and [`REPLACEMENT`].
+    /// [`NAMELESS`], [`REVERSED`], [`LATE`], [`REPLACEMENT`] and [`RETRIES`].
     bits: u8,
 }
 
@@ -104,6 +105,7 @@ impl Outcome {
             quick_scheduler: has(QUICK) ^ known.quick_scheduler,
             late_scheduler: has(LATE) ^ known.late_scheduler,
             late_replacement: has(REPLACEMENT) ^ known.late_replacement,
+            slow_retries: has(RETRIES) ^ known.slow_retries,
             nameless_queue: has(NAMELESS) ^ known.nameless_queue,
             hasty_variants: has(HASTY) ^ known.hasty_variants,
             reversed_ties: has(REVERSED) ^ known.reversed_ties,
@@ -181,6 +183,9 @@ impl Replay {
         if self.trace.has_elastic_jobs() {
             all.push(Outcome::bits(REPLACEMENT));
         }
+        if self.version.counts_messages {
+            all.push(Outcome::bits(RETRIES));
+        }
         if self.trace.is_hasty() {
             for steps in 0..=STEPS_BETWEEN {
                 let bits = [0, QUICK, REVERSED, REVERSED | QUICK];
@@ -198,6 +203,9 @@ impl Replay {
             all.extend([0, QUICK, SLOW].map(Outcome::bits));
             all.push(Outcome::misses(u8::MAX, 0));
             all.extend(LASTS.map(Outcome::last));
+            if self.version.counts_messages {
+                all.push(Outcome::bits(RETRIES));
+            }
         }
         if self.trace.is_followed(step) {
             for steps in 0..=STEPS_BETWEEN {

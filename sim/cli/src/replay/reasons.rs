@@ -36,16 +36,22 @@ impl Reasons {
         state
     }
 
-    /// Removes reasons that vary from `couldn't assign flavors to pod set main: …`.
+    /// Removes reasons that vary from `couldn't assign flavors to pod set main: …`, and the flavors
+    /// that did not fit, with their reasons, from the message about a quota reservation.
     pub(super) fn in_message(self, message: &str) -> String {
         const BEGIN: &str = "couldn't assign flavors to pod set ";
         const PREEMPTION: &str = ". Pending the preemption of ";
-        let rest = message.strip_prefix(BEGIN).filter(|_| self.vary);
-        let Some((name, reasons)) = rest.and_then(|rest| rest.split_once(": ")) else {
+        const CONSIDERED: &str = "; Flavors considered: ";
+        if !self.vary {
             return message.to_owned();
-        };
-        let preemption = reasons.find(PREEMPTION).map_or("", |at| &reasons[at..]);
-        format!("{BEGIN}{name}{preemption}")
+        }
+        let rest = message.strip_prefix(BEGIN);
+        if let Some((name, reasons)) = rest.and_then(|rest| rest.split_once(": ")) {
+            let preemption = reasons.find(PREEMPTION).map_or("", |at| &reasons[at..]);
+            return format!("{BEGIN}{name}{preemption}");
+        }
+        let end = message.find(CONSIDERED).unwrap_or(message.len());
+        message[..end].to_owned()
     }
 }
 
@@ -57,12 +63,17 @@ mod tests {
     fn only_reasons_that_vary_are_removed() {
         let one = "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor a, untolerated taint {spot true NoSchedule <nil>} in flavor b";
         let preempts = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor a, 1 more needed. Pending the preemption of 1 workload(s)";
+        let reserved = "Quota reserved in ClusterQueue cq, wait time since queued was 1s; Flavors considered: main: a(NoFit;insufficient quota for cpu in flavor a), b(Fit)";
         let other = "Quota reserved in ClusterQueue cq";
         let table = [
             (one, "couldn't assign flavors to pod set main"),
             (
                 preempts,
                 "couldn't assign flavors to pod set main. Pending the preemption of 1 workload(s)",
+            ),
+            (
+                reserved,
+                "Quota reserved in ClusterQueue cq, wait time since queued was 1s",
             ),
             (other, other),
         ];

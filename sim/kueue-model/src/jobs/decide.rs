@@ -224,7 +224,11 @@ fn finished(job: &JobView, workload: &Workload, version: KueueVersion) -> Option
     }
     // Without its admission, the Workload does not explain the tolerations of its flavors.
     if version.releases_at_end && job.differs {
-        return Some(JobAction::Replace);
+        return Some(if job.suspended {
+            JobAction::Rewrite
+        } else {
+            JobAction::Replace
+        });
     }
     (!workload.metadata.finalizers.is_empty()).then_some(JobAction::Release)
 }

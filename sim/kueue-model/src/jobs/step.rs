@@ -265,7 +265,8 @@ impl Step<'_> {
     pub(super) fn rewrite_as(&mut self, object: &Value, owned: Owned<'_>, wanted: &Value) {
         let mut workload = owned.raw.clone();
         workload["spec"] = wanted["spec"].clone();
-        workload["spec"]["active"] = json!(owned.workload.is_active());
+        let active = owned.workload.is_active() || !self.version.keeps_inactive;
+        workload["spec"]["active"] = json!(active);
         if self.api.update(&kueue("workloads"), workload, "").code == 200 {
             let key = owned.workload.metadata.key();
             let text = format!("Updated not matching Workload for suspended job: {key}");

@@ -45,9 +45,9 @@ pub struct KueueVersion {
     /// Kueue reads `requeueAfterSeconds` (since 0.15). Before, every Retry evicts at once.
     pub delays_retries: bool,
     /// Kueue lists checks for all flavors before it reserves quota, even if another check of the
-    /// ClusterQueue is for some flavors only (since 0.16.6 and 0.17). Before, it does so only if
-    /// all checks are for all flavors (0.15.0: measured; 0.14.8: `AdmissionChecksForWorkload` in
-    /// `pkg/workload/workload.go`).
+    /// ClusterQueue is for some flavors only (since 0.16.6 and 0.17.1, by their release notes).
+    /// Before, it does so only if all checks are for all flavors (0.15.0 and 0.17.0: measured;
+    /// 0.14.8: `AdmissionChecksForWorkload` in `pkg/workload/workload.go`).
     pub lists_checks_early: bool,
     /// Rejected counts also while the Workload is being evicted (after 0.19).
     pub rejects_while_evicted: bool,
@@ -108,14 +108,15 @@ pub struct KueueVersion {
     pub requeues_pods: bool,
     /// The end of a Workload releases its quota and its admission (0.15.0: `setFinish` in
     /// `pkg/workload/workload.go`; not 0.17.0). The Workload of a job that has tolerations of its
-    /// flavors then no longer matches the job, and is deleted.
+    /// flavors then no longer matches the job, and is deleted, or that of a Pod changed.
     pub releases_at_end: bool,
     /// A node selector or affinity excludes a flavor without the label if another flavor of the
     /// resource group has it (before 0.18: `updateLabelKeys` in
     /// `pkg/cache/scheduler/clusterqueue.go`). Since 0.18 only the labels of the flavor count.
     pub excludes_unlabeled: bool,
-    /// The webhook rejects a check for flavors that the ClusterQueue does not have (0.18.3, not
-    /// 0.17.0: `validateAdmissionCheckOnFlavors` in `pkg/webhooks/clusterqueue_webhook.go`).
+    /// The webhook rejects a check for flavors that the ClusterQueue does not have (since 0.16.6 and
+    /// 0.17.1, by their release notes; 0.18.3, not 0.17.0: `validateAdmissionCheckOnFlavors` in
+    /// `pkg/webhooks/clusterqueue_webhook.go`).
     pub validates_on_flavors: bool,
     /// Events are recorded as in `core/v1`: one that has the text of an earlier one about the same
     /// object is counted there and creates no object (0.17.0: `GetEventRecorderFor` in
@@ -137,6 +138,9 @@ pub struct KueueVersion {
     /// A job that had no `WorkloadPriorityClass` may get one (0.17.0: `UpdateWorkloadPriority` in
     /// `pkg/controller/jobframework/reconciler.go`; not 0.15.0).
     pub adds_priority_classes: bool,
+    /// A change of a job leaves its Workload inactive (0.17.0: `updateWorkloadToMatchJob` in
+    /// `pkg/controller/jobframework/reconciler.go`). Before, it activates it (0.15.0: measured).
+    pub keeps_inactive: bool,
     /// Gate `FinishOrphanedWorkloads` (since 0.18): a Workload whose job is gone is finished.
     /// Before, only its finalizer is removed.
     pub finishes_orphans: bool,
@@ -176,8 +180,8 @@ pub struct KueueVersion {
     /// The LocalQueue is still missing when Kueue writes the message: the other outcome of a race
     /// (0.19.2, `getQueueBlocker` in `pkg/controller/core/workload_controller.go`).
     pub nameless_queue: bool,
-    /// The reconciler receives a change of a Workload that blocks a `StrictFIFO` queue before the
-    /// scheduler tries it again: the other outcome of a race.
+    /// The reconciler receives a change of a Workload that blocks a `StrictFIFO` queue, or that may be
+    /// tried again, before the scheduler tries it: the other outcome of a race.
     pub slow_scheduler: bool,
     /// The scheduler reserves quota for a Workload that may be tried again before the reconciler
     /// has removed its entries of checks for other flavors. This is the other outcome of a race
@@ -194,6 +198,10 @@ pub struct KueueVersion {
     /// The job reconciler, not the scheduler, finishes a replaced slice, and does so later. A check
     /// may have returned its verdict about the new slice before (measured on 0.19.2).
     pub late_replacement: bool,
+    /// The scheduler has retried a Workload that blocks a `StrictFIFO` queue less than 25 times, which
+    /// takes two seconds, so that its next warning is recorded: the other outcome of a race, before
+    /// 0.18.
+    pub slow_retries: bool,
     /// Gate `ConcurrentAdmission` (alpha): Workloads of a ClusterQueue with a
     /// `concurrentAdmissionPolicy` have a variant for each flavor. The preemption gates of variants
     /// open one after another.
@@ -216,6 +224,7 @@ impl KueueVersion {
     ///
     /// assert_eq!(KueueVersion::of_release("v0.15.0"), Some(KueueVersion::V0_15));
     /// assert_eq!(KueueVersion::of_release("0.16.6"), Some(KueueVersion::V0_17));
+    /// assert_eq!(KueueVersion::of_release("0.17.1"), Some(KueueVersion::V0_17));
     /// assert_eq!(KueueVersion::of_release("0.13.9"), None);
     /// ```
     #[must_use]
@@ -227,6 +236,8 @@ impl KueueVersion {
         let since = [
             ((0, 19, 0), Self::V0_19),
             ((0, 18, 0), Self::V0_18),
+            ((0, 17, 1), Self::V0_17),
+            ((0, 17, 0), Self::V0_17_0),
             ((0, 16, 6), Self::V0_17),
             ((0, 15, 0), Self::V0_15),
             ((0, 14, 0), Self::V0_14),
@@ -257,6 +268,7 @@ impl KueueVersion {
         inverts_preference: false,
         requeues_pods: false,
         adds_priority_classes: true,
+        keeps_inactive: true,
         releases_at_end: false,
         excludes_unlabeled: false,
         validates_on_flavors: true,
@@ -278,6 +290,7 @@ impl KueueVersion {
         late_scheduler: false,
         reversed_ties: false,
         late_replacement: false,
+        slow_retries: false,
         concurrent_admission: false,
         hasty_variants: false,
         kep993: false,
@@ -299,12 +312,11 @@ impl KueueVersion {
         ..Self::V0_19
     };
 
-    /// Kueue 0.17.
+    /// Kueue 0.17 from 0.17.1 on, and 0.16.6.
     pub const V0_17: Self = Self {
         equivalence_hashing: false,
         explains_evictions: false,
         excludes_unlabeled: true,
-        validates_on_flavors: false,
         counts_messages: true,
         finishes_orphans: false,
         elastic_jobs: false,
@@ -312,16 +324,22 @@ impl KueueVersion {
         ..Self::V0_18
     };
 
+    const V0_17_0: Self = Self {
+        lists_checks_early: false,
+        validates_on_flavors: false,
+        ..Self::V0_17
+    };
+
     /// Kueue 0.15, and 0.16 up to 0.16.5.
     pub const V0_15: Self = Self {
-        lists_checks_early: false,
         explains_preemptions: false,
         batches_retries: false,
         adds_priority_classes: false,
+        keeps_inactive: false,
         labels_pods: false,
         releases_at_end: true,
         inverts_preference: true,
-        ..Self::V0_17
+        ..Self::V0_17_0
     };
 
     /// Kueue 0.14, the last without delayed retries.

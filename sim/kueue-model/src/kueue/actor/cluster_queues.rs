@@ -344,8 +344,11 @@ impl Kueue {
     }
 
     /// Copies the head of a ClusterQueue, as the scheduler does; with `quick_scheduler`, all of its
-    /// active Workloads.
+    /// active Workloads, with `slow_scheduler`, none yet.
     fn copy_head(&mut self, name: &str) {
+        if self.version.slow_scheduler {
+            return;
+        }
         let head = self.queue(name).head().map(str::to_owned);
         let mut keys: Vec<String> = head.into_iter().collect();
         if self.version.quick_scheduler {

@@ -64,7 +64,7 @@ impl Kueue {
             if taken && self.version.quick_scheduler {
                 self.urgent.insert(name.clone());
             }
-            if taken {
+            if taken && !self.version.slow_scheduler {
                 self.copies
                     .insert(key.to_owned(), std::sync::Arc::clone(workload));
             }

@@ -287,7 +287,6 @@ impl Kueue {
         let last_tried = self.last_tried.remove(&known.workload.metadata.key());
         let last_tried = last_tried.unwrap_or_default();
         let replaced = self.replaced(&known, &queue);
-        let version = self.version;
         let find = |counts: Option<&[i64]>| {
             let ground = AssignmentInput {
                 queue: &queue,
@@ -297,7 +296,7 @@ impl Kueue {
                 simulate: &|cell, amount| self.simulate(&known, &queue, (cell, amount), tree),
                 last_tried: &last_tried,
                 counts,
-                version,
+                version: self.version,
                 replaced: replaced.as_ref().map(|old| old.workload.as_ref()),
             };
             let assignment = assign(&known.workload, &ground);
@@ -650,10 +649,8 @@ impl Kueue {
             write_admission(&self.api, workload, &new, Guard::Loose, self.version);
         }
         self.record_event(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);
-        if self
-            .queue(&queue.metadata.name)
-            .is_retried_without_end(&key)
-        {
+        let queue = self.queue(&queue.metadata.name);
+        if queue.is_retried_without_end(&key) && !self.version.slow_retries {
             self.recorder.flooded(&metadata.uid, now);
         }
     }

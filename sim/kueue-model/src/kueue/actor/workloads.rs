@@ -36,7 +36,7 @@ impl Kueue {
             self.retry_heads(name);
             self.retry_others(known);
         } else if let Some(name) = held.as_ref()
-            && old.as_ref().zip(new.as_ref()).is_some_and(is_reclaimed)
+            && old.as_ref().zip(new.as_ref()).is_some_and(matters_to_heads)
         {
             self.retry_heads(name);
         }
@@ -236,6 +236,13 @@ fn priority_changed((old, new): (&CachedWorkload, &CachedWorkload), version: Kue
         } else {
             old.priority_class().is_some() && other
         }
+}
+
+/// Returns true if a Workload with quota has other reclaimable Pods or another priority. A head that
+/// waits for its quota may fit, or preempt it: the scheduler retries heads without end.
+fn matters_to_heads(both: (&CachedWorkload, &CachedWorkload)) -> bool {
+    let (old, new) = both;
+    is_reclaimed(both) || old.workload.spec.priority != new.workload.spec.priority
 }
 
 /// Returns true if the reclaimable Pods of a Workload have changed.

@@ -109,12 +109,14 @@ fn changed(job: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
         errors.extend(immutable(MAX_EXEC_TIME));
     }
     let (now, before) = (label(job, PRIORITY_CLASS), label(old, PRIORITY_CLASS));
-    let class = path("labels", PRIORITY_CLASS);
-    if !is_suspended(job) && before.is_empty() && !now.is_empty() {
-        let why = "WorkloadPriorityClass cannot be added to a non-suspended workload";
-        errors.push(FieldError::invalid(class, &json!(now), why));
-    } else if now.is_empty() && !before.is_empty() {
-        let why = "WorkloadPriorityClass cannot be removed from a workload";
+    let adds = !is_suspended(job) && before.is_empty() && !now.is_empty();
+    if adds || now.is_empty() && !before.is_empty() {
+        let why = match version.adds_priority_classes {
+            true if adds => "WorkloadPriorityClass cannot be added to a non-suspended workload",
+            true => "WorkloadPriorityClass cannot be removed from a workload",
+            false => IMMUTABLE,
+        };
+        let class = path("labels", PRIORITY_CLASS);
         errors.push(FieldError::invalid(class, &json!(now), why));
     }
     let elastic = is_elastic(job, version);

@@ -44,7 +44,7 @@ fn before_0_15_a_retry_with_a_delay_evicts_at_once() {
 }
 
 #[test]
-fn before_0_17_some_checks_are_listed_with_quota_only() {
+fn before_0_16_6_some_checks_are_listed_with_quota_only() {
     let outcome = off_and_on(
         KueueVersion::V0_19,
         |v, on| v.lists_checks_early = on,
@@ -287,7 +287,7 @@ fn in_0_15_an_event_about_a_preemption_does_not_have_the_priorities() {
 }
 
 #[test]
-fn before_0_18_a_check_may_be_for_a_flavor_that_the_queue_does_not_have() {
+fn before_0_16_6_a_check_may_be_for_a_flavor_that_the_queue_does_not_have() {
     let outcome = off_and_on(
         KueueVersion::V0_19,
         |v, on| v.validates_on_flavors = on,
@@ -397,6 +397,84 @@ fn before_0_18_warnings_about_a_workload_that_is_retried_without_end_are_dropped
         },
     );
     assert_eq!(outcome, (true, false));
+}
+
+#[test]
+fn before_0_18_warnings_are_recorded_if_the_retries_are_slow() {
+    let outcome = off_and_on(
+        KueueVersion::V0_17,
+        |v, on| v.slow_retries = on,
+        async |cluster| {
+            cluster.queue("1", &["c"], &json!({"queueingStrategy": "StrictFIFO"}));
+            cluster.workload("a", "2", 0);
+            cluster.pass(1.0).await;
+            cluster.merge("clusterqueues", "", "cq", "", &quota("0"));
+            cluster.pass(2.0).await;
+            cluster.notes("Pending").len()
+        },
+    );
+    assert_eq!(outcome, (1, 2));
+}
+
+#[test]
+fn a_head_preempts_a_workload_that_gets_a_lower_priority() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        let strict = json!({"queueingStrategy": "StrictFIFO", "preemption": {"withinClusterQueue": "LowerPriority"}});
+        cluster.queue("1", &[], &strict);
+        cluster.workload("a", "1", 5);
+        cluster.pass(1.0).await;
+        cluster.workload("b", "1", 5);
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "a:RA b:");
+        let lower = json!({"spec": {"priority": 1}});
+        cluster.merge("workloads", "t", "a", "", &lower);
+        cluster.pass(2.0).await;
+        assert_eq!(cluster.line(), "a:RAE b:");
+    });
+}
+
+#[test]
+fn in_0_15_a_change_of_a_job_activates_its_workload() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.keeps_inactive = on,
+        async |cluster| {
+            cluster.queue("1", &[], &json!({}));
+            cluster.job("a", "2", None);
+            cluster.pass(1.0).await;
+            let inactive = json!({"spec": {"active": false}});
+            cluster.merge("workloads", "t", &cluster.name_of("a"), "", &inactive);
+            cluster.pass(1.0).await;
+            let limit = json!({"kueue.x-k8s.io/max-exec-time-seconds": "9"});
+            let limit = json!({"metadata": {"labels": limit}});
+            cluster.merge("jobs", "t", "a", "", &limit);
+            cluster.pass(1.0).await;
+            let spec = cluster.get("a")["spec"].take();
+            assert_eq!(spec["maximumExecutionTimeSeconds"], 9);
+            spec["active"] == true
+        },
+    );
+    assert_eq!(outcome, (true, false));
+}
+
+#[test]
+fn in_0_15_a_running_job_keeps_its_priority_class() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.adds_priority_classes = on,
+        async |cluster| {
+            cluster.queue("1", &[], &json!({}));
+            cluster.job("a", "1", None);
+            cluster.pass(1.0).await;
+            let class = json!({"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "high"}}});
+            let response = cluster.merge("jobs", "t", "a", "", &class);
+            response.body["message"].to_string()
+        },
+    );
+    assert!(outcome.0.contains("field is immutable"), "{}", outcome.0);
+    let refused = "cannot be added to a non-suspended workload";
+    assert!(outcome.1.contains(refused), "{}", outcome.1);
 }
 
 /// Creates the Workload `a` of two cores and 2 GiB.
@@ -613,11 +691,12 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(on(|v| v.elastic_jobs), [false, false, true, true]);
     assert_eq!(on(|v| v.excludes_unlabeled), [true, true, false, false]);
     assert_eq!(on(|v| v.counts_messages), [true, true, false, false]);
-    assert_eq!(on(|v| v.validates_on_flavors), [false, false, true, true]);
+    assert_eq!(on(|v| v.validates_on_flavors), [false, true, true, true]);
     assert_eq!(on(|v| v.finishes_orphans), [false, false, true, true]);
     assert_eq!(on(|v| v.labels_pods), [false, true, true, true]);
     assert_eq!(on(|v| v.batches_retries), [false, true, true, true]);
     assert_eq!(on(|v| v.adds_priority_classes), [false, true, true, true]);
+    assert_eq!(on(|v| v.keeps_inactive), [false, true, true, true]);
     assert_eq!(on(|v| v.releases_at_end), [true, false, false, false]);
     assert_eq!(on(|v| v.rejects_while_evicted), [false, false, false, true]);
     assert_eq!(on(|v| v.observability_reasons), [false, false, false, true]);
