@@ -248,8 +248,7 @@ impl Replay {
     /// within 300 ms of the end of a delay. If a trace differs, it is played again with one other
     /// outcome, each of which is valid: in all steps, or in one of them. If none is equal, the one
     /// with the most equal states is kept and another is changed, up to three, as long as that adds
-    /// equal states. If none is equal then, the differences of the first
-    /// run are reported.
+    /// equal states. If none is equal then, the differences of the first run are reported.
     ///
     /// # Errors
     /// If the trace has a request that the model does not support, or uses a feature that the model

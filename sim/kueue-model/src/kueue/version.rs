@@ -108,15 +108,15 @@ pub struct KueueVersion {
     pub requeues_pods: bool,
     /// The end of a Workload releases its quota and its admission (0.15.0: `setFinish` in
     /// `pkg/workload/workload.go`; not 0.17.0). The Workload of a job that has tolerations of its
-    /// flavors then no longer matches the job, and is deleted, or that of a Pod changed.
+    /// flavors then no longer matches the job, and is deleted; that of a Pod is changed.
     pub releases_at_end: bool,
     /// A node selector or affinity excludes a flavor without the label if another flavor of the
     /// resource group has it (before 0.18: `updateLabelKeys` in
     /// `pkg/cache/scheduler/clusterqueue.go`). Since 0.18 only the labels of the flavor count.
     pub excludes_unlabeled: bool,
-    /// The webhook rejects a check for flavors that the ClusterQueue does not have (since 0.16.6 and
-    /// 0.17.1, by their release notes; 0.18.3, not 0.17.0: `validateAdmissionCheckOnFlavors` in
-    /// `pkg/webhooks/clusterqueue_webhook.go`).
+    /// The webhook rejects a check for flavors that the ClusterQueue does not have (since 0.16.6
+    /// and 0.17.1, by their release notes; 0.18.3, not 0.17.0: `validateAdmissionCheckOnFlavors`
+    /// in `pkg/webhooks/clusterqueue_webhook.go`).
     pub validates_on_flavors: bool,
     /// Events are recorded as in `core/v1`: one that has the text of an earlier one about the same
     /// object is counted there and creates no object (0.17.0: `GetEventRecorderFor` in
@@ -171,17 +171,17 @@ pub struct KueueVersion {
     /// under load).
     pub stale_preemption: bool,
     /// The waiting Workloads that Kueue reconciles too early: before its cache has the stop or
-    /// deletion of their ClusterQueue, or their new LocalQueue. Their conditions then do not report
+    /// deletion of their ClusterQueue, or the start of their LocalQueue. Their conditions then do not report
     /// the change. This is the other outcome of a race (measured on 0.19.2: 6 of 23 such
     /// Workloads). Bit n is for the n-th Workload of the ClusterQueue in order of arrival, the last
     /// bit also for all after it.
     pub misses_stop: u8,
-    /// The condition of a Workload that misses its new LocalQueue does not name the ClusterQueue.
+    /// The condition of a Workload that misses its LocalQueue does not name the ClusterQueue.
     /// The LocalQueue is still missing when Kueue writes the message: the other outcome of a race
     /// (0.19.2, `getQueueBlocker` in `pkg/controller/core/workload_controller.go`).
     pub nameless_queue: bool,
-    /// The reconciler receives a change of a Workload that blocks a `StrictFIFO` queue, or that may be
-    /// tried again, before the scheduler tries it: the other outcome of a race.
+    /// The reconciler receives a change of a Workload that blocks a `StrictFIFO` queue, or that may
+    /// be tried again, before the scheduler tries it: the other outcome of a race.
     pub slow_scheduler: bool,
     /// The scheduler reserves quota for a Workload that may be tried again before the reconciler
     /// has removed its entries of checks for other flavors. This is the other outcome of a race
@@ -198,9 +198,9 @@ pub struct KueueVersion {
     /// The job reconciler, not the scheduler, finishes a replaced slice, and does so later. A check
     /// may have returned its verdict about the new slice before (measured on 0.19.2).
     pub late_replacement: bool,
-    /// The scheduler has retried a Workload that blocks a `StrictFIFO` queue less than 25 times, which
-    /// takes two seconds, so that its next warning is recorded: the other outcome of a race, before
-    /// 0.18.
+    /// The scheduler has retried a Workload that blocks a `StrictFIFO` queue fewer than 25 times,
+    /// which takes two seconds, so that its next warning is recorded. This is the other outcome of
+    /// a race, before 0.18 (measured on 0.15.0).
     pub slow_retries: bool,
     /// Gate `ConcurrentAdmission` (alpha): Workloads of a ClusterQueue with a
     /// `concurrentAdmissionPolicy` have a variant for each flavor. The preemption gates of variants
@@ -324,6 +324,7 @@ impl KueueVersion {
         ..Self::V0_18
     };
 
+    /// Kueue 0.17.0.
     const V0_17_0: Self = Self {
         lists_checks_early: false,
         validates_on_flavors: false,

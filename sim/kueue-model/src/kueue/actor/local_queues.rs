@@ -33,9 +33,8 @@ impl Kueue {
         let started = is_open(queue) && !gone && old.is_none_or(|old| !is_open(old));
         let workloads = self.cache.of_queue.get(&key);
         let workloads: Vec<String> = workloads.into_iter().flatten().cloned().collect();
-        let late = !gone && old.is_none() && is_open(queue);
         let cluster_queue = queue.spec.cluster_queue.clone();
-        let missed = if late {
+        let missed = if started {
             self.misses_stop(&cluster_queue)
         } else {
             BTreeSet::new()
@@ -49,7 +48,8 @@ impl Kueue {
         }
     }
 
-    /// Reconciles a Workload before Kueue has added its new LocalQueue to its queues.
+    /// Reconciles a Workload before Kueue has added its LocalQueue, which is new or starts again, to
+    /// its queues.
     fn miss_queue(&mut self, key: &str, cluster_queue: &str) {
         let Some(known) = self.cache.workloads.get(key) else {
             return;

@@ -238,8 +238,8 @@ fn priority_changed((old, new): (&CachedWorkload, &CachedWorkload), version: Kue
         }
 }
 
-/// Returns true if a Workload with quota has other reclaimable Pods or another priority. A head that
-/// waits for its quota may fit, or preempt it: the scheduler retries heads without end.
+/// Returns true if a Workload with quota has other reclaimable Pods or another priority. A head
+/// that waits for its quota may fit, or preempt it: the scheduler retries heads without end.
 fn matters_to_heads(both: (&CachedWorkload, &CachedWorkload)) -> bool {
     let (old, new) = both;
     is_reclaimed(both) || old.workload.spec.priority != new.workload.spec.priority
