@@ -164,8 +164,12 @@ impl Watch {
             .map(|v| parse_version(&v))
             .transpose()
             .map_err(|why| Status::new(500, "", why))?;
-        let namespace = Some(options.namespace.as_str()).filter(|_| kind.namespaced);
-        let prefix = key(namespace.unwrap_or_default(), "");
+        let namespace = if kind.namespaced {
+            &options.namespace
+        } else {
+            ""
+        };
+        let prefix = key(namespace, "");
         let (version, changed, objects, compacted, restores) = {
             let mut store = core.store();
             let table = kind.table();

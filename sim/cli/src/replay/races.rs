@@ -141,8 +141,10 @@ impl Replay {
     /// Returns the races with one other outcome than `races`: in all steps, of the timers, or in
     /// one step.
     pub(super) fn other_races(&self, races: &Races) -> Vec<Races> {
-        let late = self.trace.has_groups().then_some(Outcome::bits(LATE));
-        let all = self.outcomes().into_iter().chain(late);
+        let late = self.trace.has_groups().then_some(LATE);
+        let retries = self.version.counts_messages.then_some(RETRIES);
+        let either = late.into_iter().chain(retries).map(Outcome::bits);
+        let all = self.outcomes().into_iter().chain(either.clone());
         let all = all.filter(|outcome| *outcome != races.of_all);
         let mut others: Vec<Races> = all.map(|outcome| races.with_all(outcome)).collect();
         if self.trace.has_timers() {
@@ -158,8 +160,9 @@ impl Replay {
         }
         for step in 0..self.trace.steps.len() {
             let known = races.of_step(step);
-            let late = late.filter(|_| !self.trace.steps[step].observed.is_empty());
-            let here = self.outcomes_of_step(step).into_iter().chain(late);
+            let changes = !self.trace.steps[step].observed.is_empty();
+            let either = either.clone().filter(|_| changes);
+            let here = self.outcomes_of_step(step).into_iter().chain(either);
             let here = here.filter(|outcome| *outcome != known);
             others.extend(here.map(|outcome| races.with_step(step, outcome)));
         }
@@ -183,9 +186,6 @@ impl Replay {
         if self.trace.has_elastic_jobs() {
             all.push(Outcome::bits(REPLACEMENT));
         }
-        if self.version.counts_messages {
-            all.push(Outcome::bits(RETRIES));
-        }
         if self.trace.is_hasty() {
             for steps in 0..=STEPS_BETWEEN {
                 let bits = [0, QUICK, REVERSED, REVERSED | QUICK];
@@ -203,9 +203,6 @@ impl Replay {
             all.extend([0, QUICK, SLOW].map(Outcome::bits));
             all.push(Outcome::misses(u8::MAX, 0));
             all.extend(LASTS.map(Outcome::last));
-            if self.version.counts_messages {
-                all.push(Outcome::bits(RETRIES));
-            }
         }
         if self.trace.is_followed(step) {
             for steps in 0..=STEPS_BETWEEN {

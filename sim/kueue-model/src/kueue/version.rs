@@ -171,8 +171,8 @@ pub struct KueueVersion {
     /// under load).
     pub stale_preemption: bool,
     /// The waiting Workloads that Kueue reconciles too early: before its cache has the stop or
-    /// deletion of their ClusterQueue, or the start of their LocalQueue. Their conditions then do not report
-    /// the change. This is the other outcome of a race (measured on 0.19.2: 6 of 23 such
+    /// deletion of their ClusterQueue, or the start of their LocalQueue. Their conditions then do
+    /// not report the change. This is the other outcome of a race (measured on 0.19.2: 6 of 23 such
     /// Workloads). Bit n is for the n-th Workload of the ClusterQueue in order of arrival, the last
     /// bit also for all after it.
     pub misses_stop: u8,

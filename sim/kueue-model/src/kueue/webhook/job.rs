@@ -111,10 +111,12 @@ fn changed(job: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     let (now, before) = (label(job, PRIORITY_CLASS), label(old, PRIORITY_CLASS));
     let adds = !is_suspended(job) && before.is_empty() && !now.is_empty();
     if adds || now.is_empty() && !before.is_empty() {
-        let why = match version.adds_priority_classes {
-            true if adds => "WorkloadPriorityClass cannot be added to a non-suspended workload",
-            true => "WorkloadPriorityClass cannot be removed from a workload",
-            false => IMMUTABLE,
+        let why = if !version.adds_priority_classes {
+            IMMUTABLE
+        } else if adds {
+            "WorkloadPriorityClass cannot be added to a non-suspended workload"
+        } else {
+            "WorkloadPriorityClass cannot be removed from a workload"
         };
         let class = path("labels", PRIORITY_CLASS);
         errors.push(FieldError::invalid(class, &json!(now), why));

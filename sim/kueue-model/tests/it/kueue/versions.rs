@@ -379,18 +379,24 @@ fn before_0_18_an_event_with_the_same_text_is_counted_in_the_first() {
     assert_eq!(outcome, (3, 2));
 }
 
+/// Returns the warnings about a Workload that blocks a `StrictFIFO` queue, before and after a change
+/// of the quota.
+async fn warnings_about_a_head(cluster: &Cluster) -> Vec<String> {
+    cluster.queue("1", &["c"], &json!({"queueingStrategy": "StrictFIFO"}));
+    cluster.workload("a", "2", 0);
+    cluster.pass(2.0).await;
+    cluster.merge("clusterqueues", "", "cq", "", &quota("0"));
+    cluster.pass(2.0).await;
+    cluster.notes("Pending")
+}
+
 #[test]
 fn before_0_18_warnings_about_a_workload_that_is_retried_without_end_are_dropped() {
     let outcome = off_and_on(
         KueueVersion::V0_19,
         |v, on| v.counts_messages = on,
         async |cluster| {
-            cluster.queue("1", &["c"], &json!({"queueingStrategy": "StrictFIFO"}));
-            cluster.workload("a", "2", 0);
-            cluster.pass(2.0).await;
-            cluster.merge("clusterqueues", "", "cq", "", &quota("0"));
-            cluster.pass(2.0).await;
-            let notes = cluster.notes("Pending");
+            let notes = warnings_about_a_head(cluster).await;
             notes
                 .iter()
                 .any(|note| note.contains("maximum capacity (0)"))
@@ -404,14 +410,7 @@ fn before_0_18_warnings_are_recorded_if_the_retries_are_slow() {
     let outcome = off_and_on(
         KueueVersion::V0_17,
         |v, on| v.slow_retries = on,
-        async |cluster| {
-            cluster.queue("1", &["c"], &json!({"queueingStrategy": "StrictFIFO"}));
-            cluster.workload("a", "2", 0);
-            cluster.pass(1.0).await;
-            cluster.merge("clusterqueues", "", "cq", "", &quota("0"));
-            cluster.pass(2.0).await;
-            cluster.notes("Pending").len()
-        },
+        async |cluster| warnings_about_a_head(cluster).await.len(),
     );
     assert_eq!(outcome, (1, 2));
 }
