@@ -126,8 +126,14 @@ fn states_and_events(
         .filter(|(kind, _)| kinds.contains(kind.as_str()))
     {
         let none = Vec::new();
+        let raw = simulated.get(object).unwrap_or(&none);
         let mut then = states(&in_runs(recorded.get(object).unwrap_or(&none), &runs));
-        let now = states(&in_runs(simulated.get(object).unwrap_or(&none), &runs));
+        let mut now = states(&in_runs(raw, &runs));
+        let flaps = flaps(&then) && now.iter().any(is_inactive_with_delay);
+        if flaps {
+            without_delays(&mut then);
+            without_delays(&mut now);
+        }
         if initial.contains_key(object) {
             // The model of Kueue starts earlier and may be ahead.
             let reached = then.iter().position(|state| now.first() == Some(state));
@@ -140,9 +146,12 @@ fn states_and_events(
         // What comes after the last recorded state of a change without end is not known.
         let is_cut = trace.endless && equal == then.len() && {
             let last = runs.last().map_or(0, |(first, _)| *first);
-            let raw = simulated.get(object).unwrap_or(&none);
             let before = raw.iter().take_while(|(step, _)| *step < last);
-            states(&in_runs(&before.cloned().collect::<Vec<_>>(), &runs)).len() <= equal
+            let mut before = states(&in_runs(&before.cloned().collect::<Vec<_>>(), &runs));
+            if flaps {
+                without_delays(&mut before);
+            }
+            before.len() <= equal
         };
         if equal < then.len().max(now.len()) && !is_cut {
             let before = equal.checked_sub(1).map(|at| &then[at]);
@@ -376,7 +385,9 @@ fn states(all: &[(usize, Value)]) -> Vec<Value> {
         .iter()
         .position(|state| !state["admission"].is_null());
     let after = quota.map(|quota| match states.get(quota + 1) {
-        Some(next) if steps[quota + 1] == steps[quota] && same_but_checks(next, &states[quota]) => {
+        Some(next)
+            if steps[quota + 1] == steps[quota] && same_but("checks", next, &states[quota]) =>
+        {
             quota + 1
         }
         _ => quota,
@@ -392,7 +403,7 @@ fn states(all: &[(usize, Value)]) -> Vec<Value> {
     }
     states.dedup();
     without_last_finalizer(&mut states);
-    without_flapping(states)
+    without_returns(states)
 }
 
 /// Removes the condition of a Workload that Kueue writes while its ClusterQueue is being deleted, if
@@ -432,59 +443,65 @@ fn without_last_finalizer(states: &mut Vec<Value>) {
     }
 }
 
-fn same_but_checks(one: &Value, other: &Value) -> bool {
-    let mut one = one.clone();
-    one["checks"] = other["checks"].clone();
-    one == *other
+/// Returns true if the states are equal except for `field`.
+fn same_but(field: &str, one: &Value, other: &Value) -> bool {
+    without(field, one) == without(field, other)
 }
 
-/// Removes repeated changes of `requeueAt`.
-///
-/// While the Retry of an inactive Workload has a delay, Kueue sets and clears `requeueAt` in turn,
-/// as often as it can. The number of repeats has no meaning.
-fn without_flapping(states: Vec<Value>) -> Vec<Value> {
-    let without_delay = |state: &Value| {
-        let mut state = state.clone();
-        if let Some(map) = state.as_object_mut() {
-            map.remove("requeueState");
-        }
-        state
-    };
+fn without(field: &str, state: &Value) -> Value {
+    let mut state = state.clone();
+    if let Some(map) = state.as_object_mut() {
+        map.remove(field);
+    }
+    state
+}
+
+/// Returns true if Kueue sets and clears `requeueAt` in turn, as often as it can, because the Retry
+/// of an inactive Workload has a delay. The model does that once.
+fn flaps(states: &[Value]) -> bool {
+    states.windows(5).any(|turns| {
+        let [one, other, third, fourth, fifth] = turns else {
+            return false;
+        };
+        let again = third == one && fourth == other && fifth == one;
+        again && one["active"] == false && same_but("requeueState", one, other)
+    })
+}
+
+fn is_inactive_with_delay(state: &Value) -> bool {
+    state["active"] == false && !state["requeueState"].is_null()
+}
+
+/// Removes `requeueAt` from the states of an inactive Workload: how often it is set and cleared in
+/// turn has no meaning, nor has what the last turn leaves.
+fn without_delays(states: &mut Vec<Value>) {
+    for state in states.iter_mut().filter(|state| state["active"] == false) {
+        *state = without("requeueState", state);
+    }
+    states.dedup();
+}
+
+/// Removes the turns in which one controller activates a variant and another one deactivates it,
+/// until the eviction has been written.
+fn without_returns(states: Vec<Value>) -> Vec<Value> {
     let mut kept: Vec<Value> = Vec::new();
     for state in states {
-        let flaps = match kept.as_slice() {
-            [.., before, last] => {
-                state == *before
-                    && state["active"] == false
-                    && without_delay(last) == without_delay(&state)
-            }
-            _ => false,
-        };
-        // One controller activates a variant and another one deactivates it, in turn, until the
-        // eviction has been written.
         let returns = match kept.as_slice() {
             [.., before, last] => state == *before && differs_in_active(last, &state),
             _ => false,
         };
         if returns {
             kept.pop();
-            continue;
-        }
-        if flaps && kept.iter().filter(|k| **k == state).count() > 1 {
-            kept.pop();
         } else {
             kept.push(state);
         }
     }
-    kept.dedup();
     kept
 }
 
 fn differs_in_active(one: &Value, other: &Value) -> bool {
-    let mut same = one.clone();
-    same["active"] = other["active"].clone();
     let is_variant = !other["preemptionGates"].is_null();
-    is_variant && *one != *other && same == *other
+    is_variant && *one != *other && same_but("active", one, other)
 }
 
 /// Returns the changes of a state, field by field.

@@ -7,9 +7,11 @@ use super::trace::Trace;
 /// Whether the messages of a trace are compared with their reasons.
 ///
 /// Before 0.19 the scheduler tries the resources of a Workload in the order of a Go map, and names
-/// the first one that does not fit. See [`sorts_requests`].
+/// the first one that does not fit. A search that is repeated without end starts with the next
+/// flavor or with the first one, which varies. See [`sorts_requests`] and [`keeps_flavor_progress`].
 ///
 /// [`sorts_requests`]: kueue_check_sim::kueue::KueueVersion::sorts_requests
+/// [`keeps_flavor_progress`]: kueue_check_sim::kueue::KueueVersion::keeps_flavor_progress
 #[derive(Clone, Copy)]
 pub(super) struct Reasons {
     vary: bool,
@@ -17,8 +19,10 @@ pub(super) struct Reasons {
 
 impl Reasons {
     pub(super) fn of(trace: &Trace) -> Self {
+        let version = trace.version();
+        let orders = !version.sorts_requests && trace.requests_several_resources();
         Self {
-            vary: !trace.version().sorts_requests && trace.requests_several_resources(),
+            vary: orders || !version.keeps_flavor_progress && trace.endless,
         }
     }
 

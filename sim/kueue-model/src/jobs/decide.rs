@@ -88,6 +88,9 @@ pub(super) enum JobAction {
         /// Why it was suspended.
         message: String,
     },
+    /// Restore the template of a Job that was not started by Kueue, and delete its Workload, which
+    /// does not match it.
+    RestoreAndReplace,
     /// Release the quota.
     Unreserve {
         /// The reason of the eviction.
@@ -240,6 +243,8 @@ fn mismatch(job: &JobView, workload: &Workload, version: KueueVersion) -> Option
         let message = || NO_MATCHING_WORKLOAD.to_owned();
         return Some(if !job.suspended {
             JobAction::Suspend { message: message() }
+        } else if job.stopping && workload.has_quota() && !workload.is_admitted() {
+            JobAction::RestoreAndReplace
         } else if job.stopping {
             JobAction::Restore { message: message() }
         } else if workload.has_quota() {

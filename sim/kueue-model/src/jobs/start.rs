@@ -55,6 +55,20 @@ impl Step<'_> {
         }
     }
 
+    /// Returns true if a Job lacks tolerations that it gets at its start. Before its admission they
+    /// are compared too (Kueue 0.19.2, `EquivalentToWorkload` in
+    /// `pkg/controller/jobframework/reconciler.go`).
+    pub(super) fn lacks_tolerations(&self, object: &Value, workload: &Workload) -> bool {
+        if !workload.has_quota() || workload.is_admitted() {
+            return false;
+        }
+        let infos = pod_set_infos(workload, &self.flavors(workload), self.version);
+        let template = self.integration.template(object);
+        let own = PodSetInfo::read(&template["spec"]).tolerations;
+        let mut added = infos.iter().flatten().flat_map(|info| &info.tolerations);
+        added.any(|toleration| !own.contains(toleration))
+    }
+
     fn flavors(&self, workload: &Workload) -> BTreeMap<String, ResourceFlavor> {
         let admission = workload.status.admission.iter();
         let sets = admission.flat_map(|admission| &admission.pod_set_assignments);

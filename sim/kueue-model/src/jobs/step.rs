@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::construct::{as_slice, workload_of};
-use super::decide::{JobAction, JobView, PodsReady, decide};
+use super::decide::{JobAction, JobView, NO_MATCHING_WORKLOAD, PodsReady, decide};
 use super::integration::Integration;
 use super::labels::{GATED_BY, QUEUE, gates, label, priority_class};
 use super::slices::{self, Next, is_elastic};
@@ -52,7 +52,14 @@ impl Step<'_> {
 
     fn view(&self, object: &Value, workload: Option<&Workload>) -> JobView {
         let elastic = is_elastic(object, self.version);
-        self.integration.view(object, workload, elastic)
+        let mut view = self.integration.view(object, workload, elastic);
+        view.differs |= workload.is_some_and(|workload| {
+            self.integration == Integration::Job
+                && (!view.suspended || view.stopping)
+                && !elastic
+                && self.lacks_tolerations(object, workload)
+        });
+        view
     }
 
     fn go_on(&mut self, object: &Value, owned: Option<Owned<'_>>) {
@@ -118,8 +125,11 @@ impl Step<'_> {
             (JobAction::Reclaim(done), Some(owned)) => self.reclaim(owned.workload, &done),
             (JobAction::PodsReady(ready), Some(owned)) => self.pods_ready(owned.workload, ready),
             (JobAction::Restore { message }, Some(owned)) => {
-                if let Some(stopped) = job::restore(self.api, object, owned.workload) {
-                    self.record_event(&stopped, "Stopped", &message);
+                self.restore(object, owned, &message);
+            }
+            (JobAction::RestoreAndReplace, Some(owned)) => {
+                if self.restore(object, owned, NO_MATCHING_WORKLOAD) {
+                    self.replace(object, owned);
                 }
             }
             (
@@ -272,6 +282,15 @@ impl Step<'_> {
             let text = format!("Updated not matching Workload for suspended job: {key}");
             self.record_event(object, "UpdatedWorkload", &text);
         }
+    }
+
+    /// Restores the template of a stopped Job. Returns true once all is restored.
+    fn restore(&mut self, object: &Value, owned: Owned<'_>, message: &str) -> bool {
+        let stopped = job::restore(self.api, object, owned.workload);
+        if let Some(stopped) = &stopped {
+            self.record_event(stopped, "Stopped", message);
+        }
+        stopped.is_some()
     }
 
     pub(super) fn replace(&mut self, object: &Value, owned: Owned<'_>) {

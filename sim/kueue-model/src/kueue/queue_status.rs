@@ -1,13 +1,35 @@
-//! Counts and usage in the status of a ClusterQueue.
+//! Counts and usage in the status of a ClusterQueue or LocalQueue.
 
-use super::objects::{ClusterQueue, ClusterQueueStatus, FlavorUsage, ResourceUsage, amount_of};
+use super::objects::{
+    ClusterQueue, ClusterQueueStatus, FlavorUsage, LocalQueue, LocalQueueStatus, ResourceUsage,
+    amount_of,
+};
 use super::scheduler::{Usage, show};
 
-/// The number of some Workloads of a ClusterQueue, and their usage.
+/// The number of some Workloads of a queue, and their usage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Taken {
     pub(crate) workloads: usize,
     pub(crate) usage: Usage,
+}
+
+impl Taken {
+    pub(crate) fn add(&mut self, usage: &Usage) {
+        self.workloads += 1;
+        self.usage.add_all(usage);
+    }
+
+    pub(crate) fn remove(&mut self, usage: &Usage) {
+        self.workloads -= 1;
+        self.usage.remove_all(usage);
+    }
+}
+
+/// The Workloads of a LocalQueue that hold quota, and those of them that are admitted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalUsage {
+    pub(crate) reserved: Taken,
+    pub(crate) admitted: Taken,
 }
 
 /// Returns the status with these counts and the conditions that it has (Kueue 0.19.2,
@@ -28,6 +50,31 @@ pub(crate) fn counted(
     }
 }
 
+/// Returns the status of a LocalQueue with these counts and the conditions that it has. Without a
+/// ClusterQueue it has no usage (Kueue 0.19.2, `updateStatusIfChanged` in
+/// `pkg/controller/core/localqueue_controller.go`).
+pub(crate) fn counted_locally(
+    local: &LocalQueue,
+    queue: Option<&ClusterQueue>,
+    pending: usize,
+    usage: &LocalUsage,
+) -> LocalQueueStatus {
+    let of = |taken: &Taken| {
+        let mut flavors = queue.map_or_else(Vec::new, |queue| by_flavor(queue, &taken.usage));
+        let resources = flavors.iter_mut().flat_map(|flavor| &mut flavor.resources);
+        resources.for_each(|resource| resource.borrowed = None);
+        flavors
+    };
+    LocalQueueStatus {
+        conditions: local.status.conditions.clone(),
+        flavors_reservation: of(&usage.reserved),
+        flavors_usage: of(&usage.admitted),
+        pending_workloads: pending,
+        reserving_workloads: usage.reserved.workloads,
+        admitted_workloads: usage.admitted.workloads,
+    }
+}
+
 /// Returns the usage of every flavor and resource of the ClusterQueue, also of unused ones. Without
 /// a cohort nothing is borrowed (Kueue 0.19.2, `getUsage` in `pkg/cache/scheduler/cache.go`).
 fn by_flavor(queue: &ClusterQueue, usage: &Usage) -> Vec<FlavorUsage> {
@@ -42,7 +89,7 @@ fn by_flavor(queue: &ClusterQueue, usage: &Usage) -> Vec<FlavorUsage> {
             ResourceUsage {
                 name: quota.name.clone(),
                 total: show(&quota.name, total),
-                borrowed: show(&quota.name, borrowed.max(0)),
+                borrowed: Some(show(&quota.name, borrowed.max(0))),
             }
         });
         let mut resources: Vec<ResourceUsage> = resources.collect();

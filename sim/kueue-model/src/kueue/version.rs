@@ -129,7 +129,7 @@ pub struct KueueVersion {
     pub retries_on_flavor_changes: bool,
     /// Gate `FlavorFungibilityPreserveScanProgress` (on since 0.19): a Workload that has changed, or
     /// was skipped for another one, continues with the flavor after the last that it tried.
-    /// Before, it starts with the first.
+    /// Before, it starts with the first, unless the change is the message of the last attempt.
     pub keeps_flavor_progress: bool,
     /// The counts and the condition `Active` of a ClusterQueue change also while it is being
     /// deleted (0.19.2: `Reconcile` in `pkg/controller/core/clusterqueue_controller.go`; not

@@ -13,7 +13,7 @@ use crate::kueue::objects::{
     AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy, Workload,
     WorkloadPriorityClass, read,
 };
-use crate::kueue::queue_status::Taken;
+use crate::kueue::queue_status::{LocalUsage, Taken};
 use crate::kueue::scheduler::{Usage, usage_of};
 use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
 
@@ -49,6 +49,8 @@ pub(super) struct Cache {
     pub(super) usage: BTreeMap<String, Usage>,
     /// The number and usage of admitted Workloads, by ClusterQueue.
     pub(super) admitted: BTreeMap<String, Taken>,
+    /// The number and usage of Workloads with quota, by ClusterQueue and LocalQueue.
+    pub(super) local_usage: BTreeMap<(String, String), LocalUsage>,
     arrivals: u64,
     /// Whether the later of two Workloads of the same second is the first.
     reversed: bool,
@@ -98,6 +100,7 @@ impl Cache {
             holders: BTreeMap::new(),
             usage: BTreeMap::new(),
             admitted: BTreeMap::new(),
+            local_usage: BTreeMap::new(),
             arrivals: 0,
             reversed: version.reversed_ties,
         }
@@ -105,7 +108,7 @@ impl Cache {
 
     /// Returns the LocalQueue of a Workload.
     pub(super) fn local_queue(&self, workload: &Workload) -> Option<&LocalQueue> {
-        self.local_queues.get(&queue_key(workload))
+        self.local_queues.get(&workload.queue_key())
     }
 
     /// Returns the LocalQueue of a Workload if it is not stopped.
@@ -195,7 +198,7 @@ impl Cache {
     }
 
     fn index(&mut self, key: &str, workload: &Workload) {
-        let queue = self.of_queue.entry(queue_key(workload)).or_default();
+        let queue = self.of_queue.entry(workload.queue_key()).or_default();
         queue.insert(key.to_owned());
         if let Some(name) = holds(workload) {
             self.holders
@@ -203,10 +206,13 @@ impl Cache {
                 .or_default()
                 .insert(key.to_owned());
             let usage = usage_of(workload);
+            let local = (name.to_owned(), workload.queue_key());
+            let local = self.local_usage.entry(local).or_default();
+            local.reserved.add(&usage);
             if workload.is_admitted() {
+                local.admitted.add(&usage);
                 let admitted = self.admitted.entry(name.to_owned()).or_default();
-                admitted.workloads += 1;
-                admitted.usage.add_all(&usage);
+                admitted.add(&usage);
             }
             self.usage
                 .entry(name.to_owned())
@@ -216,7 +222,7 @@ impl Cache {
     }
 
     fn unindex(&mut self, key: &str, workload: &Workload) {
-        if let Some(queue) = self.of_queue.get_mut(&queue_key(workload)) {
+        if let Some(queue) = self.of_queue.get_mut(&workload.queue_key()) {
             queue.remove(key);
         }
         let Some(name) = holds(workload) else {
@@ -229,11 +235,16 @@ impl Cache {
         if let Some(usage) = self.usage.get_mut(name) {
             usage.remove_all(&of_workload);
         }
-        if workload.is_admitted()
-            && let Some(admitted) = self.admitted.get_mut(name)
-        {
-            admitted.workloads -= 1;
-            admitted.usage.remove_all(&of_workload);
+        let admitted = workload.is_admitted();
+        let local = (name.to_owned(), workload.queue_key());
+        if let Some(local) = self.local_usage.get_mut(&local) {
+            local.reserved.remove(&of_workload);
+            if admitted {
+                local.admitted.remove(&of_workload);
+            }
+        }
+        if let Some(of_queue) = self.admitted.get_mut(name).filter(|_| admitted) {
+            of_queue.remove(&of_workload);
         }
     }
 
@@ -254,14 +265,6 @@ impl Cache {
             .cloned()
             .collect()
     }
-}
-
-/// Returns the key of a Workload's LocalQueue.
-pub(super) fn queue_key(workload: &Workload) -> String {
-    format!(
-        "{}/{}",
-        workload.metadata.namespace, workload.spec.queue_name
-    )
 }
 
 /// Returns the ClusterQueue whose quota a Workload holds. An inactive Workload holds none, whatever

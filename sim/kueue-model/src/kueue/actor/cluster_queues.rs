@@ -395,8 +395,7 @@ impl Kueue {
         for relative in &relatives {
             let queue = self.queue(relative);
             queue.unblock();
-            let waits = queue.blocks() && queue.first().is_some();
-            if waits && self.version.quick_scheduler {
+            if queue.has_busy_head() && self.version.quick_scheduler {
                 self.urgent.insert(relative.clone());
             }
             self.ready.insert(relative.clone());

@@ -1,4 +1,4 @@
-//! LocalQueue controller: the `Active` condition, and tasks enqueued on changes.
+//! LocalQueue controller: the `Active` condition and the counts, and tasks enqueued on changes.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,7 @@ use crate::kueue::active::local_active;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{LocalQueue, StopPolicy};
 use crate::kueue::patch::{Guard, write_admission};
+use crate::kueue::queue_status::counted_locally;
 use crate::kueue::reconcile::unset_quota;
 
 impl Kueue {
@@ -79,22 +80,30 @@ impl Kueue {
         }
     }
 
-    /// Writes the `Active` condition of a LocalQueue.
+    /// Reconciles a LocalQueue: the `Active` condition and the counts.
     pub(super) fn reconcile_local_queue(&mut self, key: &str) {
         let Some(queue) = self.cache.local_queues.get(key) else {
             return;
         };
-        let behind = self.cache.cluster_queues.get(&queue.spec.cluster_queue);
+        let name = &queue.spec.cluster_queue;
+        let behind = self.cache.cluster_queues.get(name);
         let mut condition = local_active(queue, behind, self.api.now());
         condition.observed_generation = Some(queue.metadata.generation);
-        let mut conditions = queue.status.conditions.clone();
-        if conditions.set(condition) {
-            let name = (
-                queue.metadata.namespace.as_str(),
-                queue.metadata.name.as_str(),
-            );
-            let patch = json!({"status": {"conditions": conditions}});
-            self.api.merge(&kueue("localqueues"), name, "status", patch);
+        let started = queue.spec.stop_policy == StopPolicy::None;
+        let waiting = self.queues.get(name).filter(|_| started);
+        let pending = waiting.map_or(0, |waiting| waiting.len_of(key));
+        let usage = self.cache.local_usage.get(&(name.clone(), key.to_owned()));
+        let usage = usage.cloned().unwrap_or_default();
+        let mut status = counted_locally(queue, behind, pending, &usage);
+        status.conditions.set(condition);
+        if status == queue.status {
+            return;
+        }
+        let (namespace, name) = (&queue.metadata.namespace, &queue.metadata.name);
+        if let Some(raw) = self.api.get(&kueue("localqueues"), namespace, name) {
+            let mut object = (*raw).clone();
+            object["status"] = json!(status);
+            self.api.update(&kueue("localqueues"), object, "status");
         }
     }
 }

@@ -140,6 +140,11 @@ pub struct Kueue {
     delays_written: BTreeMap<String, Timestamp>,
     /// Positions at which the flavor search continues for requeued Workloads.
     last_tried: BTreeMap<String, LastTried>,
+    /// Before 0.19, the versions of Workloads that the scheduler has written with its last message.
+    own_writes: BTreeMap<String, String>,
+    /// Before 0.19, the Workloads whose flavor search continued although the scheduler had written
+    /// its message.
+    kept_progress: BTreeSet<String>,
 }
 
 impl Kueue {
@@ -168,6 +173,8 @@ impl Kueue {
             copies: BTreeMap::new(),
             delays_written: BTreeMap::new(),
             last_tried: BTreeMap::new(),
+            own_writes: BTreeMap::new(),
+            kept_progress: BTreeSet::new(),
         }
     }
 

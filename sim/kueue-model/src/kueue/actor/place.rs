@@ -1,7 +1,7 @@
 //! The place of a Workload: in the queue of its ClusterQueue, or in none.
 
 use super::Kueue;
-use super::cache::{holds, queue_key};
+use super::cache::holds;
 use crate::kueue::objects::StopPolicy;
 
 impl Kueue {
@@ -17,7 +17,7 @@ impl Kueue {
             return;
         };
         let workload = &known.workload;
-        let local = self.cache.local_queues.get(&queue_key(workload));
+        let local = self.cache.local_queues.get(&workload.queue_key());
         let local = local.map(|q| (q.spec.cluster_queue.clone(), q.spec.stop_policy));
         // A Workload that moves to another LocalQueue leaves the previous one (Kueue 0.19.2,
         // `AddOrUpdateWorkloadWithoutLock` in `pkg/cache/queue/manager.go`).

@@ -10,7 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::Kueue;
 use super::cache::CachedWorkload;
 use super::preemption::Target;
-use crate::kueue::objects::{ClusterQueue, Condition, PreemptionPolicy, State, True, Workload};
+use crate::kueue::objects::{
+    ClusterQueue, Condition, Metadata, PreemptionPolicy, State, True, Workload, read,
+};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::{Requeue, queued_since};
 use crate::kueue::reconcile::{
@@ -646,7 +648,12 @@ impl Kueue {
             changed |= new.set_condition(blocked);
         }
         if changed {
-            write_admission(&self.api, workload, &new, Guard::Loose, self.version);
+            let response = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
+            if !self.version.keeps_flavor_progress && self.last_tried.contains_key(&key) {
+                let written: Metadata = read(&response.body["metadata"]);
+                self.own_writes
+                    .insert(key.clone(), written.resource_version);
+            }
         }
         self.record_event(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);
         let queue = self.queue(&queue.metadata.name);

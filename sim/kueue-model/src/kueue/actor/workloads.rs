@@ -65,7 +65,7 @@ impl Kueue {
         };
         let key = new.workload.metadata.key();
         if !self.version.keeps_flavor_progress {
-            self.last_tried.remove(&key);
+            self.lose_progress(&key, &new.workload.metadata.resource_version);
         }
         self.place(&key);
         if self.version.kep993
@@ -89,7 +89,21 @@ impl Kueue {
         }
     }
 
-    /// Enqueues the ClusterQueues that count a changed Workload in their status, after a
+    /// Starts the flavor search of a changed Workload anew, before 0.19. The scheduler's own message
+    /// is such a change if the queue receives it before the next attempt. Mostly it does so every
+    /// other time, with `slow_scheduler` always (measured on 0.18.3; `PushOrUpdate` in
+    /// `pkg/cache/queue/cluster_queue.go`).
+    fn lose_progress(&mut self, key: &str, version: &str) {
+        let own = self.own_writes.remove(key);
+        let quick = own.is_some_and(|own| own == version) && !self.version.slow_scheduler;
+        if quick && self.kept_progress.insert(key.to_owned()) {
+            return;
+        }
+        self.kept_progress.remove(key);
+        self.last_tried.remove(key);
+    }
+
+    /// Enqueues the queues that count a changed Workload in their status, after a
     /// [batch](super::BATCH). A stopped LocalQueue leads to no ClusterQueue (Kueue 0.19.2,
     /// `requestCQForWL` in `pkg/controller/core/clusterqueue_controller.go`).
     fn count_again(&mut self, old: Option<&CachedWorkload>, new: Option<&CachedWorkload>) {
@@ -98,6 +112,7 @@ impl Kueue {
         };
         for known in old.into_iter().chain(new.filter(moved)) {
             let workload = &known.workload;
+            self.batch(Task::LocalQueue(workload.queue_key()));
             let admission = workload.status.admission.as_ref();
             let reserved = admission.filter(|_| workload.has_quota());
             let local = self.cache.started_queue(workload);
@@ -115,6 +130,8 @@ impl Kueue {
         self.copies.remove(key);
         self.delays_written.remove(key);
         self.last_tried.remove(key);
+        self.own_writes.remove(key);
+        self.kept_progress.remove(key);
         self.queued_checks.remove(key);
         self.assigned.remove(key);
     }

@@ -124,8 +124,9 @@ pub(crate) struct ResourceUsage {
     pub(crate) name: String,
     /// A quantity.
     pub(crate) total: String,
-    /// The part that is more than the nominal quota.
-    pub(crate) borrowed: String,
+    /// The part that is more than the nominal quota; only of a ClusterQueue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) borrowed: Option<String>,
 }
 
 /// A group of resources and its flavors.

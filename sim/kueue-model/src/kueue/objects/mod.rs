@@ -19,7 +19,7 @@ pub(crate) use cluster_queue::{
 pub(crate) use cohort::Cohort;
 pub(crate) use condition::{Condition, Conditions, True};
 pub(crate) use flavor::{NodeLabels, ResourceFlavor};
-pub(crate) use local_queue::LocalQueue;
+pub(crate) use local_queue::{LocalQueue, LocalQueueStatus};
 pub(crate) use pod_requests::amount_of;
 pub(crate) use pod_requests::{Requests, pod_requests};
 pub(crate) use priority_class::WorkloadPriorityClass;

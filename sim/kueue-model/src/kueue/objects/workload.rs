@@ -288,6 +288,11 @@ pub(crate) struct RequeueState {
 }
 
 impl Workload {
+    /// Returns the key of its LocalQueue.
+    pub(crate) fn queue_key(&self) -> String {
+        format!("{}/{}", self.metadata.namespace, self.spec.queue_name)
+    }
+
     /// Returns true if the user lets it run.
     pub(crate) fn is_active(&self) -> bool {
         self.spec.active.unwrap_or(true)

@@ -58,6 +58,8 @@ pub(crate) struct PendingQueue {
 
 #[derive(Clone, Debug)]
 struct Entry {
+    /// The LocalQueue, by Namespace and name.
+    local_queue: String,
     rank: Rank,
     hash: SchedulingHash,
     /// An inadmissible Workload is tried again if this or a later field other than `requeue_at`
@@ -74,6 +76,7 @@ impl Entry {
     fn of(workload: &Workload, arrival: u64, by: RequeuingTimestamp) -> Self {
         let conditions = &workload.status.conditions;
         Self {
+            local_queue: workload.queue_key(),
             rank: Rank::of(workload, arrival, by),
             hash: SchedulingHash::of(workload),
             generation: workload.metadata.generation,
@@ -163,6 +166,14 @@ impl PendingQueue {
         self.entries.len()
     }
 
+    /// Returns the number of those that are in this LocalQueue.
+    pub(crate) fn len_of(&self, local_queue: &str) -> usize {
+        let entries = self.entries.values();
+        entries
+            .filter(|entry| entry.local_queue == local_queue)
+            .count()
+    }
+
     /// Returns true if a Workload waits here.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
@@ -181,6 +192,12 @@ impl PendingQueue {
     /// Returns true if the first Workload keeps those behind it from being tried.
     pub(crate) fn blocks(&self) -> bool {
         self.strategy == QueueingStrategy::StrictFIFO
+    }
+
+    /// Returns true if the scheduler retries the first Workload without end: it blocks the others, or
+    /// waits for preemptions.
+    pub(crate) fn has_busy_head(&self) -> bool {
+        self.first().is_some() && (self.blocks() || self.preemptor.is_some())
     }
 
     /// Returns true if the scheduler retries this Workload without end, since it blocks the others.

@@ -15,18 +15,18 @@ fn end_of_delays(workload: &Workload) -> Option<Timestamp> {
 }
 
 /// Stores the delay of a Retry as `requeueAt`, which never gets shorter. For an inactive Workload,
-/// Kueue sets and clears it in turn, as fast as the API server responds, until the delay is over.
-/// The model does that once.
+/// Kueue sets and clears it in turn, as fast as the API server responds, and does nothing else
+/// until the delay is over. The model does that once.
 pub(super) fn delay_of_retries(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !at.version.delays_retries {
         return None;
     }
     let end = whole_seconds(end_of_delays(workload)?);
-    if !workload.is_active() && at.delay_written == Some(end) {
-        return None;
-    }
     if end <= at.now || workload.requeue_at().is_some_and(|known| known >= end) {
         return None;
+    }
+    if !workload.is_active() && at.delay_written == Some(end) {
+        return Some(Outcome::wait_until(end));
     }
     let mut changed = workload.clone();
     let state = changed.status.requeue_state.get_or_insert_default();

@@ -183,37 +183,36 @@ fn below_two_cohorts_a_changed_count_of_a_queue_makes_all_be_tried_again() {
 }
 
 #[test]
-fn the_status_of_a_queue_counts_its_workloads_and_what_they_take() {
+fn the_status_of_both_queues_counts_workloads_and_what_they_take() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         cluster.queue("2", &["c"], &json!({}));
         for name in ["a", "b"] {
             cluster.workload(name, "2", 0);
         }
-        cluster.pass(3.0).await;
-        let status = || {
-            let queue = cluster.server.get(&kueue("clusterqueues"), "", "cq");
-            queue.unwrap()["status"].clone()
+        let check = async |counts: [i64; 3], reserved: &str, used: &str| {
+            cluster.pass(3.0).await;
+            for (plural, namespace, name) in
+                [("clusterqueues", "", "cq"), ("localqueues", "t", "lq")]
+            {
+                let queue = cluster.server.get(&kueue(plural), namespace, name);
+                let status = queue.unwrap()["status"].clone();
+                let found = [
+                    "pendingWorkloads",
+                    "reservingWorkloads",
+                    "admittedWorkloads",
+                ];
+                let found = found.map(|count| status[count].as_i64().unwrap());
+                assert_eq!(found, counts, "{plural}");
+                let total = |of: &str| status[of][0]["resources"][0]["total"].clone();
+                assert_eq!(total("flavorsReservation"), reserved, "{plural}");
+                assert_eq!(total("flavorsUsage"), used, "{plural}");
+            }
         };
-        let taken = |of: &Value| of[0]["resources"][0]["total"].clone();
-        let counts = |status: &Value| {
-            [
-                "pendingWorkloads",
-                "reservingWorkloads",
-                "admittedWorkloads",
-            ]
-            .map(|count| status[count].as_i64())
-        };
-        let before = status();
-        assert_eq!(counts(&before), [Some(1), Some(1), Some(0)]);
-        assert_eq!(taken(&before["flavorsReservation"]), "2");
-        assert_eq!(taken(&before["flavorsUsage"]), "0");
+        check([1, 1, 0], "2", "0").await;
         cluster.verdict("a", "c", "Ready", 0);
-        cluster.pass(3.0).await;
-        assert_eq!(counts(&status()), [Some(1), Some(1), Some(1)]);
-        assert_eq!(taken(&status()["flavorsUsage"]), "2");
+        check([1, 1, 1], "2", "2").await;
         cluster.finish("a");
-        cluster.pass(3.0).await;
-        assert_eq!(counts(&status()), [Some(0), Some(1), Some(0)]);
+        check([0, 1, 0], "2", "0").await;
     });
 }
