@@ -79,9 +79,9 @@
 //!
 //! With `otel`, `run` exports the spans over OTLP. The standard environment variables configure it.
 //!
-//! A program that needs another version of the Kubernetes API switches `k8s-earliest` off, here and in
-//! `kueue-check-sim`, and chooses one itself:
-//! `k8s-openapi = { version = "0.29", features = ["v1_34"] }`.
+//! A program that needs another version of the Kubernetes API switches `k8s-earliest` off, here and
+//! in `kueue-check-sim`, and chooses one itself: `k8s-openapi = { version = "0.29", features =
+//! ["v1_34"] }`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -70,8 +70,8 @@ pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
 /// | any other | an argument of kube's `#[kube(...)]`, such as `shortname = "w"` or `printcolumn = ...` |
 ///
 /// It derives `CustomResource`, `Parameters`, `Serialize`, `Deserialize`, `JsonSchema`, `Clone` and
-/// `Debug`. A field of type `Policy` is the administrator's policy. Types of fields derive serde's and
-/// schemars' traits themselves: `#[derive(Serialize, Deserialize, JsonSchema)]` with
+/// `Debug`. A field of type `Policy` is the administrator's policy. Types of fields derive serde's
+/// and schemars' traits themselves: `#[derive(Serialize, Deserialize, JsonSchema)]` with
 /// `#[serde(crate = "kueue_check::serde")]` and `#[schemars(crate = "kueue_check::schemars")]`.
 #[proc_macro_attribute]
 pub fn parameters(arguments: TokenStream, spec: TokenStream) -> TokenStream {

@@ -21,7 +21,8 @@ pub(super) struct Cli {
 pub enum Command {
     /// Runs the admission check controller until SIGTERM or SIGINT.
     Run(Box<RunArguments>),
-    /// Explains why a Workload waits, and what this program would return for it now. Writes nothing.
+    /// Explains why a Workload waits, and what this program would return for it now. Writes
+    /// nothing.
     Explain(Box<ExplainArguments>),
     /// Checks files with parameters, without a cluster: against the definitions of `crds` and this
     /// program's own rules.

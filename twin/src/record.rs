@@ -179,8 +179,8 @@ impl Recorder<'_> {
         Ok(Some(played))
     }
 
-    /// Returns all changes until nothing changes for `quiet` and the time by which Kueue is late, or
-    /// until a step's limit is reached.
+    /// Returns all changes until nothing changes for `quiet` and the time by which Kueue is late,
+    /// or until a step's limit is reached.
     async fn observe(&mut self, quiet: Duration) -> Vec<Value> {
         let mut observed = Vec::new();
         let mut last = Instant::now();

@@ -1,5 +1,5 @@
-//! Admission checks for Kueue whose rules are resources: expressions ([`CELCheck`]), an HTTP service
-//! ([`WebhookCheck`]) or people ([`ApprovalCheck`]) decide.
+//! Admission checks for Kueue whose rules are resources: expressions ([`CELCheck`]), an HTTP
+//! service ([`WebhookCheck`]) or people ([`ApprovalCheck`]) decide.
 //!
 //! The service of a `WebhookCheck` receives a versioned JSON [`document`] with up to 500 Workloads,
 //! and returns a verdict for each. An invalid verdict affects only that verdict: an error is never

@@ -30,8 +30,8 @@ struct Arguments {
     )]
     servers: Vec<AllowedServer>,
 
-    /// An annotation of Workloads that rules and services see: a whole key, or a domain with its slash.
-    /// Repeat it, or separate several by commas. Default: none.
+    /// An annotation of Workloads that rules and services see: a whole key, or a domain with its
+    /// slash. Repeat it, or separate several by commas. Default: none.
     #[arg(
         long = "annotation",
         global = true,
@@ -91,7 +91,8 @@ enum Command {
         /// Where to listen: an address of loopback. Port 0 is any that is free.
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
         listen: SocketAddr,
-        /// A file with the key of `spec.signingKeyFile`: requests without its signature are refused.
+        /// A file with the key of `spec.signingKeyFile`: requests without its signature are
+        /// refused.
         #[arg(long, value_name = "FILE")]
         signing_key: Option<PathBuf>,
     },

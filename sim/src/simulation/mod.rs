@@ -190,8 +190,8 @@ impl Simulation {
     /// crash, because a crash loses the state in memory.
     ///
     /// The cluster has one ClusterQueue of 100 CPUs, with the AdmissionCheck `check`, and a
-    /// LocalQueue for it in each Namespace that has jobs. Both queues are named `queue`. The Pods of
-    /// started jobs run at once: see [`Nodes`](crate::jobs::Nodes).
+    /// LocalQueue for it in each Namespace that has jobs. Both queues are named `queue`. The Pods
+    /// of started jobs run at once: see [`Nodes`](crate::jobs::Nodes).
     pub fn new<C: AdmissionCheckController>(make: impl Fn() -> C + Send + Sync + 'static) -> Self {
         Self::with_context(move |_| make())
     }
@@ -366,9 +366,9 @@ impl Simulation {
         self
     }
 
-    /// Sets the maximum number of single faults, chosen by the [seed](Self::seed). Default: all. For
-    /// [`run_with_each_fault`](Self::run_with_each_fault), `KUEUE_CHECK_SAMPLE=N` in the environment
-    /// of a test replaces it.
+    /// Sets the maximum number of single faults, chosen by the [seed](Self::seed). Default: all.
+    /// For [`run_with_each_fault`](Self::run_with_each_fault), `KUEUE_CHECK_SAMPLE=N` in the
+    /// environment of a test replaces it.
     ///
     /// ```
     /// # use kueue_check::{Verdict, admission_check};

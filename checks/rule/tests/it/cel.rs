@@ -424,8 +424,8 @@ async fn a_hostile_rule_does_not_starve_the_others() {
     }
 }
 
-/// The rule of a running job is evaluated only with `onFailure: Evict`, and then also when an object
-/// changes.
+/// The rule of a running job is evaluated only with `onFailure: Evict`, and then also when an
+/// object changes.
 #[test]
 fn a_running_job_is_evicted_only_where_the_rule_sets_evict() {
     for (after_admission, recheck_after, is_stopped) in [

@@ -406,9 +406,9 @@ fn states(all: &[(usize, Value)]) -> Vec<Value> {
     without_returns(states)
 }
 
-/// Removes the condition of a Workload that Kueue writes while its ClusterQueue is being deleted, if
-/// it writes another one in the same step after the deletion: whether it reconciles the Workload in
-/// between varies.
+/// Removes the condition of a Workload that Kueue writes while its ClusterQueue is being deleted,
+/// if it writes another one in the same step after the deletion: whether it reconciles the Workload
+/// in between varies.
 fn without_deletion_under_way(each: &mut Vec<(usize, Value)>) {
     fn queue<'a>(state: &'a Value, what: &str) -> Option<&'a str> {
         let message = state["conditions"]["QuotaReserved"]["message"].as_str()?;

@@ -285,7 +285,8 @@ impl Replay {
         Ok(first.differences)
     }
 
-    /// Plays the trace once. Returns the comparison, and how many changes of objects the model made.
+    /// Plays the trace once. Returns the comparison, and how many changes of objects the model
+    /// made.
     fn play(
         &self,
         races: &Races,

@@ -8,7 +8,8 @@ use super::trace::Trace;
 ///
 /// Before 0.19 the scheduler tries the resources of a Workload in the order of a Go map, and names
 /// the first one that does not fit. A search that is repeated without end starts with the next
-/// flavor or with the first one, which varies. See [`sorts_requests`] and [`keeps_flavor_progress`].
+/// flavor or with the first one, which varies. See [`sorts_requests`] and
+/// [`keeps_flavor_progress`].
 ///
 /// [`sorts_requests`]: kueue_check_sim::kueue::KueueVersion::sorts_requests
 /// [`keeps_flavor_progress`]: kueue_check_sim::kueue::KueueVersion::keeps_flavor_progress

@@ -28,8 +28,8 @@ fn recordings() -> Vec<PathBuf> {
     found
 }
 
-/// Returns histories that `cargo xtask twin` recorded; of a sample of faults, each twelfth. They are
-/// those that the model once reproduced wrongly, and those with most of the rare cases.
+/// Returns histories that `cargo xtask twin` recorded; of a sample of faults, each twelfth. They
+/// are those that the model once reproduced wrongly, and those with most of the rare cases.
 fn histories() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
     let files = std::fs::read_dir(&folder).unwrap();

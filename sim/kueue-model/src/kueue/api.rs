@@ -152,8 +152,8 @@ impl<'a> Regarding<'a> {
 
 /// An event recorder that works as client-go's does. A repeat for the same version of an object
 /// within 6 min joins the series of the first event. With `counts_messages` an event of the same
-/// text does, whatever the version, and of more than 25 warnings about an object the rest is dropped,
-/// but for one in 5 min (client-go 0.34, `tools/record/events_cache.go`).
+/// text does, whatever the version, and of more than 25 warnings about an object the rest is
+/// dropped, but for one in 5 min (client-go 0.34, `tools/record/events_cache.go`).
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     counts_messages: bool,

@@ -64,9 +64,9 @@ pub struct KueueVersion {
     /// order of a Go map, which varies from attempt to attempt (0.18.3, `findFlavorForPodSets` in
     /// `pkg/scheduler/flavorassigner/flavorassigner.go`). The model always takes the order of 0.19.
     pub sorts_requests: bool,
-    /// Two messages have the text of 0.19: the one about a Workload whose Namespace the ClusterQueue
-    /// does not take begins with a small letter, and the one about fewer reclaimable Pods says
-    /// "less than", not "less then" (measured beside 0.18.3).
+    /// Two messages have the text of 0.19: the one about a Workload whose Namespace the
+    /// ClusterQueue does not take begins with a small letter, and the one about fewer reclaimable
+    /// Pods says "less than", not "less then" (measured beside 0.18.3).
     pub revised_messages: bool,
     /// Gate `WorkloadRequestUseMergePatch`: Kueue writes the status with merge patches, which carry
     /// whole lists, instead of server-side apply.
@@ -82,8 +82,8 @@ pub struct KueueVersion {
     /// `pkg/scheduler/flavorassigner/flavor_assigner_attempts.go`).
     pub explains_preemptions: bool,
     /// Workloads that do not fit are tried again a second after the first change that may let them
-    /// fit (0.17.0: `requeueBatchPeriod` in `pkg/cache/queue/inadmissible_workloads.go`; not 0.15.0,
-    /// which tries them at once).
+    /// fit (0.17.0: `requeueBatchPeriod` in `pkg/cache/queue/inadmissible_workloads.go`; not
+    /// 0.15.0, which tries them at once).
     pub batches_retries: bool,
     /// A job that gets a `WorkloadPriorityClass` after its Workload has reserved quota goes on
     /// without (0.19.2: `updateWorkloadPriorities` in `pkg/controller/jobframework/reconciler.go`).
@@ -127,8 +127,8 @@ pub struct KueueVersion {
     /// the ClusterQueues that name it again (0.19.2: `flavorSchedulingFieldsChanged` in
     /// `pkg/controller/core/resourceflavor_controller.go`; not 0.18.3).
     pub retries_on_flavor_changes: bool,
-    /// Gate `FlavorFungibilityPreserveScanProgress` (on since 0.19): a Workload that has changed, or
-    /// was skipped for another one, continues with the flavor after the last that it tried.
+    /// Gate `FlavorFungibilityPreserveScanProgress` (on since 0.19): a Workload that has changed,
+    /// or was skipped for another one, continues with the flavor after the last that it tried.
     /// Before, it starts with the first, unless the change is the message of the last attempt.
     pub keeps_flavor_progress: bool,
     /// The counts and the condition `Active` of a ClusterQueue change also while it is being

@@ -49,8 +49,8 @@ impl Kueue {
         }
     }
 
-    /// Reconciles a Workload before Kueue has added its LocalQueue, which is new or starts again, to
-    /// its queues.
+    /// Reconciles a Workload before Kueue has added its LocalQueue, which is new or starts again,
+    /// to its queues.
     fn miss_queue(&mut self, key: &str, cluster_queue: &str) {
         let Some(known) = self.cache.workloads.get(key) else {
             return;

@@ -305,8 +305,8 @@ impl Kueue {
             let targets = match assignment.fit {
                 Fit::Fits | Fit::No => Vec::new(),
                 _ => {
-                    // Preemption does not count the quota for Pods. If that is missing, the Workload
-                    // "no longer fits" in each cycle, and preempts nobody (Kueue 0.19.2,
+                    // Preemption does not count the quota for Pods. If that is missing, the
+                    // Workload "no longer fits" in each cycle, and preempts nobody (Kueue 0.19.2,
                     // `TotalRequestsFor` in `pkg/scheduler/flavorassigner/flavorassigner.go`).
                     let wanted = assignment.usage.without_pods();
                     let cells = &assignment.without_capacity;

@@ -89,9 +89,9 @@ impl Kueue {
         }
     }
 
-    /// Starts the flavor search of a changed Workload anew, before 0.19. The scheduler's own message
-    /// is such a change if the queue receives it before the next attempt. Mostly it does so every
-    /// other time, with `slow_scheduler` always (measured on 0.18.3; `PushOrUpdate` in
+    /// Starts the flavor search of a changed Workload anew, before 0.19. The scheduler's own
+    /// message is such a change if the queue receives it before the next attempt. Mostly it does so
+    /// every other time, with `slow_scheduler` always (measured on 0.18.3; `PushOrUpdate` in
     /// `pkg/cache/queue/cluster_queue.go`).
     fn lose_progress(&mut self, key: &str, version: &str) {
         let own = self.own_writes.remove(key);

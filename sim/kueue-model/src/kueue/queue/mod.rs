@@ -194,8 +194,8 @@ impl PendingQueue {
         self.strategy == QueueingStrategy::StrictFIFO
     }
 
-    /// Returns true if the scheduler retries the first Workload without end: it blocks the others, or
-    /// waits for preemptions.
+    /// Returns true if the scheduler retries the first Workload without end: it blocks the others,
+    /// or waits for preemptions.
     pub(crate) fn has_busy_head(&self) -> bool {
         self.first().is_some() && (self.blocks() || self.preemptor.is_some())
     }

@@ -379,8 +379,8 @@ fn before_0_18_an_event_with_the_same_text_is_counted_in_the_first() {
     assert_eq!(outcome, (3, 2));
 }
 
-/// Returns the warnings about a Workload that blocks a `StrictFIFO` queue, before and after a change
-/// of the quota.
+/// Returns the warnings about a Workload that blocks a `StrictFIFO` queue, before and after a
+/// change of the quota.
 async fn warnings_about_a_head(cluster: &Cluster) -> Vec<String> {
     cluster.queue("1", &["c"], &json!({"queueingStrategy": "StrictFIFO"}));
     cluster.workload("a", "2", 0);
