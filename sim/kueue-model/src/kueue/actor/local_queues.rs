@@ -92,7 +92,8 @@ impl Kueue {
         let started = queue.spec.stop_policy == StopPolicy::None;
         let waiting = self.queues.get(name).filter(|_| started);
         let pending = waiting.map_or(0, |waiting| waiting.len_of(key));
-        let usage = self.cache.local_usage.get(&(name.clone(), key.to_owned()));
+        let of_queue = (name.clone(), key.to_owned());
+        let usage = behind.and_then(|_| self.cache.local_usage.get(&of_queue));
         let usage = usage.cloned().unwrap_or_default();
         let mut status = counted_locally(queue, behind, pending, &usage);
         status.conditions.set(condition);
