@@ -1,8 +1,7 @@
 //! Counts and usage in the status of a ClusterQueue or LocalQueue.
 
 use super::objects::{
-    ClusterQueue, ClusterQueueStatus, FlavorUsage, LocalQueue, LocalQueueStatus, ResourceUsage,
-    amount_of,
+    ClusterQueue, FlavorUsage, LocalQueue, QueueStatus, ResourceUsage, amount_of,
 };
 use super::scheduler::{Usage, show};
 
@@ -39,8 +38,8 @@ pub(crate) fn counted(
     pending: usize,
     reserved: &Taken,
     admitted: &Taken,
-) -> ClusterQueueStatus {
-    ClusterQueueStatus {
+) -> QueueStatus {
+    QueueStatus {
         conditions: queue.status.conditions.clone(),
         flavors_reservation: by_flavor(queue, &reserved.usage),
         flavors_usage: by_flavor(queue, &admitted.usage),
@@ -51,28 +50,24 @@ pub(crate) fn counted(
 }
 
 /// Returns the status of a LocalQueue with these counts and the conditions that it has. Without a
-/// ClusterQueue it has no usage (Kueue 0.19.2, `updateStatusIfChanged` in
+/// ClusterQueue all counts are 0 (Kueue 0.19.2, `updateStatusIfChanged` in
 /// `pkg/controller/core/localqueue_controller.go`).
 pub(crate) fn counted_locally(
     local: &LocalQueue,
     queue: Option<&ClusterQueue>,
     pending: usize,
     usage: &LocalUsage,
-) -> LocalQueueStatus {
-    let of = |taken: &Taken| {
-        let mut flavors = queue.map_or_else(Vec::new, |queue| by_flavor(queue, &taken.usage));
-        let resources = flavors.iter_mut().flat_map(|flavor| &mut flavor.resources);
-        resources.for_each(|resource| resource.borrowed = None);
-        flavors
-    };
-    LocalQueueStatus {
-        conditions: local.status.conditions.clone(),
-        flavors_reservation: of(&usage.reserved),
-        flavors_usage: of(&usage.admitted),
-        pending_workloads: pending,
-        reserving_workloads: usage.reserved.workloads,
-        admitted_workloads: usage.admitted.workloads,
-    }
+) -> QueueStatus {
+    let status = queue.map(|queue| counted(queue, pending, &usage.reserved, &usage.admitted));
+    let mut status = status.unwrap_or_default();
+    status.conditions = local.status.conditions.clone();
+    let both = [&mut status.flavors_reservation, &mut status.flavors_usage];
+    let resources = both
+        .into_iter()
+        .flatten()
+        .flat_map(|flavor| &mut flavor.resources);
+    resources.for_each(|resource| resource.borrowed = None);
+    status
 }
 
 /// Returns the usage of every flavor and resource of the ClusterQueue, also of unused ones. Without

@@ -9,7 +9,7 @@ use super::{Kueue, Task};
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, ClusterQueueStatus, Cohort, QueueingStrategy, StopPolicy,
+    AdmissionCheck, ClusterQueue, Cohort, QueueStatus, QueueingStrategy, StopPolicy,
 };
 use crate::kueue::queue::PendingQueue;
 use crate::kueue::queue_status::{Taken, counted};
@@ -306,7 +306,7 @@ impl Kueue {
     }
 
     /// Returns the status of a ClusterQueue with its present counts and usage.
-    fn counted(&self, queue: &ClusterQueue) -> ClusterQueueStatus {
+    fn counted(&self, queue: &ClusterQueue) -> QueueStatus {
         let name = &queue.metadata.name;
         let reserved = Taken {
             workloads: self.cache.holders.get(name).map_or(0, BTreeSet::len),

@@ -8,9 +8,9 @@ use super::cache::Change;
 use super::{Kueue, Task};
 use crate::kueue::active::local_active;
 use crate::kueue::api::kueue;
-use crate::kueue::objects::{LocalQueue, StopPolicy};
+use crate::kueue::objects::{LocalQueue, Metadata, StopPolicy};
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::queue_status::counted_locally;
+use crate::kueue::queue_status::{LocalUsage, counted_locally};
 use crate::kueue::reconcile::unset_quota;
 
 impl Kueue {
@@ -93,18 +93,18 @@ impl Kueue {
         let waiting = self.queues.get(name).filter(|_| started);
         let pending = waiting.map_or(0, |waiting| waiting.len_of(key));
         let of_queue = (name.clone(), key.to_owned());
-        let usage = behind.and_then(|_| self.cache.local_usage.get(&of_queue));
-        let usage = usage.cloned().unwrap_or_default();
-        let mut status = counted_locally(queue, behind, pending, &usage);
+        let none = LocalUsage::default();
+        let usage = self.cache.local_usage.get(&of_queue).unwrap_or(&none);
+        let mut status = counted_locally(queue, behind, pending, usage);
         status.conditions.set(condition);
         if status == queue.status {
             return;
         }
-        let (namespace, name) = (&queue.metadata.namespace, &queue.metadata.name);
-        if let Some(raw) = self.api.get(&kueue("localqueues"), namespace, name) {
-            let mut object = (*raw).clone();
-            object["status"] = json!(status);
-            self.api.update(&kueue("localqueues"), object, "status");
-        }
+        let Metadata {
+            namespace, name, ..
+        } = &queue.metadata;
+        let patch = json!({"status": status});
+        self.api
+            .merge(&kueue("localqueues"), (namespace, name), "status", patch);
     }
 }

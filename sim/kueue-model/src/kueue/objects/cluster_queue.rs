@@ -1,6 +1,6 @@
 //! The ClusterQueue object.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::{Conditions, Metadata, Selector, amount_of};
@@ -15,7 +15,7 @@ pub(crate) struct ClusterQueue {
     /// The desired state.
     pub(crate) spec: ClusterQueueSpec,
     /// The observed state.
-    pub(crate) status: ClusterQueueStatus,
+    pub(crate) status: QueueStatus,
 }
 
 /// The spec of a ClusterQueue.
@@ -88,15 +88,17 @@ pub(crate) struct MigrationConstraints {
     pub(crate) last_acceptable_flavor_name: Option<String>,
 }
 
-/// The status of a ClusterQueue.
+/// The status of a ClusterQueue or LocalQueue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClusterQueueStatus {
+pub(crate) struct QueueStatus {
     /// The condition `Active`.
     pub(crate) conditions: Conditions,
     /// The quota that Workloads hold.
+    #[serde(serialize_with = "null_if_empty")]
     pub(crate) flavors_reservation: Vec<FlavorUsage>,
     /// The quota that admitted Workloads hold.
+    #[serde(serialize_with = "null_if_empty")]
     pub(crate) flavors_usage: Vec<FlavorUsage>,
     /// The number of Workloads that wait for quota.
     pub(crate) pending_workloads: usize,
@@ -104,6 +106,13 @@ pub(crate) struct ClusterQueueStatus {
     pub(crate) reserving_workloads: usize,
     /// The number of admitted Workloads.
     pub(crate) admitted_workloads: usize,
+}
+
+/// Serializes an empty list as null, by which a merge patch removes it.
+fn null_if_empty<S: Serializer>(list: &[FlavorUsage], serializer: S) -> Result<S::Ok, S::Error> {
+    Some(list)
+        .filter(|list| !list.is_empty())
+        .serialize(serializer)
 }
 
 /// The usage of one flavor.

@@ -13,13 +13,13 @@ mod workload;
 
 pub(crate) use admission_check::AdmissionCheck;
 pub(crate) use cluster_queue::{
-    CheckRule, ClusterQueue, ClusterQueueStatus, FairWeight, FlavorFungibility, FlavorQuota,
-    FlavorUsage, PreemptionPolicy, QueueingStrategy, ResourceGroup, ResourceUsage, StopPolicy,
+    CheckRule, ClusterQueue, FairWeight, FlavorFungibility, FlavorQuota, FlavorUsage,
+    PreemptionPolicy, QueueStatus, QueueingStrategy, ResourceGroup, ResourceUsage, StopPolicy,
 };
 pub(crate) use cohort::Cohort;
 pub(crate) use condition::{Condition, Conditions, True};
 pub(crate) use flavor::{NodeLabels, ResourceFlavor};
-pub(crate) use local_queue::{LocalQueue, LocalQueueStatus};
+pub(crate) use local_queue::LocalQueue;
 pub(crate) use pod_requests::amount_of;
 pub(crate) use pod_requests::{Requests, pod_requests};
 pub(crate) use priority_class::WorkloadPriorityClass;
