@@ -16,8 +16,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The maximum duration of a measurement. A Kueue that is later than this is broken.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The time from the creation of a Job to its start, measured again and again in a ClusterQueue of
-/// its own.
+/// The time from the creation of a Job to the event about its start, measured again and again in a
+/// ClusterQueue of its own. Kueue writes its events one after the other, so that under load they
+/// come later than its other writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lateness(Arc<Mutex<Measured>>);
 
@@ -71,8 +72,8 @@ impl Lateness {
             self.lock().began = Some(began);
             send(client, &request).await?;
             while let Ok(Some(seen)) = timeout_at(began + LONGEST, changes.recv()).await {
-                let object = &seen.object;
-                if object["metadata"]["name"] == *name && object["spec"]["suspend"] == false {
+                let event = &seen.object;
+                if event["regarding"]["name"] == *name && event["reason"] == "Started" {
                     break;
                 }
             }

@@ -127,13 +127,12 @@ fn states_and_events(
     {
         let none = Vec::new();
         let raw = simulated.get(object).unwrap_or(&none);
-        let mut then = states(&in_runs(recorded.get(object).unwrap_or(&none), &runs));
-        let mut now = states(&in_runs(raw, &runs));
+        let of_runs = |all: &[(usize, Value)]| states(&in_runs(all, &runs));
+        let then = of_runs(recorded.get(object).unwrap_or(&none));
+        let now = of_runs(raw);
         let flaps = flaps(&then) && now.iter().any(is_inactive_with_delay);
-        if flaps {
-            without_delays(&mut then);
-            without_delays(&mut now);
-        }
+        let without_turns = |states| if flaps { without_delays(states) } else { states };
+        let (mut then, now) = (without_turns(then), without_turns(now));
         if initial.contains_key(object) {
             // The model of Kueue starts earlier and may be ahead.
             let reached = then.iter().position(|state| now.first() == Some(state));
@@ -147,11 +146,8 @@ fn states_and_events(
         let is_cut = trace.endless && equal == then.len() && {
             let last = runs.last().map_or(0, |(first, _)| *first);
             let before = raw.iter().take_while(|(step, _)| *step < last);
-            let mut before = states(&in_runs(&before.cloned().collect::<Vec<_>>(), &runs));
-            if flaps {
-                without_delays(&mut before);
-            }
-            before.len() <= equal
+            let before: Vec<_> = before.cloned().collect();
+            without_turns(of_runs(&before)).len() <= equal
         };
         if equal < then.len().max(now.len()) && !is_cut {
             let before = equal.checked_sub(1).map(|at| &then[at]);
@@ -474,11 +470,12 @@ fn is_inactive_with_delay(state: &Value) -> bool {
 
 /// Removes `requeueAt` from the states of an inactive Workload: how often it is set and cleared in
 /// turn has no meaning, nor has what the last turn leaves.
-fn without_delays(states: &mut Vec<Value>) {
+fn without_delays(mut states: Vec<Value>) -> Vec<Value> {
     for state in states.iter_mut().filter(|state| state["active"] == false) {
         *state = without("requeueState", state);
     }
     states.dedup();
+    states
 }
 
 /// Removes the turns in which one controller activates a variant and another one deactivates it,

@@ -17,6 +17,9 @@ const SHIFTS: [i64; 2] = [-300, 300];
 /// The Workloads that miss the stop of a ClusterQueue: all, then smaller sets of the first three.
 const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
 
+/// The numbers of changes after which the scheduler may write.
+const LATES: [u8; 3] = [1, 2, u8::MAX];
+
 /// The controllers that may be the last to act.
 const LASTS: [Controllers; 2] = [Controllers::Jobs, Controllers::Kueue];
 
@@ -25,9 +28,8 @@ const QUICK: u8 = 2;
 const HASTY: u8 = 4;
 const NAMELESS: u8 = 8;
 const REVERSED: u8 = 16;
-const LATE: u8 = 32;
-const REPLACEMENT: u8 = 64;
-const RETRIES: u8 = 128;
+const REPLACEMENT: u8 = 32;
+const RETRIES: u8 = 64;
 
 /// The outcomes of all races of a replay. A race may have one outcome in one step and another in
 /// the next.
@@ -52,8 +54,10 @@ pub(super) struct Outcome {
     pub(super) in_total: bool,
     /// [`KueueVersion::misses_stop`].
     misses_stop: u8,
+    /// [`KueueVersion::late_scheduler`].
+    late_scheduler: u8,
     /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
-    /// [`NAMELESS`], [`REVERSED`], [`LATE`], [`REPLACEMENT`] and [`RETRIES`].
+    /// [`NAMELESS`], [`REVERSED`], [`REPLACEMENT`] and [`RETRIES`].
     bits: u8,
 }
 
@@ -62,6 +66,7 @@ impl Outcome {
         Self {
             bits,
             misses_stop: 0,
+            late_scheduler: 0,
             last: None,
             steps_between: None,
             in_total: false,
@@ -72,6 +77,13 @@ impl Outcome {
         Self {
             misses_stop,
             ..Self::bits(bits)
+        }
+    }
+
+    fn late(changes: u8) -> Self {
+        Self {
+            late_scheduler: changes,
+            ..Self::default()
         }
     }
 
@@ -103,7 +115,7 @@ impl Outcome {
             misses_stop: self.misses_stop ^ known.misses_stop,
             slow_scheduler: has(SLOW) ^ known.slow_scheduler,
             quick_scheduler: has(QUICK) ^ known.quick_scheduler,
-            late_scheduler: has(LATE) ^ known.late_scheduler,
+            late_scheduler: self.late_scheduler ^ known.late_scheduler,
             late_replacement: has(REPLACEMENT) ^ known.late_replacement,
             slow_retries: has(RETRIES) ^ known.slow_retries,
             nameless_queue: has(NAMELESS) ^ known.nameless_queue,
@@ -141,9 +153,9 @@ impl Replay {
     /// Returns the races with one other outcome than `races`: in all steps, of the timers, or in
     /// one step.
     pub(super) fn other_races(&self, races: &Races) -> Vec<Races> {
-        let late = self.trace.has_groups().then_some(LATE);
         let retries = self.version.counts_messages.then_some(RETRIES);
-        let either = late.into_iter().chain(retries).map(Outcome::bits);
+        let either = LATES.map(Outcome::late).into_iter();
+        let either = either.chain(retries.map(Outcome::bits));
         let all = self.outcomes().into_iter().chain(either.clone());
         let all = all.filter(|outcome| *outcome != races.of_all);
         let mut others: Vec<Races> = all.map(|outcome| races.with_all(outcome)).collect();

@@ -270,11 +270,6 @@ impl Trace {
         self.settings.wait_for_pods_ready.is_some() || self.has_any_of(&names)
     }
 
-    /// Returns true if Pods share a Workload.
-    pub(super) fn has_groups(&self) -> bool {
-        self.has_any_of(&["kueue.x-k8s.io/pod-group-name"])
-    }
-
     /// Returns true if a job may change its size while it runs.
     pub(super) fn has_elastic_jobs(&self) -> bool {
         self.has_any_of(&["kueue.x-k8s.io/elastic-job"])

@@ -170,11 +170,11 @@ pub struct KueueVersion {
     /// its writes without `resourceVersion` allow (measured on 0.19.2: 2 to 8 of 1,500 Workloads
     /// under load).
     pub stale_preemption: bool,
-    /// The waiting Workloads that Kueue reconciles too early: before its cache has the stop or
-    /// deletion of their ClusterQueue, or the start of their LocalQueue. Their conditions then do
-    /// not report the change. This is the other outcome of a race (measured on 0.19.2: 6 of 23 such
-    /// Workloads). Bit n is for the n-th Workload of the ClusterQueue in order of arrival, the last
-    /// bit also for all after it.
+    /// The waiting Workloads that Kueue reconciles too early: before its cache has the creation,
+    /// stop or deletion of their ClusterQueue, or the start of their LocalQueue. Their conditions
+    /// then do not report the change. This is the other outcome of a race (measured on 0.19.2: 6 of
+    /// 23 such Workloads). Bit n is for the n-th Workload of the ClusterQueue in order of arrival,
+    /// the last bit also for all after it.
     pub misses_stop: u8,
     /// The condition of a Workload that misses its LocalQueue does not name the ClusterQueue.
     /// The LocalQueue is still missing when Kueue writes the message: the other outcome of a race
@@ -187,10 +187,11 @@ pub struct KueueVersion {
     /// has removed its entries of checks for other flavors. This is the other outcome of a race
     /// (measured on 0.19.2 under load).
     pub quick_scheduler: bool,
-    /// The scheduler's writes come 120 ms after its decisions: what else changes a Workload in that
-    /// time is lost if the write carries it, such as the end of a group of Pods. This is the other
-    /// outcome of a race (measured on 0.19.2).
-    pub late_scheduler: bool,
+    /// The number of changes of their Workloads after which the scheduler's writes come, at most
+    /// 120 ms after its decisions; 0 is at once. What they change is lost if the write carries the
+    /// field, such as the end of a group of Pods. Other numbers than 0 are other outcomes of a race
+    /// (measured on 0.19.2).
+    pub late_scheduler: u8,
     /// The later of two Workloads of the same second is the first. This is the other outcome of a
     /// race, since Kueue orders them by their UIDs (0.19.2, `baseCompareFunc` in
     /// `pkg/cache/queue/cluster_queue.go`).
@@ -287,7 +288,7 @@ impl KueueVersion {
         nameless_queue: false,
         slow_scheduler: false,
         quick_scheduler: false,
-        late_scheduler: false,
+        late_scheduler: 0,
         reversed_ties: false,
         late_replacement: false,
         slow_retries: false,

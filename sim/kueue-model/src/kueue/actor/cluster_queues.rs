@@ -184,7 +184,7 @@ impl Kueue {
                 || old.spec.stop_policy != new.spec.stop_policy
         });
         let mut missed = BTreeSet::new();
-        if old.is_some() && (going || new.spec.stop_policy != StopPolicy::None) {
+        if old.is_none() || going || new.spec.stop_policy != StopPolicy::None {
             missed = self.misses_stop(&name);
             // For a Workload with quota, active or not, Kueue reads the ClusterQueue itself.
             missed.retain(|key| !self.cache.workloads[key].workload.has_quota());

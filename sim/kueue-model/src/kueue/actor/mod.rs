@@ -11,6 +11,7 @@ mod priority_classes;
 mod requests;
 mod run;
 mod schedule;
+mod searches;
 mod second_pass;
 mod workloads;
 
@@ -21,11 +22,11 @@ use jiff::{SignedDuration, Timestamp};
 use kueue_check::Clock;
 
 use self::cache::Cache;
+use self::searches::FlavorSearches;
 use super::KueueVersion;
 use super::api::{Api, Recorder, kueue};
 use super::objects::{CheckEntry, Workload, read};
 use super::queue::PendingQueue;
-use super::scheduler::LastTried;
 use kueue_check_apiserver::ApiServer;
 
 pub use run::{Actor, Pace, run, run_at};
@@ -138,13 +139,9 @@ pub struct Kueue {
     copies: BTreeMap<String, Arc<Workload>>,
     /// Ends of requeue delays that were written for inactive Workloads.
     delays_written: BTreeMap<String, Timestamp>,
-    /// Positions at which the flavor search continues for requeued Workloads.
-    last_tried: BTreeMap<String, LastTried>,
-    /// Before 0.19, the versions of Workloads that the scheduler has written with its last message.
-    own_writes: BTreeMap<String, String>,
-    /// Before 0.19, the Workloads whose flavor search continued although the scheduler had written
-    /// its message.
-    kept_progress: BTreeSet<String>,
+    searches: FlavorSearches,
+    /// The Workload that was reconciled last, if its reconciler acts on its own write next.
+    again: Option<String>,
 }
 
 impl Kueue {
@@ -172,9 +169,8 @@ impl Kueue {
             urgent: BTreeSet::new(),
             copies: BTreeMap::new(),
             delays_written: BTreeMap::new(),
-            last_tried: BTreeMap::new(),
-            own_writes: BTreeMap::new(),
-            kept_progress: BTreeSet::new(),
+            searches: FlavorSearches::default(),
+            again: None,
         }
     }
 
@@ -240,12 +236,21 @@ impl Actor for Kueue {
         self.version = self.switch.get();
         self.observe();
         self.fire_timers();
+        if let Some(key) = self.again.take()
+            && self.dequeue(&Task::Workload(key.clone()))
+        {
+            self.reconcile_workload(&key);
+            return true;
+        }
         while self.paused.is_none()
             && let Some(name) = self.urgent.pop_first()
         {
             if self.cycle(&name) {
                 return true;
             }
+        }
+        if self.paused.as_ref().is_some_and(|cycle| cycle.is_overtaken()) {
+            return self.schedule_one();
         }
         let Some(task) = self.todo.pop_front() else {
             if let Some(key) = self.families.pop_first() {
@@ -267,15 +272,13 @@ impl Actor for Kueue {
                 // on an eviction: a job's controller is faster with the release of its quota
                 // (measured on 0.19.2: five times of five).
                 self.observe();
-                let again = Task::Workload(key.clone());
                 let scheduler_first = self.version.quick_scheduler && !self.urgent.is_empty();
                 let evicts =
                     self.cache.workloads.get(&key).is_some_and(|known| {
                         known.workload.has_quota() && known.workload.is_evicted()
                     });
-                if !scheduler_first && !evicts && self.dequeue(&again) {
-                    self.reconcile_workload(&key);
-                }
+                let queued = self.queued.contains(&Task::Workload(key.clone()));
+                self.again = (queued && !scheduler_first && !evicts).then_some(key);
             }
             Task::Family(key) => {
                 self.families.insert(key);
@@ -283,6 +286,10 @@ impl Actor for Kueue {
             Task::RetryInadmissible(name) => self.retry_inadmissible(&name),
         }
         true
+    }
+
+    fn is_first(&self) -> bool {
+        self.again.is_some()
     }
 
     fn wakes_at(&self) -> Option<Timestamp> {

@@ -47,6 +47,11 @@ pub trait Actor {
     /// Takes one step. Returns true if there was one to take.
     fn step(&mut self) -> bool;
 
+    /// Returns true if this actor takes its next step before others take one.
+    fn is_first(&self) -> bool {
+        false
+    }
+
     /// Returns the time of the next step that needs no change.
     fn wakes_at(&self) -> Option<Timestamp>;
 }
@@ -165,7 +170,7 @@ pub async fn run_at(mut actor: impl Actor, server: ApiServer, clock: Clock, pace
             if steps % BURST == 0 {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST);
-            } else {
+            } else if !actor.is_first() {
                 tokio::task::yield_now().await;
             }
             changed.mark_seen();

@@ -51,11 +51,11 @@ struct Left {
 enum Pause {
     /// All Pods are ready. Then this Workload is processed.
     PodsReady(Box<Entry>),
-    /// The time of its writes, with `late_scheduler`.
-    Until(Timestamp),
+    /// This many changes of its Workloads, or this time, with `late_scheduler`.
+    Changes(u8, Timestamp),
 }
 
-/// The time between the decisions of a cycle and its writes, with `late_scheduler`.
+/// The maximum time between the decisions of a cycle and its writes, with `late_scheduler`.
 const LATE: SignedDuration = SignedDuration::from_millis(120);
 
 /// The state of a scheduling cycle in progress.
@@ -74,13 +74,32 @@ pub(super) struct Cycle {
     admitted: bool,
 }
 
+impl Cycle {
+    /// Counts a change of a Workload, for which a cycle may wait.
+    pub(super) fn count_change(&mut self, key: &str) {
+        let is_this = |known: &CachedWorkload| known.workload.metadata.key() == key;
+        let left = self.left.iter().map(|left| &left.known);
+        let mut all = self.entries.iter().map(|entry| &entry.known).chain(left);
+        if let Some(Pause::Changes(missing, _)) = &mut self.pause
+            && all.any(is_this)
+        {
+            *missing = missing.saturating_sub(1);
+        }
+    }
+
+    /// Returns true if all changes for which a cycle waits have been made.
+    pub(super) fn is_overtaken(&self) -> bool {
+        matches!(self.pause, Some(Pause::Changes(0, _)))
+    }
+}
+
 impl Kueue {
     /// Tries the heads of ClusterQueues that share quota. Returns true if there was one.
     pub(super) fn schedule_one(&mut self) -> bool {
         let (cache, now) = (&self.cache, self.api.now());
         if let Some(mut cycle) = self.paused.take_if(|cycle| match cycle.pause {
             Some(Pause::PodsReady(_)) => cache.all_pods_are_ready(),
-            Some(Pause::Until(at)) => at <= now,
+            Some(Pause::Changes(missing, at)) => missing == 0 || at <= now,
             None => true,
         }) {
             if let Some(Pause::PodsReady(entry)) = cycle.pause.take() {
@@ -155,12 +174,13 @@ impl Kueue {
             let since = queued_since(workload, by);
             (borrowing, Reverse(priority), since, entry.known.arrival)
         });
-        let late = || self.api.now().saturating_add(LATE).ok();
-        let pause = self.version.late_scheduler.then(late).flatten();
+        let late = self.api.now().saturating_add(LATE).ok();
+        let changes = self.version.late_scheduler;
+        let late = late.filter(|_| changes > 0);
         let cycle = Box::new(Cycle {
             relatives,
             entries: entries.into(),
-            pause: pause.map(Pause::Until),
+            pause: late.map(|at| Pause::Changes(changes, at)),
             left,
             tree,
             leaving: BTreeMap::new(),
@@ -177,7 +197,7 @@ impl Kueue {
     /// Returns the time at which a cycle goes on that nothing else continues.
     pub(super) fn goes_on_at(&self) -> Option<Timestamp> {
         match self.paused.as_ref()?.pause.as_ref()? {
-            Pause::Until(at) => Some(*at),
+            Pause::Changes(_, at) => Some(*at),
             Pause::PodsReady(_) => None,
         }
     }
@@ -286,8 +306,7 @@ impl Kueue {
         tree: &Tree,
     ) -> Option<Entry> {
         let node = tree.queue(&queue.metadata.name)?;
-        let last_tried = self.last_tried.remove(&known.workload.metadata.key());
-        let last_tried = last_tried.unwrap_or_default();
+        let last_tried = self.searches.take(&known.workload.metadata.key());
         let replaced = self.replaced(&known, &queue);
         let find = |counts: Option<&[i64]>| {
             let ground = AssignmentInput {
@@ -499,7 +518,7 @@ impl Kueue {
             return otherwise;
         }
         let key = entry.known.workload.metadata.key();
-        self.last_tried.insert(key, last_tried);
+        self.searches.keep(key, last_tried);
         Requeue::FailedWrite
     }
 
@@ -649,10 +668,9 @@ impl Kueue {
         }
         if changed {
             let response = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
-            if !self.version.keeps_flavor_progress && self.last_tried.contains_key(&key) {
+            if !self.version.keeps_flavor_progress {
                 let written: Metadata = read(&response.body["metadata"]);
-                self.own_writes
-                    .insert(key.clone(), written.resource_version);
+                self.searches.wrote(&key, written.resource_version);
             }
         }
         self.record_event(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);

@@ -35,7 +35,7 @@ impl Kueue {
         if let Some(name) = held.as_ref().filter(|_| changed) {
             self.retry_heads(name);
             self.retry_others(known);
-        } else if let Some(name) = held.as_ref()
+        } else if let Some(name) = holds.as_ref()
             && old.as_ref().zip(new.as_ref()).is_some_and(matters_to_heads)
         {
             self.retry_heads(name);
@@ -50,6 +50,9 @@ impl Kueue {
         }
         self.count_again(old.as_ref(), new.as_ref());
         if let Some(known) = new.as_ref().or(old.as_ref()) {
+            if let Some(cycle) = &mut self.paused {
+                cycle.count_change(&known.workload.metadata.key());
+            }
             self.family_changed(&known.workload.clone());
         }
         let Some(new) = new else {
@@ -64,9 +67,8 @@ impl Kueue {
             return;
         };
         let key = new.workload.metadata.key();
-        if !self.version.keeps_flavor_progress {
-            self.lose_progress(&key, &new.workload.metadata.resource_version);
-        }
+        let version = &new.workload.metadata.resource_version;
+        self.searches.changed(&key, version, self.version);
         self.place(&key);
         if self.version.kep993
             && let Some(name) = holds
@@ -87,20 +89,6 @@ impl Kueue {
             let name = queue.spec.cluster_queue.clone();
             self.quota_changed(&name);
         }
-    }
-
-    /// Starts the flavor search of a changed Workload anew, before 0.19. The scheduler's own
-    /// message is such a change if the queue receives it before the next attempt. Mostly it does so
-    /// every other time, with `slow_scheduler` always (measured on 0.18.3; `PushOrUpdate` in
-    /// `pkg/cache/queue/cluster_queue.go`).
-    fn lose_progress(&mut self, key: &str, version: &str) {
-        let own = self.own_writes.remove(key);
-        let quick = own.is_some_and(|own| own == version) && !self.version.slow_scheduler;
-        if quick && self.kept_progress.insert(key.to_owned()) {
-            return;
-        }
-        self.kept_progress.remove(key);
-        self.last_tried.remove(key);
     }
 
     /// Enqueues the queues that count a changed Workload in their status, after a
@@ -129,9 +117,7 @@ impl Kueue {
     fn forget(&mut self, key: &str) {
         self.copies.remove(key);
         self.delays_written.remove(key);
-        self.last_tried.remove(key);
-        self.own_writes.remove(key);
-        self.kept_progress.remove(key);
+        self.searches.forget(key);
         self.queued_checks.remove(key);
         self.assigned.remove(key);
     }
@@ -255,11 +241,14 @@ fn priority_changed((old, new): (&CachedWorkload, &CachedWorkload), version: Kue
         }
 }
 
-/// Returns true if a Workload with quota has other reclaimable Pods or another priority. A head
-/// that waits for its quota may fit, or preempt it: the scheduler retries heads without end.
+/// Returns true if a Workload with quota has other reclaimable Pods or another priority, or is
+/// active again. A head that waits for its quota may fit, or preempt it, or lack more: the scheduler
+/// retries heads without end.
 fn matters_to_heads(both: (&CachedWorkload, &CachedWorkload)) -> bool {
     let (old, new) = both;
-    is_reclaimed(both) || old.workload.spec.priority != new.workload.spec.priority
+    is_reclaimed(both)
+        || old.workload.spec.priority != new.workload.spec.priority
+        || !old.workload.is_active()
 }
 
 /// Returns true if the reclaimable Pods of a Workload have changed.

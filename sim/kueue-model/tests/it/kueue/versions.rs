@@ -710,7 +710,7 @@ fn the_named_kueues_are_what_their_releases_do() {
 fn a_late_write_of_the_scheduler_removes_what_came_after_its_decision() {
     let outcome = off_and_on(
         KueueVersion::V0_19,
-        |v, on| v.late_scheduler = on,
+        |v, on| v.late_scheduler = if on { u8::MAX } else { 0 },
         async |cluster| {
             cluster.queue("0", &["c"], &json!({}));
             cluster.workload("a", "1", 0);
