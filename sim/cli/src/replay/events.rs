@@ -15,6 +15,9 @@ pub(super) type Events = Vec<BTreeMap<String, f64>>;
 ///
 /// Such an event may be observed before or after the request.
 const JITTER: f64 = 0.6;
+/// The compared length of a note that Kueue has cut at 1,024 bytes, and marked with ` ...`. Names in
+/// it were longer on the recording cluster, which moves the cut.
+const CUT: usize = 800;
 
 /// Removes events on different sides of a step's request in recording and replay.
 ///
@@ -89,6 +92,10 @@ pub(super) fn add_event(
     if text("reason") == "ErrWorkloadCompose" {
         return;
     }
+    let note = match note.strip_suffix(" ...") {
+        Some(cut) => &cut[..cut.floor_char_boundary(CUT)],
+        None => note,
+    };
     let line = format!("{} {} {note} ({regarding})", text("type"), text("reason"));
     let again = !seen.insert(line.clone());
     if !(again && text("reason") == "Pending") {

@@ -1,33 +1,33 @@
 //! Stopped, missing and inactive queues.
 
 use super::{Outcome, ReconcileInput, WORKLOAD_CONTROLLER, evict, unset_quota};
-use crate::kueue::objects::{Condition, StopPolicy, True, Workload};
+use crate::kueue::objects::{Condition, Metadata, StopPolicy, True, Workload};
 
 /// The stop policy of a LocalQueue or ClusterQueue.
 struct Queue<'a> {
     kind: &'static str,
     name: &'a str,
-    /// `None` if the queue is missing or being deleted.
+    /// `None` if the queue is missing.
     policy: Option<StopPolicy>,
+    is_deleted: bool,
 }
 
 fn queues<'a>(workload: &'a Workload, at: &ReconcileInput<'a>) -> [Queue<'a>; 2] {
     let local = at.local_queue;
     let cluster = at.cluster_queue;
+    let is_deleted = |metadata: &Metadata| metadata.deletion_timestamp.is_some();
     [
         Queue {
             kind: "LocalQueue",
             name: &workload.spec.queue_name,
-            policy: local
-                .filter(|q| q.metadata.deletion_timestamp.is_none())
-                .map(|q| q.spec.stop_policy),
+            policy: local.map(|q| q.spec.stop_policy),
+            is_deleted: local.is_some_and(|q| is_deleted(&q.metadata)),
         },
         Queue {
             kind: "ClusterQueue",
             name: local.map_or("", |q| &q.spec.cluster_queue),
-            policy: cluster
-                .filter(|q| q.metadata.deletion_timestamp.is_none())
-                .map(|q| q.spec.stop_policy),
+            policy: cluster.map(|q| q.spec.stop_policy),
+            is_deleted: cluster.is_some_and(|q| is_deleted(&q.metadata)),
         },
     ]
 }
@@ -68,7 +68,8 @@ fn restarted(workload: &Workload, queue: &Queue<'_>, at: &ReconcileInput<'_>) ->
 }
 
 /// Releases the quota of an unadmitted Workload if a queue is stopped, missing or being deleted.
-/// With `HoldAndDrain`, evicts an admitted Workload.
+/// With `HoldAndDrain`, evicts an admitted Workload, also while the queue is being deleted (Kueue
+/// 0.19.2, `reconcileOnClusterQueueActiveState` in `pkg/controller/core/workload_controller.go`).
 pub(super) fn stopped(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     if !workload.has_quota() {
         return None;
@@ -93,7 +94,7 @@ fn stop(workload: &Workload, queue: &Queue<'_>, at: &ReconcileInput<'_>) -> Opti
             )
         });
     }
-    let (why, reason) = match queue.policy {
+    let (why, reason) = match queue.policy.filter(|_| !queue.is_deleted) {
         Some(StopPolicy::None) => return None,
         Some(_) => ("stopped", "Suspended"),
         None => ("terminating or missing", "Misconfigured"),

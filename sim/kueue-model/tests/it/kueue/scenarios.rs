@@ -213,6 +213,19 @@ fn stop_policies_take_quota_and_drain() {
 }
 
 #[test]
+fn a_queue_that_is_being_deleted_drains_too() {
+    scenario("drain a queue that is being deleted", "4", &["c"])
+        .step(Job("a", "1"), "a:R(c=Pending)")
+        .step(Check("a", "c", "Ready"), "a:RA(c=Ready)")
+        .step(Delete("clusterqueues", "cq"), "a:RA(c=Ready)")
+        .step(
+            Queue(json!({"stopPolicy": "HoldAndDrain"})),
+            "a:EW(c=Pending)",
+        )
+        .run();
+}
+
+#[test]
 fn an_inactive_check_stops_new_reservations_only() {
     scenario("inactive", "4", &["c"])
         .step(Job("a", "1"), "a:R(c=Pending)")

@@ -1,5 +1,7 @@
 //! Validation of the pod set updates of checks.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::super::labels::{is_key, is_value};
@@ -23,8 +25,9 @@ pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
 
 fn one(workload: &Value, update: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let sets = list(&workload["spec"]["podSets"]);
-    let names: Vec<Value> = sets.map(|set| set["name"].clone()).collect();
-    if !names.contains(&update["name"]) {
+    let names: BTreeSet<&str> = sets.filter_map(|set| set["name"].as_str()).collect();
+    if update["name"].as_str().is_none_or(|name| !names.contains(name)) {
+        let names: Vec<Value> = names.into_iter().map(Value::from).collect();
         let field = format!("{path}.name");
         errors.push(FieldError::not_supported(field, &update["name"], &names));
     }
