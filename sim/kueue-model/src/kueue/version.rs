@@ -184,8 +184,9 @@ pub struct KueueVersion {
     /// be tried again, before the scheduler tries it: the other outcome of a race.
     pub slow_scheduler: bool,
     /// The scheduler reserves quota for a Workload that may be tried again before the reconciler
-    /// has removed its entries of checks for other flavors. This is the other outcome of a race
-    /// (measured on 0.19.2 under load).
+    /// has removed its entries of checks for other flavors, and after a reservation it tries the
+    /// next Workloads before the reconciler acts. This is the other outcome of a race (measured on
+    /// 0.19.2 under load).
     pub quick_scheduler: bool,
     /// The number of changes of their Workloads after which the scheduler's writes come, at most
     /// 120 ms after its decisions; 0 is at once. What they change is lost if the write carries the

@@ -232,6 +232,9 @@ impl Kueue {
             // is missing now.
             for name in cycle.relatives {
                 self.queue(&name).unblock();
+                if self.version.quick_scheduler {
+                    self.urgent.insert(name.clone());
+                }
                 self.ready.insert(name);
             }
         }
