@@ -131,7 +131,13 @@ fn states_and_events(
         let then = of_runs(recorded.get(object).unwrap_or(&none));
         let now = of_runs(raw);
         let flaps = flaps(&then) && now.iter().any(is_inactive_with_delay);
-        let without_turns = |states| if flaps { without_delays(states) } else { states };
+        let without_turns = |states| {
+            if flaps {
+                without_delays(states)
+            } else {
+                states
+            }
+        };
         let (mut then, now) = (without_turns(then), without_turns(now));
         if initial.contains_key(object) {
             // The model of Kueue starts earlier and may be ahead.

@@ -129,15 +129,6 @@ type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
 /// A rule that removes from a state what is not compared.
 pub(super) type IgnoreRule = Box<dyn Fn(&str, &mut serde_json::Value)>;
 
-/// Controllers that run beside each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Controllers {
-    /// The controllers and the scheduler of Kueue's own kinds.
-    Kueue,
-    /// The controllers of jobs and pods.
-    Jobs,
-}
-
 /// A replay of a trace.
 ///
 /// ```no_run

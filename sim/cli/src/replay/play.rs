@@ -12,8 +12,8 @@ use super::precondition::Preconditions;
 use super::races::Races;
 use super::trace::at;
 use super::{
-    Controllers, Difference, NAMESPACE, Replay, ReplayError, Start, initial, looks, names,
-    playback, request, stand_in,
+    Difference, NAMESPACE, Replay, ReplayError, Start, initial, looks, names, playback, request,
+    stand_in,
 };
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use kueue_check_sim::jobs::Jobs;
@@ -37,9 +37,6 @@ const REST: Duration = Duration::from_millis(1500);
 /// The delay of a later request of a step after the one before it, whose effects the recorder had
 /// observed.
 const BETWEEN: Duration = Duration::from_millis(50);
-
-/// The lag of the last controllers, in milliseconds.
-const LAG: u64 = 1;
 
 /// Plays the steps at their times, to the end of the recording. `beside` starts other controllers.
 pub(super) async fn play(
@@ -82,8 +79,8 @@ pub(super) async fn play(
         sleep_until(at(zero, step.t)).await;
         let outcome = races.of_step(number);
         switch.set(outcome.version(replay.version));
-        for (pace, of) in paces.iter().zip([Controllers::Kueue, Controllers::Jobs]) {
-            pace.lag(if outcome.last == Some(of) { LAG } else { 0 });
+        for (pace, lag) in paces.iter().zip(outcome.lags) {
+            pace.lag(lag);
         }
         let mut before = server.resource_version();
         let mut responses = Vec::new();

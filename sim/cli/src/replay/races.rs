@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use kueue_check_sim::kueue::KueueVersion;
 
-use super::{Controllers, Replay};
+use super::Replay;
 
 /// The maximum number of steps of Kueue before a request that follows another at once.
 const STEPS_BETWEEN: u64 = 12;
@@ -20,8 +20,9 @@ const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
 /// The numbers of changes after which the scheduler may write.
 const LATES: [u8; 3] = [1, 2, u8::MAX];
 
-/// The controllers that may be the last to act.
-const LASTS: [Controllers; 2] = [Controllers::Jobs, Controllers::Kueue];
+/// The delays of each step of Kueue's own controllers and of those of jobs, in milliseconds. Either
+/// act when the others have done all that they can, or Kueue's own act twice as often.
+const LAGS: [[u64; 2]; 3] = [[0, 1], [1, 0], [2, 3]];
 
 const SLOW: u8 = 1;
 const QUICK: u8 = 2;
@@ -45,8 +46,8 @@ pub(super) struct Races {
 /// One outcome of the races.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// The controllers that act when the others have done all that they can.
-    pub(super) last: Option<Controllers>,
+    /// One of [`LAGS`], or none.
+    pub(super) lags: [u64; 2],
     /// The number of steps of Kueue before a request that follows another at once, if not all.
     pub(super) steps_between: Option<u64>,
     /// Whether these are for all requests of a step together: Kueue finds the first one done, and
@@ -67,7 +68,7 @@ impl Outcome {
             bits,
             misses_stop: 0,
             late_scheduler: 0,
-            last: None,
+            lags: [0; 2],
             steps_between: None,
             in_total: false,
         }
@@ -87,9 +88,9 @@ impl Outcome {
         }
     }
 
-    fn last(controllers: Controllers) -> Self {
+    fn lags(lags: [u64; 2]) -> Self {
         Self {
-            last: Some(controllers),
+            lags,
             ..Self::default()
         }
     }
@@ -194,7 +195,7 @@ impl Replay {
         }
         all.extend(MISSES[1..].iter().map(|some| Outcome::misses(*some, 0)));
         all.extend(MISSES.map(|misses_stop| Outcome::misses(misses_stop, NAMELESS)));
-        all.extend(LASTS.map(Outcome::last));
+        all.extend(LAGS.map(Outcome::lags));
         if self.trace.has_elastic_jobs() {
             all.push(Outcome::bits(REPLACEMENT));
         }
@@ -214,7 +215,7 @@ impl Replay {
         if !self.trace.steps[step].observed.is_empty() {
             all.extend([0, QUICK, SLOW].map(Outcome::bits));
             all.push(Outcome::misses(u8::MAX, 0));
-            all.extend(LASTS.map(Outcome::last));
+            all.extend(LAGS.map(Outcome::lags));
         }
         if self.trace.is_followed(step) {
             for steps in 0..=STEPS_BETWEEN {

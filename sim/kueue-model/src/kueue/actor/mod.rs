@@ -249,7 +249,11 @@ impl Actor for Kueue {
                 return true;
             }
         }
-        if self.paused.as_ref().is_some_and(|cycle| cycle.is_overtaken()) {
+        if self
+            .paused
+            .as_ref()
+            .is_some_and(|cycle| cycle.is_overtaken())
+        {
             return self.schedule_one();
         }
         let Some(task) = self.todo.pop_front() else {

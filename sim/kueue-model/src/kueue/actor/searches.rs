@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kueue::scheduler::LastTried;
 use crate::kueue::KueueVersion;
+use crate::kueue::scheduler::LastTried;
 
 /// The unfinished flavor searches, by the Workloads' keys.
 #[derive(Debug, Default)]

@@ -26,7 +26,10 @@ pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
 fn one(workload: &Value, update: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let sets = list(&workload["spec"]["podSets"]);
     let names: BTreeSet<&str> = sets.filter_map(|set| set["name"].as_str()).collect();
-    if update["name"].as_str().is_none_or(|name| !names.contains(name)) {
+    if update["name"]
+        .as_str()
+        .is_none_or(|name| !names.contains(name))
+    {
         let names: Vec<Value> = names.into_iter().map(Value::from).collect();
         let field = format!("{path}.name");
         errors.push(FieldError::not_supported(field, &update["name"], &names));
