@@ -21,7 +21,7 @@ const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
 const LATES: [u8; 3] = [1, 2, u8::MAX];
 
 /// The delays of each step of Kueue's own controllers and of those of jobs, in milliseconds. Either
-/// act when the others have done all that they can, or Kueue's own act twice as often.
+/// act when the others have done all that they can, or those of jobs are a step behind.
 const LAGS: [[u64; 2]; 3] = [[0, 1], [1, 0], [2, 3]];
 
 const SLOW: u8 = 1;
