@@ -15,6 +15,7 @@ pub(super) type Events = Vec<BTreeMap<String, f64>>;
 ///
 /// Such an event may be observed before or after the request.
 const JITTER: f64 = 0.6;
+
 /// The compared length of a note that Kueue has cut at 1,024 bytes, and marked with ` ...`. Names in
 /// it were longer on the recording cluster, which moves the cut.
 const CUT: usize = 800;

@@ -14,7 +14,7 @@ const STEPS_BETWEEN: u64 = 12;
 /// delay comes before or after that end.
 const SHIFTS: [i64; 2] = [-300, 300];
 
-/// The Workloads that miss the stop of a ClusterQueue: all, then smaller sets of the first three.
+/// The Workloads that miss a change of their ClusterQueue: all, then smaller sets of the first three.
 const MISSES: [u8; 7] = [u8::MAX, 1, 2, 3, 4, 5, 6];
 
 /// The numbers of changes after which the scheduler may write.
@@ -154,10 +154,7 @@ impl Replay {
     /// Returns the races with one other outcome than `races`: in all steps, of the timers, or in
     /// one step.
     pub(super) fn other_races(&self, races: &Races) -> Vec<Races> {
-        let retries = self.version.counts_messages.then_some(RETRIES);
-        let either = LATES.map(Outcome::late).into_iter();
-        let either = either.chain(retries.map(Outcome::bits));
-        let all = self.outcomes().into_iter().chain(either.clone());
+        let all = self.outcomes().into_iter();
         let all = all.filter(|outcome| *outcome != races.of_all);
         let mut others: Vec<Races> = all.map(|outcome| races.with_all(outcome)).collect();
         if self.trace.has_timers() {
@@ -173,9 +170,7 @@ impl Replay {
         }
         for step in 0..self.trace.steps.len() {
             let known = races.of_step(step);
-            let changes = !self.trace.steps[step].observed.is_empty();
-            let either = either.clone().filter(|_| changes);
-            let here = self.outcomes_of_step(step).into_iter().chain(either);
+            let here = self.outcomes_of_step(step).into_iter();
             let here = here.filter(|outcome| *outcome != known);
             others.extend(here.map(|outcome| races.with_step(step, outcome)));
         }
@@ -206,13 +201,22 @@ impl Replay {
             }
             all.extend([REVERSED, REVERSED | QUICK].map(Outcome::bits));
         }
+        all.extend(self.outcomes_of_messages());
         all
+    }
+
+    /// Returns the outcomes of writes of the scheduler's messages.
+    fn outcomes_of_messages(&self) -> impl Iterator<Item = Outcome> {
+        let retries = self.version.counts_messages.then_some(RETRIES);
+        let late = LATES.into_iter().map(Outcome::late);
+        late.chain(retries.map(Outcome::bits))
     }
 
     /// Returns the outcomes that may hold for one step.
     fn outcomes_of_step(&self, step: usize) -> Vec<Outcome> {
         let mut all = Vec::new();
-        if !self.trace.steps[step].observed.is_empty() {
+        let changes = !self.trace.steps[step].observed.is_empty();
+        if changes {
             all.extend([0, QUICK, SLOW].map(Outcome::bits));
             all.push(Outcome::misses(u8::MAX, 0));
             all.extend(LAGS.map(Outcome::lags));
@@ -224,6 +228,9 @@ impl Replay {
         }
         if self.trace.steps[step].calls.len() > 2 {
             all.extend((1..=STEPS_BETWEEN).map(Outcome::hasty_in_total));
+        }
+        if changes {
+            all.extend(self.outcomes_of_messages());
         }
         all
     }

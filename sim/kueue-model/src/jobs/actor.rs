@@ -284,11 +284,8 @@ impl Jobs {
             gone => {
                 self.replacements.remove(task);
                 // One after the other: the scheduler may act in between (measured on 0.19.2).
-                let held =
-                    |(workload, _): &&(Workload, _)| !workload.metadata.finalizers.is_empty();
-                if let Some((workload, raw)) = all.iter().find(held) {
-                    step.abandon(Owned { workload, raw });
-                }
+                all.iter()
+                    .any(|(workload, raw)| step.abandon(Owned { workload, raw }));
                 if let Some(object) = gone {
                     step.let_job_go(&object);
                 }

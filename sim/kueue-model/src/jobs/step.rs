@@ -148,9 +148,10 @@ impl Step<'_> {
     }
 
     /// Finishes the Workload of a job that is gone, or removes its finalizer once it is finished.
-    pub(super) fn abandon(&mut self, owned: Owned<'_>) {
+    /// Returns true if there was something to do.
+    pub(super) fn abandon(&mut self, owned: Owned<'_>) -> bool {
         if owned.workload.metadata.finalizers.is_empty() {
-            return;
+            return false;
         }
         if owned.workload.is_finished() || !self.version.finishes_orphans {
             self.drop_finalizer(owned);
@@ -158,6 +159,7 @@ impl Step<'_> {
             let message = "The workload's owner no longer exists";
             self.finish(owned.workload, "OwnerNotFound", message);
         }
+        true
     }
 
     /// Removes Kueue's finalizer from a Pod that is being deleted.
