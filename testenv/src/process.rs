@@ -126,12 +126,12 @@ impl Drop for Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Folder;
 
     #[test]
     fn the_program_ends_though_its_shell_was_killed() {
-        let folder = std::env::temp_dir().join(format!("process-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let log = folder.join("log");
+        let folder = Folder::new("process").unwrap();
+        let log = folder.path().join("log");
         let arguments = ["600".to_owned()];
         let mut process = Process::start("sleep".as_ref(), &arguments, &log, None).unwrap();
         assert!(process.is_running());
@@ -144,14 +144,12 @@ mod tests {
             reads += 1;
             assert!(reads < 100_000, "the program runs");
         }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn a_program_takes_signals_and_has_its_environment() {
-        let folder = std::env::temp_dir().join(format!("signals-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let log = folder.join("log");
+        let folder = Folder::new("signals").unwrap();
+        let log = folder.path().join("log");
         let script = "trap 'echo $WORD; exit' TERM; echo ready; while :; do sleep 0.01; done";
         let arguments = ["-c", script].map(str::to_owned);
         let environment = [("WORD", "bye".to_owned())];
@@ -173,6 +171,5 @@ mod tests {
         until(&|| !process.is_running());
         assert!(has("bye"));
         drop(process);
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

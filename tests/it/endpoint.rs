@@ -13,6 +13,7 @@ use kueue_check::admin::{Certificates, Endpoint, probes, router, serve};
 use kueue_check::prelude::*;
 use kueue_check::runtime::{Runtime, RuntimeHandle};
 use kueue_check_sim::{apiserver::ApiServer, definitions};
+use kueue_check_testenv::Folder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
@@ -151,18 +152,17 @@ async fn refusal(client: &Client) -> Option<u16> {
 
 #[tokio::test]
 async fn a_certificate_that_is_renewed_is_served_without_a_restart() {
-    let folder = std::env::temp_dir().join(format!("kueue-check-admin-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let first = write_certificate(&folder);
+    let folder = Folder::new("kueue-check-admin").unwrap();
+    let first = write_certificate(folder.path());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let api = ApiServer::new(Clock::system()).client();
-    let endpoint =
-        Endpoint::new(router(running())).secure(api, Certificates::from_folder(&folder).unwrap());
+    let endpoint = Endpoint::new(router(running()))
+        .secure(api, Certificates::from_folder(folder.path()).unwrap());
     tokio::spawn(endpoint.serve(listener));
     assert_eq!(refusal(&trusting(&first, address)).await, Some(401));
 
-    let second = write_certificate(&folder);
+    let second = write_certificate(folder.path());
     let client = trusting(&second, address);
     let began = Instant::now();
     while refusal(&client).await != Some(401) {
@@ -175,5 +175,4 @@ async fn a_certificate_that_is_renewed_is_served_without_a_restart() {
         get(address, "/livez").await.unwrap_or_default().get(..4),
         Some("HTTP")
     );
-    std::fs::remove_dir_all(&folder).unwrap();
 }

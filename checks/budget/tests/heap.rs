@@ -14,6 +14,7 @@ use kueue_check_budget::period::Period;
 use kueue_check_budget::source::{
     AllowedServer, Credentials, Http, SourceError, SpendQuery, source,
 };
+use kueue_check_testenv::Folder;
 use peak_alloc::PeakAlloc;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -145,9 +146,8 @@ fn a_response_of_any_size_costs_at_most_16_mib() {
     let series = "{\"status\":\"ok\",\"series\":[{\"tag_set\":[],\"scope\":\"\",\"pointlist\":[";
     let labels = "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[{\"metric\":{\"namespace\":\"n\"";
     let full = format!("{{\"pointlist\":[{}[1,1]]}},", "[1,1],".repeat(1999));
-    let folder = std::env::temp_dir().join(format!("budget-check-heap-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("key"), "k").unwrap();
+    let folder = Folder::new("budget-check-heap").unwrap();
+    folder.write("key", "k").unwrap();
     for (case, head, item, tail) in [
         (
             "short series",
@@ -176,7 +176,7 @@ fn a_response_of_any_size_costs_at_most_16_mib() {
             .flat_map(|size| [(size, true), (size, false)])
         {
             let url = runtime.block_on(server([head, item, tail], size, states_length));
-            let (cost, error) = cost(&runtime, case, &url, &folder);
+            let (cost, error) = cost(&runtime, case, &url, folder.path());
             println!(
                 "{case}, {} KiB: {} KiB at most, {error:?}",
                 size >> 10,
@@ -187,7 +187,6 @@ fn a_response_of_any_size_costs_at_most_16_mib() {
             assert_eq!(is_read, size == SIZES[1], "{case}");
         }
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use kueue_check::prelude::*;
 use kueue_check::{App, Clock};
 use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use kueue_check_sim::definitions;
+use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
@@ -254,7 +255,8 @@ pub(super) struct Program {
     pub(super) admin: SocketAddr,
     log: Arc<Mutex<String>>,
     reading: Option<std::thread::JoinHandle<()>>,
-    folder: std::path::PathBuf,
+    /// Removed when this is dropped.
+    _folder: Folder,
 }
 
 impl Program {
@@ -278,10 +280,8 @@ impl Program {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             free.local_addr().unwrap()
         });
-        let folder = format!("seat-check-{}-{}", std::process::id(), admin.port());
-        let folder = std::env::temp_dir().join(folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        let kubeconfig = folder.join("kubeconfig");
+        let folder = Folder::new("seat-check").unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
         let text = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "here",
             "clusters": [{"name": "here", "cluster": {"server": format!("http://{}", stage.address)}}],
@@ -322,7 +322,7 @@ impl Program {
             admin,
             log,
             reading: Some(reading),
-            folder,
+            _folder: folder,
         }
     }
 
@@ -366,6 +366,5 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -2,11 +2,11 @@
 //! Prometheus on their metrics.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use kueue_check_testenv::{exposition, or_skipped, prometheus};
+use kueue_check_testenv::{Folder, exposition, or_skipped, prometheus};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -45,15 +45,15 @@ async fn get(address: SocketAddr, path: &str) -> Option<String> {
 struct Prometheus {
     child: Child,
     address: SocketAddr,
-    folder: PathBuf,
+    /// Removed when this is dropped.
+    _folder: Folder,
 }
 
 impl Prometheus {
     fn start(program: &Path, pods: &[(&str, SocketAddr)]) -> Self {
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = address.local_addr().unwrap();
-        let folder = std::env::temp_dir().join(format!("seats-prometheus-{}", address.port()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = Folder::new("seats-prometheus").unwrap();
         let targets: Vec<Value> = pods
             .iter()
             .map(|(pod, address)| {
@@ -65,15 +65,15 @@ impl Prometheus {
             "global": {"scrape_interval": "250ms", "evaluation_interval": "250ms"},
             "scrape_configs": [{"job_name": "seats", "static_configs": targets}],
         });
-        std::fs::write(folder.join("prometheus.yml"), config.to_string()).unwrap();
+        folder.write("prometheus.yml", &config.to_string()).unwrap();
         let child = Command::new(program)
             .arg(format!(
                 "--config.file={}",
-                folder.join("prometheus.yml").display()
+                folder.path().join("prometheus.yml").display()
             ))
             .arg(format!(
                 "--storage.tsdb.path={}",
-                folder.join("data").display()
+                folder.path().join("data").display()
             ))
             .arg(format!("--web.listen-address={address}"))
             .args(["--query.lookback-delta=5s", "--log.level=error"])
@@ -83,7 +83,7 @@ impl Prometheus {
         Self {
             child,
             address,
-            folder,
+            _folder: folder,
         }
     }
 
@@ -123,7 +123,6 @@ impl Drop for Prometheus {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

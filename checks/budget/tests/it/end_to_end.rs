@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::harness::{Stage, eventually, stage_alone, unique};
 use super::program::{Program, install, output_to};
 use super::server::{Reply, Server};
-use super::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 /// Returns the spec of a Budget of `limit` a month, in which a CPU costs 1 for an hour.
 fn spec(server: &Server, limit: &str) -> Value {
@@ -29,8 +29,8 @@ fn spec(server: &Server, limit: &str) -> Value {
 }
 
 fn credentials(token: &str) -> Folder {
-    let folder = Folder::new();
-    folder.write("token", &format!("{token}\n"));
+    let folder = Folder::new("budget-check").unwrap();
+    folder.write("token", &format!("{token}\n")).unwrap();
     folder
 }
 

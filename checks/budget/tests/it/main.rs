@@ -15,7 +15,6 @@ mod scenarios;
 mod server;
 mod sources;
 mod stale_evaluation;
-mod temp_dir;
 
 /// A third of what simulated clusters do is allocation.
 #[global_allocator]

@@ -16,7 +16,7 @@ use kueue_check_testenv::{Prometheus as Programs, or_skipped, prometheus};
 use serde_json::json;
 
 use super::harness::{eventually, stage_alone, timestamp, unique};
-use super::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 /// Returns the programs; `None`, with a printed reason, where they cannot be had.
 fn programs() -> Option<Programs> {
@@ -80,11 +80,11 @@ impl Prometheus {
                 .collect(),
         )));
         let target = exporter(Arc::clone(&rates)).await;
-        let folder = Folder::new();
-        folder.write("rules.yml", RULES);
-        folder.write("prometheus.yml", &format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n"));
+        let folder = Folder::new("budget-check").unwrap();
+        folder.write("rules.yml", RULES).unwrap();
+        folder.write("prometheus.yml", &format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  honor_labels: true\n  static_configs: [{{targets: [\"{target}\"]}}]\n")).unwrap();
         if !history.is_empty() {
-            folder.write("history.om", history);
+            folder.write("history.om", history).unwrap();
             let status = Command::new(promtool)
                 .args([
                     "tsdb",
@@ -125,7 +125,7 @@ impl Prometheus {
 
     /// Replaces the recording rules.
     fn rules(&self, rules: &str) {
-        self.folder.write("rules.yml", rules);
+        self.folder.write("rules.yml", rules).unwrap();
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
         assert!(status.success(), "to read the rules again");

@@ -15,7 +15,7 @@ use kueue_check_budget::source::{
 use serde_json::{Value, json};
 
 use super::server::{Reply, Server, vector};
-use super::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 const AT: i64 = 1_795_251_600;
 
@@ -419,9 +419,9 @@ fn bearer(file: &str) -> Value {
 
 #[tokio::test]
 async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
-    let folder = Folder::new();
-    folder.write("token", "canary-1\n");
-    folder.write("two", "a\nb");
+    let folder = Folder::new("budget-check").unwrap();
+    folder.write("token", "canary-1\n").unwrap();
+    folder.write("two", "a\nb").unwrap();
     let server = Server::start().await;
     server.wants("canary-1");
     let credentials = credentials_for(&folder, &server.url);
@@ -452,7 +452,7 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
         .unwrap_err();
     assert_eq!((error.reason(), thief.requests().len()), ("BadResponse", 0));
     // A user and a password.
-    folder.write("password", "pass:word");
+    folder.write("password", "pass:word").unwrap();
     let server = Server::start().await;
     let basic = json!({"auth": {"basic": {"user": "me", "passwordFile": "password"}}});
     query_spend(&server, &basic, credentials_for(&folder, &server.url))
@@ -466,9 +466,9 @@ async fn credentials_come_from_the_one_folder_and_follow_no_redirect() {
 
 #[tokio::test]
 async fn credentials_are_sent_to_the_servers_that_the_deployment_names_and_to_no_others() {
-    let folder = Folder::new();
-    folder.write("ours/token", "canary-1");
-    folder.write("theirs/token", "canary-2");
+    let folder = Folder::new("budget-check").unwrap();
+    folder.write("ours/token", "canary-1").unwrap();
+    folder.write("theirs/token", "canary-2").unwrap();
     let server = Server::start().await;
     server.spent("vision", 1.0);
     let port = server.url.rsplit(':').next().unwrap();
@@ -582,9 +582,11 @@ async fn credentials_are_sent_to_the_servers_that_the_deployment_names_and_to_no
 
 #[tokio::test]
 async fn datadogs_keys_are_sent_nowhere_unless_the_deployment_names_the_server() {
-    let folder = Folder::new();
-    folder.write("datadog/api-key", "canary-api");
-    folder.write("datadog/app-key", "canary-application");
+    let folder = Folder::new("budget-check").unwrap();
+    folder.write("datadog/api-key", "canary-api").unwrap();
+    folder
+        .write("datadog/app-key", "canary-application")
+        .unwrap();
     let thief = Server::start().await;
     let credentials = Credentials {
         folder: folder.path().to_owned(),
@@ -611,12 +613,12 @@ async fn a_server_is_trusted_by_the_authority_that_is_named() {
     let kubeconfig = std::fs::read(stage.access.kubeconfig().unwrap()).unwrap();
     let kubeconfig: Value = serde_json::from_slice(&kubeconfig).unwrap();
     let cluster = &kubeconfig["clusters"][0]["cluster"];
-    let folder = Folder::new();
+    let folder = Folder::new("budget-check").unwrap();
     let authority = cluster["certificate-authority"].as_str().unwrap();
     std::fs::copy(authority, folder.path().join("ca.crt")).unwrap();
-    folder.write("none.crt", "no certificate");
+    folder.write("none.crt", "no certificate").unwrap();
     let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
-    folder.write("token", token);
+    folder.write("token", token).unwrap();
     let credentials = credentials_for(&folder, cluster["server"].as_str().unwrap());
     for (patch, reason, part) in [
         (

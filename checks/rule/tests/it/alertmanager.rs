@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::prometheus::{Process, example, expect};
 use crate::sdk::raw_to;
 use crate::server::{Reply, Server};
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 const SERVER: &str = "https://alertmanager.monitoring:9093";
 
@@ -73,8 +73,8 @@ async fn a_rule_reads_a_real_alertmanager() {
         Reply::with_headers(200, "content-type: text/plain; version=0.0.4\r\n", &text)
     })
     .await;
-    let folder = Folder::new();
-    folder.write("alertmanager.yml", CONFIG);
+    let folder = Folder::new("rule").unwrap();
+    folder.write("alertmanager.yml", CONFIG).unwrap();
     let arguments = [
         "--config.file=alertmanager.yml",
         "--storage.path=data",
@@ -84,8 +84,8 @@ async fn a_rule_reads_a_real_alertmanager() {
     ];
     let server = Process::start(&alertmanager, folder, &arguments);
     let url = server.url();
-    let folder = Folder::new();
-    folder.write("rules.yml", RULES);
+    let folder = Folder::new("rule").unwrap();
+    folder.write("rules.yml", RULES).unwrap();
     let config = json!({
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": ["rules.yml"],
@@ -94,7 +94,7 @@ async fn a_rule_reads_a_real_alertmanager() {
         "alerting": {"alertmanagers": [
             {"static_configs": [{"targets": [format!("127.0.0.1:{}", server.port)]}]}]},
     });
-    folder.write("prometheus.yml", &config.to_string());
+    folder.write("prometheus.yml", &config.to_string()).unwrap();
     let arguments = [
         "--config.file=prometheus.yml",
         "--storage.tsdb.path=data",

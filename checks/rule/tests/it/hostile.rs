@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Received, Reply, Server};
 use crate::service::document;
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 static FILLER: [u8; 65536] = [b' '; 65536];
 const UID: &str = "vision/train/u-1/window/1795251600";
@@ -87,7 +87,7 @@ fn item(patch: &Value) -> Reply {
 
 #[tokio::test]
 async fn each_invalid_response_affects_only_itself_and_is_quoted() {
-    let folder = Folder::new();
+    let folder = Folder::new("rule").unwrap();
     let update = |key: &str| json!([{"name": "main", "labels": {key: "x"}}]);
     let head = "HTTP/1.1 200 OK\r\n";
     let large = 100 * 1024 * 1024;
@@ -295,7 +295,7 @@ async fn each_invalid_response_affects_only_itself_and_is_quoted() {
 
 #[tokio::test]
 async fn a_pause_is_kept_within_bounds() {
-    let folder = Folder::new();
+    let folder = Folder::new("rule").unwrap();
     for (status, headers, seconds) in [
         (429, "retry-after: 7\r\n", 7),
         (429, "", 60),
@@ -330,7 +330,7 @@ async fn a_pause_is_kept_within_bounds() {
 
 #[tokio::test]
 async fn a_server_that_is_down_is_left_alone() {
-    let folder = Folder::new();
+    let folder = Folder::new("rule").unwrap();
     let server = Server::start(|_: &Received| Reply::json(500, "down")).await;
     let check = WebhookCheck::new(policy(&folder, &server.url));
     for _ in 0..20 {
@@ -344,7 +344,7 @@ async fn a_server_that_is_down_is_left_alone() {
 
 #[tokio::test]
 async fn valid_items_become_verdicts() {
-    let folder = Folder::new();
+    let folder = Folder::new("rule").unwrap();
     let updates = json!([{"name": "main", "labels": {"example.com/seat": "7"}, "nodeSelector": {"zone": "a"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}]);
     let seconds = |verdict: &Verdict| verdict.recheck().map(|delay| delay.as_secs());
     for (patch, holds, recheck) in [
@@ -401,9 +401,9 @@ async fn valid_items_become_verdicts() {
 
 #[tokio::test]
 async fn a_request_names_the_workload_and_is_signed() {
-    let folder = Folder::new();
-    folder.write("token", "canary-1\n");
-    folder.write("key", "0123456789abcdef\n");
+    let folder = Folder::new("rule").unwrap();
+    folder.write("token", "canary-1\n").unwrap();
+    folder.write("key", "0123456789abcdef\n").unwrap();
     let server = Server::start(|_: &Received| item(&json!({"state": "Ready"}))).await;
     let patch = json!({"auth": {"bearerTokenFile": "token"}, "signingKeyFile": "key", "config": {"opens": "22:00"}});
     let time: jiff::Timestamp = "2026-11-21T09:30:00Z".parse().unwrap();
@@ -442,7 +442,7 @@ async fn a_request_names_the_workload_and_is_signed() {
 
 #[tokio::test]
 async fn a_release_has_the_reservation_as_its_key_and_is_repeated() {
-    let folder = Folder::new();
+    let folder = Folder::new("rule").unwrap();
     let calls = Arc::new(AtomicUsize::new(0));
     let server = Server::start(move |_: &Received| {
         let replies = [
@@ -497,7 +497,7 @@ async fn a_release_has_the_reservation_as_its_key_and_is_repeated() {
 
 #[tokio::test]
 async fn servers_that_are_not_allowed_are_named_in_the_condition() {
-    let folder = Folder::new();
+    let folder = Folder::new("rule").unwrap();
     let own =
         || AdmissionCheck::from_json(json!({"metadata": {"name": "window"}, "spec": {}})).unwrap();
     let signed = json!({"signingKeyFile": "key"});

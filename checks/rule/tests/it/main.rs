@@ -23,7 +23,6 @@ mod sdk;
 mod server;
 mod service;
 mod starting;
-mod temp_dir;
 mod together;
 mod tools;
 mod verdicts;

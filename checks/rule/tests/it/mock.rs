@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 use crate::program::{BINARY, output};
 use crate::sdk::{policy, raw};
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 const KEY: &str = "a key of the test's own";
 
@@ -157,9 +157,9 @@ async fn a_webhook_check_gets_its_verdicts_from_the_table() {
 }
 
 async fn evaluate_from_the_table(max_items: u32) {
-    let folder = Folder::new();
-    folder.write("table.yaml", TABLE);
-    folder.write("key", &format!("{KEY}\n"));
+    let folder = Folder::new("rule").unwrap();
+    folder.write("table.yaml", TABLE).unwrap();
+    folder.write("key", &format!("{KEY}\n")).unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let mut mock = Process::start(&["-f", &file("table.yaml"), "--signing-key", &file("key")]);
     let check = Check::new(WebhookCheck::new(policy(&folder, &mock.url)));
@@ -211,15 +211,17 @@ async fn evaluate_from_the_table(max_items: u32) {
         );
     }
     // The table is read for each request.
-    folder.write(
-        "table.yaml",
-        "cases: [{name: all, answer: {state: Rejected, message: never}}]",
-    );
+    folder
+        .write(
+            "table.yaml",
+            "cases: [{name: all, answer: {state: Rejected, message: never}}]",
+        )
+        .unwrap();
     let third = workload("third", "vision", "a");
     let rejected = verdict(&check, &third, &parameters).await.unwrap();
     assert!(rejected.is_rejected(), "{rejected:?}");
     mock.line();
-    folder.write("table.yaml", "cases: []");
+    folder.write("table.yaml", "cases: []").unwrap();
     let fourth = workload("fourth", "vision", "a");
     let error = verdict(&check, &fourth, &parameters).await.unwrap_err();
     assert!(error.contains("it has no cases"), "{error}");
@@ -229,9 +231,9 @@ async fn evaluate_from_the_table(max_items: u32) {
 
 #[tokio::test]
 async fn a_mock_refuses_what_is_no_document_and_what_is_not_signed() {
-    let folder = Folder::new();
-    folder.write("table.yaml", TABLE);
-    folder.write("key", KEY);
+    let folder = Folder::new("rule").unwrap();
+    folder.write("table.yaml", TABLE).unwrap();
+    folder.write("key", KEY).unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let table = file("table.yaml");
     let mut mock = Process::start(&["-f", &table, "--signing-key", &file("key")]);
@@ -268,10 +270,12 @@ async fn a_mock_refuses_what_is_no_document_and_what_is_not_signed() {
         assert_eq!(code, Some(2), "{error}");
         assert!(error.contains(expected), "{error}");
     }
-    folder.write(
-        "wrong.yaml",
-        "cases: [{name: a, workload: {nmae: a}, answer: {state: Ready}}]",
-    );
+    folder
+        .write(
+            "wrong.yaml",
+            "cases: [{name: a, workload: {nmae: a}, answer: {state: Ready}}]",
+        )
+        .unwrap();
     let (code, _, error) = output(&["serve-mock", "-f", &file("wrong.yaml")]);
     assert_eq!(code, Some(2));
     let expected =

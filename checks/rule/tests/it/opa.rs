@@ -12,14 +12,16 @@ use serde_json::{Value, json};
 
 use crate::mock::{run, verdict};
 use crate::prometheus::Process;
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 /// Starts Open Policy Agent, if it is available.
 pub(crate) async fn start() -> Option<Process> {
     let program = or_skipped("a policy on a real Open Policy Agent", opa)?;
     let policy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/rego/review.rego");
-    let folder = Folder::new();
-    folder.write("review.rego", &std::fs::read_to_string(policy).unwrap());
+    let folder = Folder::new("rule").unwrap();
+    folder
+        .write("review.rego", &std::fs::read_to_string(policy).unwrap())
+        .unwrap();
     let arguments = [
         "run",
         "--server",

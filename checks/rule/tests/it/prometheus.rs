@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::server::{Reply, Server};
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 /// The maximum time from a changed figure to its verdict.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -146,10 +146,10 @@ async fn rules_read_a_real_prometheus() {
         Reply::with_headers(200, "content-type: text/plain; version=0.0.4\r\n", &text)
     })
     .await;
-    let folder = Folder::new();
-    folder.write("rules.yml", "groups:\n- name: storage\n  interval: 1s\n  rules:\n  - alert: DiskSlow\n    expr: disk_errors > 0\n    labels: {component: storage}\n");
+    let folder = Folder::new("rule").unwrap();
+    folder.write("rules.yml", "groups:\n- name: storage\n  interval: 1s\n  rules:\n  - alert: DiskSlow\n    expr: disk_errors > 0\n    labels: {component: storage}\n").unwrap();
     let target = exporter.url.trim_start_matches("http://");
-    folder.write("prometheus.yml", &format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  static_configs: [{{targets: [\"{target}\"]}}]\n"));
+    folder.write("prometheus.yml", &format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n- job_name: exporter\n  static_configs: [{{targets: [\"{target}\"]}}]\n")).unwrap();
     let arguments = [
         "--config.file=prometheus.yml",
         "--storage.tsdb.path=data",

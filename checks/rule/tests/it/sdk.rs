@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 #[path = "../../../../examples/maintenance_window.rs"]
 #[expect(dead_code, reason = "its main is not run here")]
@@ -102,10 +102,10 @@ async fn python(example: &str) -> Option<Service> {
         return missing("Python 3.9 with time zones");
     }
     let port = free_port().await;
-    let folder = Folder::new();
+    let folder = Folder::new("rule").unwrap();
     // The unchanged example, with a key.
     let text = format!("import {example}\n{example}.app.key = {KEY:?}\napp = {example}.app\n");
-    folder.write("signed.py", &text);
+    folder.write("signed.py", &text).unwrap();
     let mut command = Command::new("python3");
     let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/asgi.py");
     command
@@ -170,7 +170,9 @@ async fn typescript(example: &str, compiled: &Folder) -> Option<Service> {
             compile.status().unwrap().success(),
             "the TypeScript example does not compile"
         );
-        compiled.write("package.json", r#"{"type": "module"}"#);
+        compiled
+            .write("package.json", r#"{"type": "module"}"#)
+            .unwrap();
         node.arg(compiled.path().join(format!("{example}.js")));
     } else {
         println!("SKIPPED: Node 22.6, or an older one with tsc, is missing");
@@ -300,8 +302,8 @@ pub(crate) async fn raw_to(port: u16, line: &str, headers: &str, body: &str) -> 
 
 /// Checks the behavior that all SDKs must have in common.
 async fn plays_the_table(language: &str, service: &Service) {
-    let folder = Folder::new();
-    folder.write("key", KEY);
+    let folder = Folder::new("rule").unwrap();
+    folder.write("key", KEY).unwrap();
     let url = service.url();
     let check = WebhookCheck::new(policy(&folder, &url));
     let rule = Check::new(window);
@@ -437,8 +439,8 @@ async fn plays_the_table(language: &str, service: &Service) {
 
 /// Checks the service that allocates: the same calls have the same effects in all languages.
 async fn allocates(language: &str, service: &Service) {
-    let folder = Folder::new();
-    folder.write("key", KEY);
+    let folder = Folder::new("rule").unwrap();
+    folder.write("key", KEY).unwrap();
     let url = service.url();
     let check = WebhookCheck::new(policy(&folder, &url));
     let own = AdmissionCheck::from_json(json!({"metadata": {"name": "licences"}, "spec": {}}));
@@ -566,7 +568,7 @@ async fn go_decides_as_rust() {
 
 #[tokio::test]
 async fn typescript_decides_as_rust() {
-    let compiled = Folder::new();
+    let compiled = Folder::new("rule").unwrap();
     if let Some(service) = typescript("window", &compiled).await {
         plays_the_table("TypeScript", &service).await;
     }
@@ -588,7 +590,7 @@ async fn go_allocates() {
 
 #[tokio::test]
 async fn typescript_allocates() {
-    let compiled = Folder::new();
+    let compiled = Folder::new("rule").unwrap();
     if let Some(service) = typescript("licences", &compiled).await {
         allocates("TypeScript", &service).await;
     }

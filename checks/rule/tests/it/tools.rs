@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::program::{documents, output};
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -47,15 +47,17 @@ fn examples_do_what_their_tables_say() {
 
 #[test]
 fn a_rule_is_rendered_without_a_cluster() {
-    let folder = Folder::new();
-    folder.write(
-        "workload.yaml",
-        "metadata: {labels: {example.com/dataset: texts}}\n",
-    );
+    let folder = Folder::new("rule").unwrap();
+    folder
+        .write(
+            "workload.yaml",
+            "metadata: {labels: {example.com/dataset: texts}}\n",
+        )
+        .unwrap();
     folder.write(
         "data.yaml",
         "objects:\n  persistentvolumeclaims:\n  - {metadata: {namespace: default, name: texts}, status: {phase: Lost}}\n",
-    );
+    ).unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let rule = example("dataset.yaml").to_str().unwrap().to_owned();
     let (workload, data) = (file("workload.yaml"), file("data.yaml"));
@@ -69,14 +71,16 @@ fn a_rule_is_rendered_without_a_cluster() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
     }
-    folder.write(
-        "annotated.yaml",
-        "metadata: {annotations: {example.com/a: b}}\n",
-    );
+    folder
+        .write(
+            "annotated.yaml",
+            "metadata: {annotations: {example.com/a: b}}\n",
+        )
+        .unwrap();
     folder.write(
         "rule.yaml",
         "kind: CELCheck\napiVersion: kueue-check.dev/v1alpha1\nmetadata: {name: a}\nspec: {ready: \"workload.annotations['example.com/a'] == 'b' && waited < duration('1s')\"}\n",
-    );
+    ).unwrap();
     let (rule, annotated) = (file("rule.yaml"), file("annotated.yaml"));
     let (code, text, error) = output(&["render", "-f", &rule, "-w", &annotated]);
     assert_eq!(code, Some(0), "{error}");
@@ -92,25 +96,33 @@ fn a_rule_is_rendered_without_a_cluster() {
 
 #[test]
 fn a_mistake_is_reported_with_the_file() {
-    let folder = Folder::new();
+    let folder = Folder::new("rule").unwrap();
     let rule = |ready: &str| {
         format!(
             "apiVersion: kueue-check.dev/v1alpha1\nkind: CELCheck\nmetadata: {{name: a}}\nspec: {{ready: \"{ready}\"}}\n"
         )
     };
-    folder.write("wrong.yaml", &rule("workload.nmae == 'x'"));
-    folder.write(
-        "two.yaml",
-        &format!("{}---\n{}", rule("true"), rule("false")),
-    );
-    folder.write("none.yaml", "kind: ConfigMap\n");
-    folder.write("typo.cases.yaml", "rule: wrong.yaml\ncase: []\n");
-    folder.write("empty.cases.yaml", "rule: good.yaml\ncases: []\n");
-    folder.write("good.yaml", &rule("true"));
+    folder
+        .write("wrong.yaml", &rule("workload.nmae == 'x'"))
+        .unwrap();
+    folder
+        .write(
+            "two.yaml",
+            &format!("{}---\n{}", rule("true"), rule("false")),
+        )
+        .unwrap();
+    folder.write("none.yaml", "kind: ConfigMap\n").unwrap();
+    folder
+        .write("typo.cases.yaml", "rule: wrong.yaml\ncase: []\n")
+        .unwrap();
+    folder
+        .write("empty.cases.yaml", "rule: good.yaml\ncases: []\n")
+        .unwrap();
+    folder.write("good.yaml", &rule("true")).unwrap();
     folder.write(
         "fails.cases.yaml",
         "rule: good.yaml\ncases:\n- {name: 'a <b> & \"c\"', expect: {state: Rejected}}\n- {name: d, expect: {state: Ready, message: met}}\n- {name: e, expect: {state: Ready, podSetUpdates: [{name: main}]}}\n",
-    );
+    ).unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     for (arguments, expected) in [
         (

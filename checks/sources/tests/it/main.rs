@@ -3,5 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod prometheus;
-mod temp_dir;
 mod tls;

@@ -11,7 +11,7 @@ use kueue_check_sources::{
 };
 use tokio::net::TcpListener;
 
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 /// Starts a server that returns `body` with `status`. Returns its URL and the forms that it
 /// received.
@@ -31,7 +31,7 @@ async fn server(status: u16, body: &'static str) -> (String, Arc<Mutex<Vec<Strin
 
 fn client(server: PrometheusServer, unlisted: Unlisted) -> PrometheusClient {
     let servers = ServerPolicy {
-        folder: Folder::new().path().to_owned(),
+        folder: Folder::new("sources").unwrap().path().to_owned(),
         servers: Vec::new(),
         unlisted,
         setting: "SOURCES",

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 type Pair = rcgen::CertifiedKey<rcgen::KeyPair>;
 
@@ -111,15 +111,23 @@ async fn send(
 #[tokio::test]
 async fn authorities_and_certificates_come_from_files_of_the_server() {
     let (own, client, stranger) = (certificate(), certificate(), certificate());
-    let folder = Folder::new();
-    folder.write("ca.crt", &certificate_pem(&own));
-    folder.write("own/tls.crt", &certificate_pem(&client));
-    folder.write("own/tls.key", &key_pem(&client));
-    folder.write("own/stranger.crt", &certificate_pem(&stranger));
-    folder.write("own/stranger.key", &key_pem(&stranger));
-    folder.write("own/none.crt", "nothing");
-    folder.write("theirs/tls.crt", &certificate_pem(&client));
-    folder.write("theirs/tls.key", &key_pem(&client));
+    let folder = Folder::new("sources").unwrap();
+    folder.write("ca.crt", &certificate_pem(&own)).unwrap();
+    folder
+        .write("own/tls.crt", &certificate_pem(&client))
+        .unwrap();
+    folder.write("own/tls.key", &key_pem(&client)).unwrap();
+    folder
+        .write("own/stranger.crt", &certificate_pem(&stranger))
+        .unwrap();
+    folder
+        .write("own/stranger.key", &key_pem(&stranger))
+        .unwrap();
+    folder.write("own/none.crt", "nothing").unwrap();
+    folder
+        .write("theirs/tls.crt", &certificate_pem(&client))
+        .unwrap();
+    folder.write("theirs/tls.key", &key_pem(&client)).unwrap();
     let open = server(&own, None).await;
     let closed = server(&own, Some(&client)).await;
     let ours = Some(("own/tls.crt", "own/tls.key"));

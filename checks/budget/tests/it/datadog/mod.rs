@@ -16,7 +16,7 @@ use kueue_check_budget::source::{
 };
 use serde_json::{Value, json};
 
-use super::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 use service::{Datadog, Mishap};
 
 const METRIC: &str = "aws.cost.net.amortized.realtime.estimated";
@@ -45,14 +45,18 @@ struct Keys(Folder);
 
 impl Keys {
     fn new() -> Self {
-        let keys = Self(Folder::new());
+        let keys = Self(Folder::new("budget-check").unwrap());
         keys.write(KEYS);
         keys
     }
 
     fn write(&self, (api, application): (&str, &str)) {
-        self.0.write("datadog/api-key", &format!("{api}\n"));
-        self.0.write("datadog/app-key", &format!("{application}\n"));
+        self.0
+            .write("datadog/api-key", &format!("{api}\n"))
+            .unwrap();
+        self.0
+            .write("datadog/app-key", &format!("{application}\n"))
+            .unwrap();
     }
 
     fn folder(&self) -> &Path {
@@ -362,8 +366,8 @@ async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
     // Other files, named in the Budget.
     let named = self::trial(json!({"apiKeyFile": "a", "appKeyFile": "b"})).await;
     named.week(START + DAY);
-    named.keys.0.write("a", KEYS.0);
-    named.keys.0.write("b", KEYS.1);
+    named.keys.0.write("a", KEYS.0).unwrap();
+    named.keys.0.write("b", KEYS.1).unwrap();
     named.query_spend(START + DAY).await.unwrap();
 }
 

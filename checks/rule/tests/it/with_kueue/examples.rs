@@ -10,7 +10,7 @@ use super::*;
 use crate::approval::approvers;
 use crate::prometheus::Process;
 use crate::sdk::raw_to;
-use crate::temp_dir::Folder;
+use kueue_check_testenv::Folder;
 
 const WATCHED: &str = "configmaps,persistentvolumeclaims,nodes,kueue-check.dev/v1alpha1/approvals";
 
@@ -267,11 +267,13 @@ async fn approve(cluster: &Cluster, job: &str, user: &str, group: &str) {
 
 /// Starts an Alertmanager with one alert of the storage.
 async fn with_an_alert() -> Process {
-    let folder = Folder::new();
-    folder.write(
-        "alertmanager.yml",
-        "{route: {receiver: nobody}, receivers: [{name: nobody}]}",
-    );
+    let folder = Folder::new("rule").unwrap();
+    folder
+        .write(
+            "alertmanager.yml",
+            "{route: {receiver: nobody}, receivers: [{name: nobody}]}",
+        )
+        .unwrap();
     let arguments = [
         "--config.file=alertmanager.yml",
         "--storage.path=data",
