@@ -87,15 +87,12 @@ pub(crate) fn run(part: &str) -> Result<(), Failure> {
         if !mutant.name.contains(part) {
             continue;
         }
-        let found = with_change(&tree, &mutant, || find(&tree, mutant.name))?;
-        println!(
-            "== {}\n{}",
-            mutant.name,
-            found.as_deref().unwrap_or("NOT FOUND")
-        );
-        if found.is_none() {
+        let outcome = with_change(&tree, &mutant, || find(&tree, mutant.name))?;
+        if outcome.is_err() {
             missed.push(mutant.name);
         }
+        let (Ok(text) | Err(text)) = outcome;
+        println!("== {}\n{text}", mutant.name);
     }
     match missed.as_slice() {
         [] => Ok(()),
@@ -147,7 +144,10 @@ pub(crate) fn of_model(folder: &Path, part: &str) -> Result<(), Failure> {
 fn first_that_differs(tree: &Path, folder: &Path) -> Result<Option<u32>, Failure> {
     let output = Command::new("cargo")
         .current_dir(tree)
-        .args(["run", "--quiet", "--package=kueue-check-sim-cli", "--"])
+        .env("CARGO_INCREMENTAL", "1")
+        .args(["run", "--quiet", "--package=kueue-check-sim-cli"])
+        .args(UNOPTIMIZED)
+        .arg("--")
         .args(["replay", "--first"])
         .arg(folder)
         .output()
@@ -164,10 +164,19 @@ fn first_that_differs(tree: &Path, folder: &Path) -> Result<Option<u32>, Failure
     }
 }
 
+/// The arguments with which a changed crate compiles fast, for tests that take seconds.
+const UNOPTIMIZED: [&str; 4] = [
+    "--config=profile.dev.debug=false",
+    "--config=profile.dev.package.kueue-check.opt-level=0",
+    "--config=profile.dev.package.kueue-check-kueue-model.opt-level=0",
+    "--config=profile.dev.package.kueue-check-sim.opt-level=0",
+];
+
 /// The test steps, fastest first.
-const STEPS: [(&str, &[&str]); 3] = [
+const STEPS: [(&str, &[&str], &[&str]); 3] = [
     (
         "tables",
+        &UNOPTIMIZED,
         &[
             "--package=kueue-check",
             "--lib",
@@ -177,10 +186,12 @@ const STEPS: [(&str, &[&str]); 3] = [
     ),
     (
         "search",
+        &[],
         &["--package=kueue-check", "--lib", "--", "interleavings"],
     ),
     (
         "explorer",
+        &[],
         &[
             "--package=kueue-check-sim",
             "--test=it",
@@ -192,9 +203,12 @@ const STEPS: [(&str, &[&str]); 3] = [
 
 /// Returns the tests that find the change in `tree`, and the shortest counterexample of the search.
 /// For mutants of findings the search also runs if a table has found them.
-fn find(tree: &Path, name: &str) -> Option<String> {
+///
+/// # Errors
+/// If no test finds it, or the change does not compile.
+fn find(tree: &Path, name: &str) -> Result<String, Failure> {
     let mut found = String::new();
-    for (step, arguments) in STEPS {
+    for (step, options, arguments) in STEPS {
         let shows = step == "search" && name.contains("(finding ");
         if !found.is_empty() && !shows {
             continue;
@@ -202,17 +216,19 @@ fn find(tree: &Path, name: &str) -> Option<String> {
         let output = Command::new("cargo")
             .current_dir(tree)
             .args(["test", "--quiet", "--all-features"])
+            .args(options)
             .args(arguments)
+            .env("CARGO_INCREMENTAL", "1")
             .env("RUST_BACKTRACE", "0")
             .stderr(Stdio::piped())
             .output()
-            .ok()?;
+            .map_err(|error| format!("cargo: {error}"))?;
         if output.status.success() {
             continue;
         }
         let errors = String::from_utf8_lossy(&output.stderr);
         if errors.contains("could not compile") {
-            return Some(format!("  the compiler:\n{errors}"));
+            return Err(format!("IT DOES NOT COMPILE\n{errors}"));
         }
         let text = String::from_utf8_lossy(&output.stdout);
         for line in text.lines() {
@@ -236,7 +252,10 @@ fn find(tree: &Path, name: &str) -> Option<String> {
             }
         }
     }
-    (!found.is_empty()).then_some(found)
+    if found.is_empty() {
+        return Err("NOT FOUND".to_owned());
+    }
+    Ok(found)
 }
 
 /// Copies the files of the repository to `tree`, where changes lose nothing.
