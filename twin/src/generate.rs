@@ -9,13 +9,13 @@ mod queues;
 mod rare;
 mod submit;
 
-use self::features::Feature;
+pub(crate) use self::features::Feature;
 use crate::bodies::{GPU, Pods};
 use crate::history::{History, Step};
 use crate::random::Random;
 
-/// The percentages of histories with cohorts and rare features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What histories have.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scope {
     /// The percentage of histories with ClusterQueues in cohorts.
     pub(crate) cohorts: usize,
@@ -23,9 +23,8 @@ pub(crate) struct Scope {
     pub(crate) rare: usize,
     /// Whether Kueue waits for Pods for seconds only: most histories then have Pods that run.
     pub(crate) short_timeouts: bool,
-    /// Whether Kueue has `fairSharing`: queues and cohorts then have weights and little quota of
-    /// their own, and more is submitted.
-    pub(crate) fair_sharing: bool,
+    /// The features that are frequent in all histories.
+    pub(crate) often: Vec<Feature>,
 }
 
 /// The features and objects of a history so far.
@@ -72,14 +71,11 @@ struct Submitted {
 }
 
 /// Generates the history with this number.
-pub(crate) fn history(seed: u64, number: u64, scope: Scope) -> History {
+pub(crate) fn history(seed: u64, number: u64, scope: &Scope) -> History {
     let mut random = Random::new(seed, number);
-    let mut features = features::draw(&mut random, scope.rare);
+    let mut features = features::draw(&mut random, scope.rare, &scope.often);
     if scope.short_timeouts && random.chance(70) {
         features.push(Feature::Running);
-    }
-    if scope.fair_sharing {
-        features.push(Feature::FairSharing);
     }
     // With fair sharing, because the quota of an evicted Workload without a job is not released.
     let of_jobs = [
@@ -193,10 +189,10 @@ mod tests {
             cohorts: 50,
             rare: 70,
             short_timeouts: false,
-            fair_sharing: false,
+            often: Vec::new(),
         };
-        assert_eq!(history(3, 4, scope), history(3, 4, scope));
-        assert_ne!(history(3, 4, scope).steps, history(3, 5, scope).steps);
+        assert_eq!(history(3, 4, &scope), history(3, 4, &scope));
+        assert_ne!(history(3, 4, &scope).steps, history(3, 5, &scope).steps);
     }
 
     #[test]
@@ -206,13 +202,30 @@ mod tests {
                 cohorts: percent,
                 rare: 0,
                 short_timeouts: false,
-                fair_sharing: false,
+                often: Vec::new(),
             };
-            let all = (0..100).map(|number| format!("{:?}", history(1, number, scope)));
+            let all = (0..100).map(|number| format!("{:?}", history(1, number, &scope)));
             all.filter(|text| text.contains("cohortName")).count()
         };
         assert_eq!(has_cohorts(0), 0);
         assert!(has_cohorts(50) > 20);
+    }
+
+    #[test]
+    fn a_feature_may_be_frequent_in_all_histories() {
+        let limits = |often| {
+            let scope = Scope {
+                cohorts: 40,
+                rare: 0,
+                short_timeouts: false,
+                often,
+            };
+            let all = (0..100).map(|number| format!("{:?}", history(1, number, &scope)));
+            all.filter(|text| text.contains("maximumExecutionTimeSeconds"))
+                .count()
+        };
+        assert!(limits(Vec::new()) < 10);
+        assert!(limits(vec![Feature::TimeLimit]) > 30);
     }
 
     #[test]
@@ -222,9 +235,9 @@ mod tests {
                 cohorts: 40,
                 rare: percent,
                 short_timeouts: false,
-                fair_sharing: false,
+                often: Vec::new(),
             };
-            let all = (0..300).map(|number| format!("{:?}", history(1, number, scope)));
+            let all = (0..300).map(|number| format!("{:?}", history(1, number, &scope)));
             all.filter(|text| text.contains(what)).count()
         };
         for what in [GPU, "parentName\": String(\"mid@", "fd@"] {

@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::compare::{between, differences};
-use self::generate::Scope;
+use self::generate::{Feature, Scope};
 use self::history::History;
 use self::record::record;
 use self::stage::{Stage, StageError};
@@ -62,6 +62,9 @@ struct Arguments {
     /// The percentage of histories in which rare features are frequent.
     #[arg(long, default_value_t = 70)]
     rare: usize,
+    /// Features that are frequent in all histories.
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    often: Vec<Feature>,
     /// How often a history that differs is run again, to test whether the real Kueue varies.
     #[arg(long, default_value_t = 5)]
     again: usize,
@@ -186,11 +189,16 @@ fn histories(arguments: &Arguments) -> Vec<History> {
         let settings = arguments.settings.as_ref();
         settings.is_some_and(|settings| !settings[name].is_null())
     };
+    let mut often = arguments.often.clone();
+    // Queues and cohorts then have weights and little quota of their own.
+    if setting("fairSharing") && !often.contains(&Feature::FairSharing) {
+        often.push(Feature::FairSharing);
+    }
     let scope = Scope {
         cohorts: arguments.cohorts,
         rare: arguments.rare,
         short_timeouts: setting("waitForPodsReady"),
-        fair_sharing: setting("fairSharing"),
+        often,
     };
     let mut numbers = arguments.only.clone();
     if numbers.is_empty() {
@@ -198,7 +206,7 @@ fn histories(arguments: &Arguments) -> Vec<History> {
     }
     let numbers = numbers.into_iter();
     numbers
-        .map(|number| generate::history(arguments.seed, number, scope))
+        .map(|number| generate::history(arguments.seed, number, &scope))
         .collect()
 }
 

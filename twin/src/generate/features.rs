@@ -1,10 +1,12 @@
 //! Features that are frequent in some histories.
 
+use clap::ValueEnum;
+
 use crate::random::Random;
 
 /// A feature that is rare in most histories and frequent in some.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Feature {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Feature {
     /// Workloads with several pod sets.
     PodSets,
     /// Workloads that may start with fewer Pods.
@@ -55,7 +57,7 @@ pub(super) enum Feature {
     JobActions,
     /// Flavors and ClusterQueues whose selectors and preferences change.
     Selectors,
-    /// Weights, little quota, and much that is submitted. Not drawn: a setting of Kueue.
+    /// Weights, little quota, and much that is submitted. Not drawn: it needs a setting of Kueue.
     FairSharing,
 }
 
@@ -87,9 +89,9 @@ const ALL: [Feature; 25] = [
     Feature::Selectors,
 ];
 
-/// Draws up to three features, in `percent` of 100 histories.
-pub(super) fn draw(random: &mut Random, percent: usize) -> Vec<Feature> {
-    let mut drawn = Vec::new();
+/// Draws up to three features besides those `of_all`, in `percent` of 100 histories.
+pub(super) fn draw(random: &mut Random, percent: usize, of_all: &[Feature]) -> Vec<Feature> {
+    let mut drawn = of_all.to_vec();
     if random.chance(percent) {
         for _ in 0..=random.below(3) {
             let feature = *random.of(&ALL);

@@ -28,7 +28,7 @@ pub(super) struct Queue {
 }
 
 /// Draws the steps before the first Workload.
-pub(super) fn setup(random: &mut Random, world: &mut World, scope: Scope) -> Vec<Step> {
+pub(super) fn setup(random: &mut Random, world: &mut World, scope: &Scope) -> Vec<Step> {
     let mut flavors = flavors(random, world);
     if flavors.len() > 1 && random.chance(world.often(Feature::Late, 25, 0)) {
         world.late.extend(flavors.pop());
@@ -163,7 +163,7 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         spec["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
     }
     if random.chance(world.often(Feature::FairSharing, 50, 5)) {
-        spec["fairSharing"] = json!({"weight": random.of(&["1", "2", "0"])});
+        spec["fairSharing"] = json!({"weight": random.of(&["500m", "2", "0"])});
     }
     spec["resourceGroups"] = groups(random, world, &queue);
     if !queue.checks.is_empty() {
