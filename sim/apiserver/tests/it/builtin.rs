@@ -218,6 +218,57 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            "a Job counts its Pods",
+            [
+                post(201, JOBS, job(json!({"parallelism": 3, "completions": 3}))),
+                merge(
+                    200,
+                    format!("{JOBS}/j/status"),
+                    json!({"status": {"startTime": "2025-03-01T09:00:00Z", "failed": 1, "succeeded": 2, "uncountedTerminatedPods": {}}}),
+                ),
+                merge(
+                    422,
+                    format!("{JOBS}/j/status"),
+                    json!({"status": {"succeeded": 1}}),
+                ),
+                merge(
+                    422,
+                    format!("{JOBS}/j/status"),
+                    json!({"status": {"failed": 0, "succeeded": null}}),
+                ),
+                merge(
+                    200,
+                    format!("{JOBS}/j/status"),
+                    json!({"status": {"succeeded": 2}}),
+                ),
+            ],
+        ),
+        row(
+            "an Indexed Job may become smaller",
+            [
+                post(
+                    201,
+                    JOBS,
+                    job(json!({"completionMode": "Indexed", "parallelism": 3, "completions": 3})),
+                ),
+                merge(
+                    200,
+                    format!("{JOBS}/j/status"),
+                    json!({"status": {"startTime": "2025-03-01T09:00:00Z", "failed": 1, "succeeded": 2, "uncountedTerminatedPods": {}}}),
+                ),
+                merge(
+                    200,
+                    format!("{JOBS}/j/status"),
+                    json!({"status": {"succeeded": 1}}),
+                ),
+                merge(
+                    422,
+                    format!("{JOBS}/j/status"),
+                    json!({"status": {"failed": 0}}),
+                ),
+            ],
+        ),
+        row(
             "a Job that is none",
             [post(
                 422,

@@ -52,5 +52,24 @@ fn check_job(old: Option<&Value>, new: &Value, errors: &mut Vec<FieldError>) {
                 ));
             }
         }
+        check_counters(old, new, errors);
+    }
+}
+
+/// Checks that the Pods of a Job that ended are still counted (Kubernetes 1.36.3,
+/// `getStatusValidationOptions` in `pkg/registry/batch/job/strategy.go`).
+fn check_counters(old: &Value, new: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &new["spec"];
+    // Such a Job can be scaled down.
+    let scales = spec["completionMode"] == "Indexed" && spec["completions"] == spec["parallelism"];
+    for (counter, may_decrease) in [("failed", false), ("succeeded", scales)] {
+        let count = |job: &Value| job["status"][counter].as_i64().unwrap_or(0);
+        if count(new) < count(old) && !may_decrease {
+            errors.push(FieldError::invalid(
+                format!("status.{counter}"),
+                &json!(count(new)),
+                &format!("cannot decrease the {counter} counter"),
+            ));
+        }
     }
 }
