@@ -233,7 +233,8 @@ impl Replay {
     /// ([`KueueVersion::misses_stop`], [`KueueVersion::nameless_queue`],
     /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
     /// [`KueueVersion::late_scheduler`], [`KueueVersion::late_replacement`],
-    /// [`KueueVersion::slow_retries`], [`KueueVersion::hasty_variants`],
+    /// [`KueueVersion::slow_retries`], [`KueueVersion::requeues_inactive`],
+    /// [`KueueVersion::hasty_variants`],
     /// [`KueueVersion::reversed_ties`]). A request that follows another within 200 ms also has
     /// several outcomes, because Kueue's progress by then varies. So has a request that is sent
     /// within 300 ms of the end of a delay. If a trace differs, it is played again with one other

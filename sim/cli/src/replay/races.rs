@@ -31,6 +31,7 @@ const NAMELESS: u8 = 8;
 const REVERSED: u8 = 16;
 const REPLACEMENT: u8 = 32;
 const RETRIES: u8 = 64;
+const PUT_BACK: u8 = 128;
 
 /// The outcomes of all races of a replay. A race may have one outcome in one step and another in
 /// the next.
@@ -58,7 +59,7 @@ pub(super) struct Outcome {
     /// [`KueueVersion::late_scheduler`].
     late_scheduler: u8,
     /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
-    /// [`NAMELESS`], [`REVERSED`], [`REPLACEMENT`] and [`RETRIES`].
+    /// [`NAMELESS`], [`REVERSED`], [`REPLACEMENT`], [`RETRIES`] and [`PUT_BACK`].
     bits: u8,
 }
 
@@ -119,6 +120,7 @@ impl Outcome {
             late_scheduler: self.late_scheduler ^ known.late_scheduler,
             late_replacement: has(REPLACEMENT) ^ known.late_replacement,
             slow_retries: has(RETRIES) ^ known.slow_retries,
+            requeues_inactive: has(PUT_BACK) ^ known.requeues_inactive,
             nameless_queue: has(NAMELESS) ^ known.nameless_queue,
             hasty_variants: has(HASTY) ^ known.hasty_variants,
             reversed_ties: has(REVERSED) ^ known.reversed_ties,
@@ -201,15 +203,19 @@ impl Replay {
             }
             all.extend([REVERSED, REVERSED | QUICK].map(Outcome::bits));
         }
-        all.extend(self.outcomes_of_messages());
+        all.extend(self.outcomes_of_writes());
         all
     }
 
-    /// Returns the outcomes of writes of the scheduler's messages.
-    fn outcomes_of_messages(&self) -> impl Iterator<Item = Outcome> {
-        let retries = self.version.counts_messages.then_some(RETRIES);
+    /// Returns the outcomes of the scheduler's writes, and before 0.18 of its retries.
+    fn outcomes_of_writes(&self) -> impl Iterator<Item = Outcome> {
+        let retries: &[u8] = if self.version.counts_messages {
+            &[RETRIES, PUT_BACK]
+        } else {
+            &[]
+        };
         let late = LATES.into_iter().map(Outcome::late);
-        late.chain(retries.map(Outcome::bits))
+        late.chain(retries.iter().copied().map(Outcome::bits))
     }
 
     /// Returns the outcomes that may hold for one step.
@@ -230,7 +236,7 @@ impl Replay {
             all.extend((1..=STEPS_BETWEEN).map(Outcome::hasty_in_total));
         }
         if changes {
-            all.extend(self.outcomes_of_messages());
+            all.extend(self.outcomes_of_writes());
         }
         all
     }

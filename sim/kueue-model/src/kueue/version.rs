@@ -204,6 +204,10 @@ pub struct KueueVersion {
     /// which takes two seconds, so that its next warning is recorded. This is the other outcome of
     /// a race, before 0.18 (measured on 0.15.0).
     pub slow_retries: bool,
+    /// The scheduler is about to try a Workload that blocks a `StrictFIFO` queue while this becomes
+    /// inactive or finished, and puts it back. This is the other outcome of a race, before 0.18
+    /// (0.17.0, `RequeueWorkload` in `pkg/cache/queue/manager.go`; measured on it).
+    pub requeues_inactive: bool,
     /// Gate `ConcurrentAdmission` (alpha): Workloads of a ClusterQueue with a
     /// `concurrentAdmissionPolicy` have a variant for each flavor. The preemption gates of variants
     /// open one after another.
@@ -293,6 +297,7 @@ impl KueueVersion {
         reversed_ties: false,
         late_replacement: false,
         slow_retries: false,
+        requeues_inactive: false,
         concurrent_admission: false,
         hasty_variants: false,
         kep993: false,

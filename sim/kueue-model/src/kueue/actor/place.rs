@@ -35,7 +35,11 @@ impl Kueue {
             return;
         };
         let stopped = policy != StopPolicy::None;
-        let waits = workload.is_admissible()
+        let put_back = self.version.requeues_inactive && {
+            let queue = self.queue(&name);
+            queue.blocks() && queue.first() == Some(key)
+        };
+        let waits = (put_back || workload.is_admissible())
             && holds(workload).is_none()
             && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();
@@ -50,9 +54,9 @@ impl Kueue {
                 queue.push(workload, known.arrival, now);
             }
             let blocks = was_waiting && queue.blocks() && queue.first() == Some(key);
-            if blocks && !self.version.slow_scheduler {
+            if blocks && !self.version.slow_scheduler && !put_back {
                 self.urgent.insert(name.clone());
-            } else if blocks && self.version.quick_scheduler {
+            } else if blocks && (self.version.quick_scheduler || put_back) {
                 // The scheduler has started with the Workload as it is now, and writes after the
                 // reconciler.
                 let copy = std::sync::Arc::clone(workload);

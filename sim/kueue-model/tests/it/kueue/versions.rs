@@ -416,6 +416,38 @@ fn before_0_18_warnings_are_recorded_if_the_retries_are_slow() {
 }
 
 #[test]
+fn before_0_18_the_scheduler_may_put_an_inactive_head_back() {
+    let outcome = off_and_on(
+        KueueVersion::V0_17,
+        |v, on| v.requeues_inactive = on,
+        async |cluster| {
+            cluster.queue("1", &[], &json!({"queueingStrategy": "StrictFIFO"}));
+            cluster.workload("a", "2", 0);
+            cluster.pass(2.0).await;
+            let version = |cluster: &Cluster| -> u64 {
+                let object = cluster.get("a");
+                let version = object["metadata"]["resourceVersion"].as_str().unwrap();
+                version.parse().unwrap()
+            };
+            let before = version(cluster);
+            cluster.merge(
+                "workloads",
+                "t",
+                "a",
+                "",
+                &json!({"spec": {"active": false}}),
+            );
+            cluster.pass(0.5).await;
+            assert_eq!(cluster.line(), "a:EI");
+            version(cluster) - before
+        },
+    );
+    // `spec.active` and the eviction; on top of that the scheduler's write, which removes the
+    // eviction, and the eviction again.
+    assert_eq!(outcome, (2, 4));
+}
+
+#[test]
 fn a_head_preempts_a_workload_that_gets_a_lower_priority() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
