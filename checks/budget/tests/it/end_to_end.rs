@@ -329,7 +329,9 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
         .await;
     // A rotated token is read again.
     server.wants("canary-token-77aa");
-    play.credentials.write("token", "canary-token-77aa");
+    play.credentials
+        .write("token", "canary-token-77aa")
+        .unwrap();
     server.instead(None);
     stage.wait("after", "Ready", "committed").await;
     stage.wait_condition(name, "Fresh", "True", "Fresh").await;

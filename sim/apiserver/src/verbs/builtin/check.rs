@@ -68,7 +68,7 @@ fn check_counters(old: &Value, new: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(
                 format!("status.{counter}"),
                 &json!(count(new)),
-                &format!("cannot decrease the {counter} counter"),
+                format!("cannot decrease the {counter} counter"),
             ));
         }
     }

@@ -393,14 +393,19 @@ impl Kueue {
     pub(super) fn retry_heads(&mut self, name: &str) -> BTreeSet<String> {
         let relatives = self.tree().relatives(name);
         for relative in &relatives {
-            let queue = self.queue(relative);
-            queue.unblock();
-            if queue.has_busy_head() && self.version.quick_scheduler {
-                self.urgent.insert(relative.clone());
-            }
-            self.ready.insert(relative.clone());
+            self.retry_head(relative.clone());
         }
         relatives
+    }
+
+    /// Retries the head that the scheduler retries without end, if there is one.
+    pub(super) fn retry_head(&mut self, name: String) {
+        let queue = self.queue(&name);
+        queue.unblock();
+        if queue.has_busy_head() && self.version.quick_scheduler {
+            self.urgent.insert(name.clone());
+        }
+        self.ready.insert(name);
     }
 
     pub(super) fn retry_inadmissible(&mut self, name: &str) {

@@ -25,15 +25,17 @@ impl Kueue {
         }
         let came = old.is_none() || gone;
         let unchanged = old.is_some_and(|old| old.spec == new.spec);
-        if !came && (unchanged || !self.version.retries_on_flavor_changes) {
+        if !came && unchanged {
             return;
         }
         for user in self.users_of(name) {
             if came {
                 self.may_be_active(&user);
                 self.batch(Task::ClusterQueue(user));
-            } else {
+            } else if self.version.retries_on_flavor_changes {
                 self.quota_changed(&user);
+            } else {
+                self.retry_head(user);
             }
         }
     }

@@ -656,7 +656,12 @@ impl Kueue {
         }
         let now = self.api.now();
         let key = workload.metadata.key();
-        self.queue(&queue.metadata.name).requeue(&key, requeue, now);
+        let place = self.queue(&queue.metadata.name);
+        place.requeue(&key, requeue, now);
+        if !workload.is_admissible() {
+            // It was put back once (`requeues_inactive`); its next change removes it.
+            place.remove(&key);
+        }
         let mut new = workload.clone();
         // The event refers to the Workload as it was before this write. If that version already has
         // an event of this reason, the new event joins its series, whatever its note (Kueue 0.19.2,

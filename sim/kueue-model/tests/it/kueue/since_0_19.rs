@@ -7,12 +7,11 @@ use super::cluster::{Cluster, KUEUE, pod_set};
 use super::versions::{elastic_job, job, large_workload, off_and_on};
 
 #[test]
-fn up_to_0_18_a_change_of_a_flavor_makes_no_workload_be_tried_again() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.retries_on_flavor_changes = on,
-        async |cluster| {
-            cluster.queue("1", &[], &json!({}));
+fn up_to_0_18_a_change_of_a_flavor_makes_only_a_blocking_workload_be_tried_again() {
+    let outcome = |strategy| {
+        let switch = |v: &mut KueueVersion, on| v.retries_on_flavor_changes = on;
+        off_and_on(KueueVersion::V0_19, switch, async |cluster| {
+            cluster.queue("1", &[], &json!({"queueingStrategy": strategy}));
             let tainted = json!([{"key": "spot", "value": "true", "effect": "NoSchedule"}]);
             for taints in [tainted, Value::Null] {
                 let change = json!({"spec": {"nodeTaints": taints}});
@@ -23,9 +22,11 @@ fn up_to_0_18_a_change_of_a_flavor_makes_no_workload_be_tried_again() {
                 cluster.pass(3.0).await;
             }
             cluster.line()
-        },
-    );
-    assert_eq!(outcome, ("a:".to_owned(), "a:RA".to_owned()));
+        })
+    };
+    let (waits, admitted) = ("a:".to_owned(), "a:RA".to_owned());
+    assert_eq!(outcome("BestEffortFIFO"), (waits, admitted.clone()));
+    assert_eq!(outcome("StrictFIFO"), (admitted.clone(), admitted));
 }
 
 /// Returns the quota of a flavor for cpu.
