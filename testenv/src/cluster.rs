@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kube::config::{AuthInfo, Config};
@@ -12,6 +12,7 @@ use kube::{Client, client::ClientBuilder};
 use tokio::time::{Instant, sleep};
 
 use crate::build::{Programs, Unavailable, programs};
+use crate::folder::create;
 use crate::process::Process;
 
 /// A running kube-apiserver and etcd, without controller manager, scheduler or Kueue.
@@ -66,17 +67,11 @@ impl Cluster {
     /// # Errors
     /// [`StartError`] with the end of the log if it is not ready within 90 s.
     pub async fn start() -> Result<Self, StartError> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Building may take minutes and blocks.
         let programs = tokio::task::spawn_blocking(programs)
             .await
             .map_err(io::Error::other)??;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!(
-            "kueue-check-testenv-{}-{number}",
-            std::process::id()
-        ));
-        fs::create_dir_all(&folder)?;
+        let folder = create("kueue-check-testenv")?;
         fs::write(
             folder.join("tokens.csv"),
             format!("{TOKEN},admin,admin,\"system:masters\"\n"),

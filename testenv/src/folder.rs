@@ -14,12 +14,7 @@ impl Folder {
     /// # Errors
     /// If it can't be created.
     pub fn new(name: &str) -> io::Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{name}-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder)?;
-        Ok(Self(folder))
+        create(name).map(Self)
     }
 
     /// Writes a file, in a subfolder if its name contains one.
@@ -36,6 +31,16 @@ impl Folder {
     pub fn path(&self) -> &Path {
         &self.0
     }
+}
+
+/// Creates an empty temporary folder that nobody else has, and that stays.
+pub(crate) fn create(name: &str) -> io::Result<PathBuf> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{name}-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 impl Drop for Folder {

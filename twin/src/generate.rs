@@ -183,63 +183,45 @@ fn pods(random: &mut Random, world: &World, name: &'static str, count: u64) -> P
 mod tests {
     use super::*;
 
+    fn scope(cohorts: usize, rare: usize, often: Vec<Feature>) -> Scope {
+        Scope {
+            cohorts,
+            rare,
+            short_timeouts: false,
+            often,
+        }
+    }
+
+    /// Returns the number of the first `histories` that contain `what`.
+    fn with(what: &str, histories: u64, scope: &Scope) -> usize {
+        let all = (0..histories).map(|number| format!("{:?}", history(1, number, scope)));
+        all.filter(|text| text.contains(what)).count()
+    }
+
     #[test]
     fn a_seed_determines_a_history() {
-        let scope = Scope {
-            cohorts: 50,
-            rare: 70,
-            short_timeouts: false,
-            often: Vec::new(),
-        };
+        let scope = scope(50, 70, Vec::new());
         assert_eq!(history(3, 4, &scope), history(3, 4, &scope));
         assert_ne!(history(3, 4, &scope).steps, history(3, 5, &scope).steps);
     }
 
     #[test]
     fn cohorts_are_drawn_only_if_requested() {
-        let has_cohorts = |percent| {
-            let scope = Scope {
-                cohorts: percent,
-                rare: 0,
-                short_timeouts: false,
-                often: Vec::new(),
-            };
-            let all = (0..100).map(|number| format!("{:?}", history(1, number, &scope)));
-            all.filter(|text| text.contains("cohortName")).count()
-        };
+        let has_cohorts = |percent| with("cohortName", 100, &scope(percent, 0, Vec::new()));
         assert_eq!(has_cohorts(0), 0);
         assert!(has_cohorts(50) > 20);
     }
 
     #[test]
     fn a_feature_may_be_frequent_in_all_histories() {
-        let limits = |often| {
-            let scope = Scope {
-                cohorts: 40,
-                rare: 0,
-                short_timeouts: false,
-                often,
-            };
-            let all = (0..100).map(|number| format!("{:?}", history(1, number, &scope)));
-            all.filter(|text| text.contains("maximumExecutionTimeSeconds"))
-                .count()
-        };
+        let limits = |often| with("maximumExecutionTimeSeconds", 100, &scope(40, 0, often));
         assert!(limits(Vec::new()) < 10);
         assert!(limits(vec![Feature::TimeLimit]) > 30);
     }
 
     #[test]
     fn what_is_rare_is_drawn_only_if_requested() {
-        let has = |percent, what: &str| {
-            let scope = Scope {
-                cohorts: 40,
-                rare: percent,
-                short_timeouts: false,
-                often: Vec::new(),
-            };
-            let all = (0..300).map(|number| format!("{:?}", history(1, number, &scope)));
-            all.filter(|text| text.contains(what)).count()
-        };
+        let has = |percent, what: &str| with(what, 300, &scope(40, percent, Vec::new()));
         for what in [GPU, "parentName\": String(\"mid@", "fd@"] {
             assert_eq!(has(0, what), 0, "{what}");
         }

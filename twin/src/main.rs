@@ -191,7 +191,7 @@ fn histories(arguments: &Arguments) -> Vec<History> {
     };
     let mut often = arguments.often.clone();
     // Queues and cohorts then have weights and little quota of their own.
-    if setting("fairSharing") && !often.contains(&Feature::FairSharing) {
+    if setting("fairSharing") {
         often.push(Feature::FairSharing);
     }
     let scope = Scope {

@@ -8,12 +8,12 @@ use futures::future::join_all;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
+use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
 
 use super::harness::{Stage, eventually, stage_alone, unique};
 use super::program::{Program, install, output_to};
 use super::server::{Reply, Server};
-use kueue_check_testenv::Folder;
 
 /// Returns the spec of a Budget of `limit` a month, in which a CPU costs 1 for an hour.
 fn spec(server: &Server, limit: &str) -> Value {

@@ -12,11 +12,10 @@ use axum::routing::get;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{Credentials, Http, SourceError, SpendQuery, SpendReport, source};
-use kueue_check_testenv::{Prometheus as Programs, or_skipped, prometheus};
+use kueue_check_testenv::{Folder, Prometheus as Programs, or_skipped, prometheus};
 use serde_json::json;
 
 use super::harness::{eventually, stage_alone, timestamp, unique};
-use kueue_check_testenv::Folder;
 
 /// Returns the programs; `None`, with a printed reason, where they cannot be had.
 fn programs() -> Option<Programs> {

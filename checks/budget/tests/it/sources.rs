@@ -12,10 +12,10 @@ use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{
     AllowedServer, Credentials, Http, SourceError, SourceWarning, SpendQuery, SpendReport, source,
 };
+use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
 
 use super::server::{Reply, Server, vector};
-use kueue_check_testenv::Folder;
 
 const AT: i64 = 1_795_251_600;
 

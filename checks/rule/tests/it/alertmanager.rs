@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kueue_check_testenv::{alertmanager, or_skipped, prometheus};
+use kueue_check_testenv::{Folder, alertmanager, or_skipped, prometheus};
 use serde_json::{Value, json};
 
 use crate::prometheus::{Process, example, expect};
 use crate::sdk::raw_to;
 use crate::server::{Reply, Server};
-use kueue_check_testenv::Folder;
 
 const SERVER: &str = "https://alertmanager.monitoring:9093";
 

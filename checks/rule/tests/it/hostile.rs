@@ -12,11 +12,11 @@ use kueue_check::{
 use kueue_check_rule::document::REVIEW;
 use kueue_check_rule::webhook::signature::sign;
 use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
+use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
 
 use crate::server::{Received, Reply, Server};
 use crate::service::document;
-use kueue_check_testenv::Folder;
 
 static FILLER: [u8; 65536] = [b' '; 65536];
 const UID: &str = "vision/train/u-1/window/1795251600";

@@ -17,13 +17,13 @@ use kueue_check_rule::document::{API_VERSION, HELD, HeldList, REVIEW, ReviewResp
 use kueue_check_rule::mock::{Mock, MockReply, MockRequest, Table};
 use kueue_check_rule::webhook::signature::sign;
 use kueue_check_rule::{WebhookCheck, webhook::resource};
+use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::program::{BINARY, output};
 use crate::sdk::{policy, raw};
-use kueue_check_testenv::Folder;
 
 const KEY: &str = "a key of the test's own";
 

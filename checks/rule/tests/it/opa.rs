@@ -7,12 +7,11 @@ use kueue_check::api::Workload;
 use kueue_check::{Check, Parameters, Verdict};
 use kueue_check_rule::webhook::resource;
 use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck};
-use kueue_check_testenv::{opa, or_skipped};
+use kueue_check_testenv::{Folder, opa, or_skipped};
 use serde_json::{Value, json};
 
 use crate::mock::{run, verdict};
 use crate::prometheus::Process;
-use kueue_check_testenv::Folder;
 
 /// Starts Open Policy Agent, if it is available.
 pub(crate) async fn start() -> Option<Process> {

@@ -10,13 +10,12 @@ use kueue_check::api::Workload;
 use kueue_check::{AdmissionCheckController, Parameters, RequestBuilder, Verdict};
 use kueue_check_rule::celcheck::{CELCheck, resource};
 use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted};
-use kueue_check_testenv::{or_skipped, prometheus};
+use kueue_check_testenv::{Folder, or_skipped, prometheus};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::server::{Reply, Server};
-use kueue_check_testenv::Folder;
 
 /// The maximum time from a changed figure to its verdict.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -17,12 +17,10 @@ use kueue_check_rule::celcheck::rule::{Environment, Rule};
 use kueue_check_rule::document::{API_VERSION, REVIEW};
 use kueue_check_rule::webhook::signature::sign;
 use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
-use kueue_check_testenv::is_skipped;
+use kueue_check_testenv::{Folder, is_skipped};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-use kueue_check_testenv::Folder;
 
 #[path = "../../../../examples/maintenance_window.rs"]
 #[expect(dead_code, reason = "its main is not run here")]

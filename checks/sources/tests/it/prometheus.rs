@@ -9,9 +9,8 @@ use jiff::Timestamp;
 use kueue_check_sources::{
     Auth, Http, PrometheusClient, PrometheusServer, ServerPolicy, SourceError, Unlisted,
 };
-use tokio::net::TcpListener;
-
 use kueue_check_testenv::Folder;
+use tokio::net::TcpListener;
 
 /// Starts a server that returns `body` with `status`. Returns its URL and the forms that it
 /// received.

@@ -7,6 +7,7 @@ use http::Method;
 use kueue_check_sources::{
     AllowedServer, ClientCertificate, Http, HttpRequest, ServerPolicy, SourceError, Unlisted,
 };
+use kueue_check_testenv::Folder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -14,8 +15,6 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
-
-use kueue_check_testenv::Folder;
 
 type Pair = rcgen::CertifiedKey<rcgen::KeyPair>;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::harness::{
-    Row, delete, delete_with, get, jsonpatch, merge, post, put, row, ssa, strategic,
+    Row, Step, delete, delete_with, get, jsonpatch, merge, post, put, row, ssa, strategic,
 };
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases";
@@ -33,6 +33,11 @@ fn job(spec: Value) -> Value {
         object["spec"][name] = value.clone();
     }
     object
+}
+
+/// Patches the status of the Job `j`.
+fn status(code: u16, status: Value) -> Step {
+    merge(code, format!("{JOBS}/j/status"), json!({"status": status}))
 }
 
 fn pod(spec: Value) -> Value {
@@ -209,11 +214,7 @@ pub(super) fn rows() -> Vec<Row> {
                     format!("{JOBS}/j"),
                     json!({"spec": {"suspend": false}}),
                 ),
-                merge(
-                    200,
-                    format!("{JOBS}/j/status"),
-                    json!({"status": {"active": 1}}),
-                ),
+                status(200, json!({"active": 1})),
                 get(200, format!("{JOBS}/j")),
             ],
         ),
@@ -221,26 +222,13 @@ pub(super) fn rows() -> Vec<Row> {
             "a Job counts its Pods",
             [
                 post(201, JOBS, job(json!({"parallelism": 3, "completions": 3}))),
-                merge(
+                status(
                     200,
-                    format!("{JOBS}/j/status"),
-                    json!({"status": {"startTime": "2025-03-01T09:00:00Z", "failed": 1, "succeeded": 2, "uncountedTerminatedPods": {}}}),
+                    json!({"startTime": "2025-03-01T09:00:00Z", "failed": 1, "succeeded": 2, "uncountedTerminatedPods": {}}),
                 ),
-                merge(
-                    422,
-                    format!("{JOBS}/j/status"),
-                    json!({"status": {"succeeded": 1}}),
-                ),
-                merge(
-                    422,
-                    format!("{JOBS}/j/status"),
-                    json!({"status": {"failed": 0, "succeeded": null}}),
-                ),
-                merge(
-                    200,
-                    format!("{JOBS}/j/status"),
-                    json!({"status": {"succeeded": 2}}),
-                ),
+                status(422, json!({"succeeded": 1})),
+                status(422, json!({"failed": 0, "succeeded": null})),
+                status(200, json!({"succeeded": 2})),
             ],
         ),
         row(
@@ -251,21 +239,12 @@ pub(super) fn rows() -> Vec<Row> {
                     JOBS,
                     job(json!({"completionMode": "Indexed", "parallelism": 3, "completions": 3})),
                 ),
-                merge(
+                status(
                     200,
-                    format!("{JOBS}/j/status"),
-                    json!({"status": {"startTime": "2025-03-01T09:00:00Z", "failed": 1, "succeeded": 2, "uncountedTerminatedPods": {}}}),
+                    json!({"startTime": "2025-03-01T09:00:00Z", "failed": 1, "succeeded": 2, "uncountedTerminatedPods": {}}),
                 ),
-                merge(
-                    200,
-                    format!("{JOBS}/j/status"),
-                    json!({"status": {"succeeded": 1}}),
-                ),
-                merge(
-                    422,
-                    format!("{JOBS}/j/status"),
-                    json!({"status": {"failed": 0}}),
-                ),
+                status(200, json!({"succeeded": 1})),
+                status(422, json!({"failed": 0})),
             ],
         ),
         row(

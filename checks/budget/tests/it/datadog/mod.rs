@@ -14,9 +14,9 @@ use kueue_check_budget::source::{
     AllowedServer, Credentials, Http, Source, SourceError, SourceWarning, SpendQuery, SpendReport,
     source,
 };
+use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
 
-use kueue_check_testenv::Folder;
 use service::{Datadog, Mishap};
 
 const METRIC: &str = "aws.cost.net.amortized.realtime.estimated";

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use kueue_check_testenv::{KueueOptions, alertmanager};
+use kueue_check_testenv::{Folder, KueueOptions, alertmanager};
 
 use super::*;
 use crate::approval::approvers;
 use crate::prometheus::Process;
 use crate::sdk::raw_to;
-use kueue_check_testenv::Folder;
 
 const WATCHED: &str = "configmaps,persistentvolumeclaims,nodes,kueue-check.dev/v1alpha1/approvals";
 

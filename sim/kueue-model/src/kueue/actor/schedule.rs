@@ -657,9 +657,10 @@ impl Kueue {
         let now = self.api.now();
         let key = workload.metadata.key();
         let place = self.queue(&queue.metadata.name);
-        place.requeue(&key, requeue, now);
-        if !workload.is_admissible() {
-            // It was put back once (`requeues_inactive`); its next change removes it.
+        if workload.is_admissible() {
+            place.requeue(&key, requeue, now);
+        } else {
+            // The scheduler had put it back before this attempt (`requeues_inactive`).
             place.remove(&key);
         }
         let mut new = workload.clone();
