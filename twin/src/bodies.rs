@@ -30,6 +30,7 @@ pub(crate) fn collection(object: &Value) -> String {
         "ClusterQueue" => cluster_path("clusterqueues"),
         "Cohort" => cluster_path("cohorts"),
         "WorkloadPriorityClass" => cluster_path("workloadpriorityclasses"),
+        "PriorityClass" => "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned(),
         "LocalQueue" => namespaced_path("localqueues"),
         "Workload" => namespaced_path("workloads"),
         "Job" => "/apis/batch/v1/namespaces/t@/jobs".to_owned(),

@@ -57,6 +57,16 @@ impl World {
     fn often(&self, feature: Feature, many: usize, few: usize) -> usize {
         if self.has(feature) { many } else { few }
     }
+
+    /// Whether much is submitted and few checks delay it.
+    fn is_crowded(&self) -> bool {
+        self.has(Feature::FairSharing) || self.has(Feature::Preemption)
+    }
+
+    /// Whether the next Workloads are to preempt the first ones.
+    fn has_preemptors(&self) -> bool {
+        self.has(Feature::Preemption) && self.workloads.len() > 3
+    }
 }
 
 /// A Workload that was submitted.
@@ -96,7 +106,7 @@ pub(crate) fn history(seed: u64, number: u64, scope: &Scope) -> History {
         ..World::default()
     };
     let mut steps = queues::setup(&mut random, &mut world, scope);
-    let count = 4 + random.below(9) + world.often(Feature::FairSharing, 6, 0);
+    let count = 4 + random.below(9) + if world.is_crowded() { 6 } else { 0 };
     steps.push(submit::submit(&mut random, &mut world));
     for at in 0..count {
         let step = actions::one(&mut random, &mut world);
@@ -144,6 +154,12 @@ fn pod_sets(random: &mut Random, world: &World) -> Vec<Pods> {
 fn pods(random: &mut Random, world: &World, name: &'static str, count: u64) -> Pods {
     let amounts = if world.has(Feature::FairSharing) {
         ["1", "1", "1", "1", "2", "500m"]
+    } else if world.has(Feature::Preemption) {
+        if world.has_preemptors() {
+            ["2", "2", "3", "3", "4", "1"]
+        } else {
+            ["1", "1", "1", "2", "3", "500m"]
+        }
     } else {
         ["1", "1", "2", "2", "3", "500m"]
     };

@@ -1,12 +1,15 @@
 //! Hooks: admission, and fault injection.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::call::{ApiRequest, Resource};
+use super::kinds::table_of;
 use super::status::Status;
+use super::store::{Store, key};
 
 /// A phase of admission.
 ///
@@ -116,6 +119,28 @@ pub struct Review<'a> {
     pub dry_run: bool,
     /// The user agent.
     pub agent: &'a str,
+    /// The objects that the server stores.
+    pub stored: Stored<'a>,
+}
+
+/// The objects that the server stores, for reads during a review.
+#[derive(Clone, Copy)]
+pub struct Stored<'a> {
+    pub(crate) store: &'a Mutex<Store>,
+}
+
+impl Stored<'_> {
+    /// Returns an object, or `None`.
+    pub fn object(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        store.get(&table_of(resource), &key(namespace, name))
+    }
+}
+
+impl fmt::Debug for Stored<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored").finish_non_exhaustive()
+    }
 }
 
 /// Admission: reviews writes, as webhooks do. The server calls it without a lock, so it may read

@@ -24,7 +24,7 @@ use self::state::Core;
 
 pub use call::{ApiRequest, ApiResponse, Patch, Resource, Verb};
 pub use hooks::{
-    Admission, EventFault, Faults, Operation, Phase, RequestFault, RequestInfo, Review,
+    Admission, EventFault, Faults, Operation, Phase, RequestFault, RequestInfo, Review, Stored,
     WatchDelivery,
 };
 pub use notifications::ChangeReceiver;

@@ -183,9 +183,7 @@ impl ApiServer {
 
     /// Returns an object, or `None`. It is shared, not copied, for frequent reads.
     pub fn object(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let store = self.core.store();
-        let table = table_of(resource);
-        store.get(&table, &key(namespace, name))
+        self.core.stored().object(resource, namespace, name)
     }
 
     /// Returns all objects of a kind, sorted by namespace and name. A `namespace` that is not empty

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::call::{ApiRequest, ApiResponse, Verb};
-use super::hooks::{Admission, Faults};
+use super::hooks::{Admission, Faults, Stored};
 use super::kinds::{Kind, Registry, TableKey, custom_kinds};
 use super::metadata::is_deleting;
 use super::server::TimeSource;
@@ -42,7 +42,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Core {
     pub(crate) fn new(clock: TimeSource) -> Self {
         let mut store = Store::new();
-        seed_namespaces(&mut store, &verbs::seconds(clock()));
+        let now = verbs::seconds(clock());
+        seed_namespaces(&mut store, &now);
+        seed_priority_classes(&mut store, &now);
         Self {
             clock,
             store: Mutex::new(store),
@@ -60,6 +62,11 @@ impl Core {
 
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         lock(&self.store)
+    }
+
+    /// Returns the stored objects, for reads.
+    pub(crate) fn stored(&self) -> Stored<'_> {
+        Stored { store: &self.store }
     }
 
     pub(crate) fn admission(&self) -> Option<Arc<dyn Admission>> {
@@ -196,6 +203,26 @@ fn seed_namespaces(store: &mut Store, now: &str) {
                 "name": name, "uid": uid, "resourceVersion": "1", "creationTimestamp": now, "labels": {"kubernetes.io/metadata.name": name},
             },
             "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+        });
+        store.seed(&table, name.to_owned(), object);
+    }
+}
+
+/// Stores the priority classes that every cluster has (Kubernetes 1.36.3,
+/// `pkg/apis/scheduling/types.go`).
+fn seed_priority_classes(store: &mut Store, now: &str) {
+    let table = ("scheduling.k8s.io".to_owned(), "priorityclasses".to_owned());
+    let classes = [
+        ("system-cluster-critical", 2_000_000_000),
+        ("system-node-critical", 2_000_001_000),
+    ];
+    for (name, value) in classes {
+        let object = json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {
+                "name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": now,
+                "generation": 1,
+            },
+            "value": value, "preemptionPolicy": "PreemptLowerPriority",
         });
         store.seed(&table, name.to_owned(), object);
     }

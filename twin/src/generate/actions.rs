@@ -13,7 +13,7 @@ use crate::random::Random;
 /// Draws one action. States written by checks and the history's features are the most frequent.
 pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
     let weights = [
-        world.often(Feature::FairSharing, 60, 20),
+        if world.is_crowded() { 60 } else { 20 },
         44,
         world.often(Feature::Activation, 22, 7),
         3,
@@ -23,11 +23,19 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
         world.often(Feature::Checks, 16, 4),
         world.often(Feature::Checks, 14, 3),
         world.often(Feature::Stops, 14, 2),
-        world.often(Feature::Priorities, 20, 1),
+        if world.has(Feature::Priorities) || world.has(Feature::Classes) {
+            20
+        } else {
+            1
+        },
         world.often(Feature::Done, 25, 0),
         world.often(Feature::Running, 30, 0),
         world.often(Feature::Moves, 20, 0),
-        world.often(Feature::Late, 25, 0),
+        if world.has(Feature::Late) || !world.late.is_empty() {
+            25
+        } else {
+            0
+        },
         world.often(Feature::Refused, 30, 0),
         world.often(Feature::Again, 18, 0),
         world.often(Feature::Elastic, 35, 0),
@@ -67,7 +75,11 @@ fn write_state(random: &mut Random, world: &mut World) -> Step {
         return submit(random, world);
     };
     if world.checks.is_empty() {
-        return finish(random, world);
+        return if world.has(Feature::Preemption) && random.chance(70) {
+            activate(random, world)
+        } else {
+            finish(random, world)
+        };
     }
     let state = ["Ready", "Retry", "Rejected", "Pending"][random.weighted(&[52, 30, 8, 10])];
     let message = match state {
@@ -252,7 +264,11 @@ fn priority(random: &mut Random, world: &mut World) -> Step {
     }
     let name = &world.workloads[at].name;
     if world.jobs {
-        let class = *random.of(&["p1@", "p10@", "p100@"]);
+        let class = if world.has(Feature::Classes) && random.chance(40) {
+            "late@"
+        } else {
+            *random.of(&["p1@", "p10@", "p100@"])
+        };
         return Step::Patch {
             about: format!("{name} is of class {class}"),
             path: job_path(name),

@@ -59,6 +59,13 @@ pub(crate) enum Feature {
     Selectors,
     /// Weights, little quota, and much that is submitted. Not drawn: it needs a setting of Kueue.
     FairSharing,
+    /// Queues that preempt, small Workloads, then large ones of higher priorities. Not drawn, so
+    /// that the histories of earlier seeds stay the same.
+    Preemption,
+    /// Priority classes of Pods, and priority classes that are missing or created later. Not drawn.
+    Classes,
+    /// A LocalQueue `default`, and jobs that name no queue. Not drawn.
+    DefaultQueue,
 }
 
 const ALL: [Feature; 25] = [

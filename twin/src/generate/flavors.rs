@@ -12,7 +12,7 @@ pub(super) fn flavors(random: &mut Random, world: &mut World) -> Vec<Value> {
     let mut objects = if world.has(Feature::Flavors) {
         let count = 3 + random.below(2);
         several(random, &mut world.flavors, &["a", "b", "c", "d"][..count])
-    } else if random.chance(world.often(Feature::FairSharing, 85, 55)) {
+    } else if random.chance(if world.is_crowded() { 85 } else { 55 }) {
         world.flavors = vec!["default@".to_owned()];
         vec![cluster_object("ResourceFlavor", "default@", json!({}))]
     } else {

@@ -85,6 +85,14 @@ pub(super) fn setup(random: &mut Random, world: &mut World, scope: &Scope) -> Ve
     if random.chance(world.often(Feature::Late, 25, 0)) {
         world.late.extend(locals.pop());
     }
+    if world.has(Feature::DefaultQueue) {
+        let queue = namespaced_object("LocalQueue", "default", json!({"clusterQueue": "cq@"}));
+        if random.chance(40) {
+            world.late.push(queue);
+        } else {
+            locals.push(queue);
+        }
+    }
     if !locals.is_empty() {
         steps.push(Step::Create(locals));
     }
@@ -97,12 +105,27 @@ pub(super) fn setup(random: &mut Random, world: &mut World, scope: &Scope) -> Ve
         };
         let classes = [("p1@", 1), ("p10@", 10), ("p100@", 100)].map(class);
         steps.push(Step::Create(classes.to_vec()));
+        if world.has(Feature::Classes) {
+            world.late.push(class(("late@", 50)));
+        }
+    }
+    if world.has(Feature::Classes) {
+        let class = |(name, value): (&str, i64)| {
+            json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": name}, "value": value,
+            })
+        };
+        steps.push(Step::Create(
+            [("pod5@", 5), ("pod50@", 50)].map(class).to_vec(),
+        ));
+        world.late.push(class(("late@", 20)));
     }
     steps
 }
 
 fn checks(random: &mut Random, world: &mut World) -> Vec<Value> {
-    let weights = if world.has(Feature::FairSharing) {
+    let weights = if world.is_crowded() {
         [75, 15, 10, 0]
     } else {
         [12, 45, 33, 10]
@@ -133,6 +156,7 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
             let some: &[u64] = match (world.has(Feature::FairSharing), at) {
                 (true, 0) => &[4],
                 (true, _) => &[0, 0, 0, 1],
+                (false, _) if world.has(Feature::Preemption) => &[4, 5],
                 (false, _) => &[1, 2, 2, 3, 4],
             };
             *random.of(some)
@@ -174,7 +198,9 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     }
     let mut preemption = json!({});
     let within = ["Never", "LowerPriority", "LowerOrNewerEqualPriority"];
-    if random.chance(60) {
+    if world.has(Feature::Preemption) {
+        preemption["withinClusterQueue"] = json!(random.of(&within[1..]));
+    } else if random.chance(60) {
         preemption["withinClusterQueue"] = json!(random.of(&within));
     }
     if let Some(cohort) = &queue.cohort {

@@ -14,11 +14,30 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
     let (queue, _) = random.of(&world.local_queues).clone();
     let sets = pod_sets(random, world);
     let limit = random.chance(world.often(Feature::TimeLimit, 60, 0));
-    let limit = limit.then(|| *random.of(&[2, 3, 5]));
+    let limits: &[u64] = if world.has(Feature::Preemption) {
+        &[4, 5, 6]
+    } else {
+        &[2, 3, 5]
+    };
+    let limit = limit.then(|| *random.of(limits));
     world.delay = world.delay.max(limit.unwrap_or_default());
     let object = if world.jobs {
-        let class = random.of(&[None, None, Some("p1@"), Some("p100@")]);
-        let mut job = job(&name, &queue, *class, &sets[0]);
+        let classes: &[Option<&str>] = if world.has_preemptors() {
+            &[Some("p10@"), Some("p10@"), Some("p100@")]
+        } else {
+            &[None, None, Some("p1@"), Some("p100@")]
+        };
+        let class = random.of(classes);
+        let class = if world.has(Feature::Classes) && random.chance(25) {
+            Some("late@")
+        } else {
+            *class
+        };
+        let mut job = job(&name, &queue, class, &sets[0]);
+        if world.has(Feature::Classes) && random.chance(60) {
+            job["spec"]["template"]["spec"]["priorityClassName"] =
+                json!(random.of(&["pod5@", "pod50@", "pod50@", "late@"]));
+        }
         if let Some(limit) = limit {
             let limit = limit.to_string();
             job["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = json!(limit);
@@ -37,9 +56,10 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
         if random.chance(world.often(Feature::JobActions, 15, 0)) {
             job["metadata"]["labels"] = json!({"example.com/queue": "later"});
         }
+        without_queue(random, world, &mut job);
         job
     } else if world.has(Feature::PodGroups) || world.has(Feature::SinglePods) {
-        let pods = if world.has(Feature::PodGroups) {
+        let mut pods = if world.has(Feature::PodGroups) {
             group(&name, &queue, &sets)
         } else {
             vec![single_pod(&name, &queue, &sets[0])]
@@ -51,9 +71,17 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
             active: true,
             gone: false,
         });
+        for pod in &mut pods {
+            without_queue(random, world, pod);
+        }
         return Step::Create(pods);
     } else {
-        let priority = *random.of(&[None, None, Some(1), Some(100)]);
+        let priorities: &[Option<i64>] = if world.has_preemptors() {
+            &[Some(10), Some(10), Some(100)]
+        } else {
+            &[None, None, Some(1), Some(100)]
+        };
+        let priority = *random.of(priorities);
         let mut workload = workload(&name, &queue, priority, &sets);
         if let Some(limit) = limit {
             workload["spec"]["maximumExecutionTimeSeconds"] = json!(limit);
@@ -78,4 +106,15 @@ pub(super) fn living(random: &mut Random, world: &World) -> Option<usize> {
     let all = world.workloads.iter().enumerate();
     let living: Vec<usize> = all.filter(|(_, w)| !w.gone).map(|(at, _)| at).collect();
     (!living.is_empty()).then(|| *random.of(&living))
+}
+
+/// Removes the queue of some jobs, if there is a default one.
+fn without_queue(random: &mut Random, world: &World, job: &mut Value) {
+    let labels = job["metadata"]["labels"].as_object_mut();
+    if let Some(labels) = labels
+        && world.has(Feature::DefaultQueue)
+        && random.chance(60)
+    {
+        labels.remove("kueue.x-k8s.io/queue-name");
+    }
 }

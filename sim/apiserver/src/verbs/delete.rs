@@ -297,6 +297,7 @@ fn review(context: &Context<'_>, old: &Value) -> Result<(), Status> {
             old: &shown,
             dry_run: dry_run(context),
             agent: &context.call.agent,
+            stored: context.core.stored(),
         })?;
     }
     Ok(())

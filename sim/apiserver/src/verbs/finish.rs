@@ -79,6 +79,7 @@ fn review(
         old: &old,
         dry_run: context.dry_run,
         agent: &context.call.agent,
+        stored: context.core.stored(),
     })
 }
 

@@ -9,6 +9,7 @@ use crate::replay::NAMESPACE;
 pub(super) enum Kind {
     ResourceFlavor,
     Cohort,
+    PriorityClass,
     WorkloadPriorityClass,
     AdmissionCheck,
     ClusterQueue,
@@ -19,9 +20,10 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All kinds, each after the kinds that its objects refer to.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::ResourceFlavor,
         Self::Cohort,
+        Self::PriorityClass,
         Self::WorkloadPriorityClass,
         Self::AdmissionCheck,
         Self::ClusterQueue,
@@ -34,6 +36,7 @@ impl Kind {
         match self {
             Self::ResourceFlavor => "ResourceFlavor",
             Self::Cohort => "Cohort",
+            Self::PriorityClass => "PriorityClass",
             Self::WorkloadPriorityClass => "WorkloadPriorityClass",
             Self::AdmissionCheck => "AdmissionCheck",
             Self::ClusterQueue => "ClusterQueue",
@@ -48,6 +51,7 @@ impl Kind {
         match self {
             Self::ResourceFlavor => "flavor",
             Self::Cohort => "cohort",
+            Self::PriorityClass => "pod-class",
             Self::WorkloadPriorityClass => "class",
             Self::AdmissionCheck => "check",
             Self::ClusterQueue => "cluster-queue",
@@ -61,6 +65,7 @@ impl Kind {
         match self {
             Self::ResourceFlavor => "resourceflavors",
             Self::Cohort => "cohorts",
+            Self::PriorityClass => "priorityclasses",
             Self::WorkloadPriorityClass => "workloadpriorityclasses",
             Self::AdmissionCheck => "admissionchecks",
             Self::ClusterQueue => "clusterqueues",
@@ -77,6 +82,7 @@ impl Kind {
     fn group_and_version(self) -> (&'static str, &'static str) {
         match self {
             Self::Job => ("batch", "v1"),
+            Self::PriorityClass => ("scheduling.k8s.io", "v1"),
             _ => ("kueue.x-k8s.io", "v1beta2"),
         }
     }

@@ -20,6 +20,10 @@ pub(super) fn redacted(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Va
     let parts = match kind {
         Kind::ResourceFlavor => vec![("spec", redactor.flavor(spec))],
         Kind::Cohort => vec![("spec", redactor.cohort(spec))],
+        Kind::PriorityClass => vec![
+            ("value", object["value"].clone()),
+            ("globalDefault", object["globalDefault"].clone()),
+        ],
         Kind::WorkloadPriorityClass => vec![("value", object["value"].clone())],
         Kind::AdmissionCheck => vec![
             ("spec", redactor.check(spec)),
@@ -194,7 +198,12 @@ impl Redactor<'_> {
         ];
         let mut out = only(spec, &fields);
         self.rename(&mut out, "/priorityClassName", "class");
-        self.rename(&mut out, "/priorityClassRef/name", "class");
+        let class = if out["priorityClassRef"]["kind"] == "PriorityClass" {
+            Kind::PriorityClass
+        } else {
+            Kind::WorkloadPriorityClass
+        };
+        self.rename(&mut out, "/priorityClassRef/name", class.pseudonym());
         if let Some(queue) = spec["queueName"].as_str() {
             out["queueName"] = json!(self.names.name("queue", self.namespace, queue));
         }
@@ -234,7 +243,9 @@ impl Redactor<'_> {
                 .labels(self.namespace, &template["metadata"][field]);
         }
         let spec = &template["spec"];
-        let mut out = only(spec, &["overhead", "restartPolicy"]);
+        let mut out = only(spec, &["overhead", "priorityClassName", "restartPolicy"]);
+        let class = Kind::PriorityClass.pseudonym();
+        self.rename(&mut out, "/priorityClassName", class);
         for (field, short) in [("containers", "c"), ("initContainers", "i")] {
             let all = list(&spec[field]).enumerate().map(|(at, container)| {
                 // Kueue compares the containers of a Job with those of its Workload, defaults of

@@ -16,8 +16,11 @@ use super::trace::{Step, Trace};
 use super::{Difference, IgnoreRule};
 use kueue_check_sim::apiserver::ChangeVerb;
 
-/// The states of each object, in order, with the step in which each was observed.
-type States = BTreeMap<(String, String), Vec<(usize, Value)>>;
+/// A state, with the step in which it was observed.
+type Seen = (usize, Value);
+
+/// The states of each object, in order.
+type States = BTreeMap<(String, String), Vec<Seen>>;
 
 /// A replay beside its recording.
 pub(super) struct Comparison {
@@ -26,6 +29,8 @@ pub(super) struct Comparison {
     /// The number of equal responses, of states before the first difference of each object, and of
     /// steps with equal events.
     pub(super) equal: usize,
+    /// The first step with a difference.
+    pub(super) first: usize,
 }
 
 impl Comparison {
@@ -33,12 +38,17 @@ impl Comparison {
         Self {
             differences,
             equal: 0,
+            first: usize::MAX,
         }
     }
 
-    fn add(&mut self, difference: Option<Difference>) {
+    /// Adds the result of one comparison in a step.
+    fn add(&mut self, step: usize, difference: Option<Difference>) {
         match difference {
-            Some(difference) => self.differences.push(difference),
+            Some(difference) => {
+                self.first = self.first.min(step);
+                self.differences.push(difference);
+            }
             None => self.equal += 1,
         }
     }
@@ -127,7 +137,7 @@ fn states_and_events(
     {
         let none = Vec::new();
         let raw = simulated.get(object).unwrap_or(&none);
-        let of_runs = |all: &[(usize, Value)]| states(&in_runs(all, &runs));
+        let of_runs = |all: &[Seen]| states(&in_runs(all, &runs));
         let then = of_runs(recorded.get(object).unwrap_or(&none));
         let now = of_runs(raw);
         let flaps = flaps(&then) && now.iter().any(is_inactive_with_delay);
@@ -141,12 +151,15 @@ fn states_and_events(
         let (mut then, now) = (without_turns(then), without_turns(now));
         if initial.contains_key(object) {
             // The model of Kueue starts earlier and may be ahead.
-            let reached = then.iter().position(|state| now.first() == Some(state));
+            let initial = now.first().map(|(_, state)| state);
+            let reached = then.iter().position(|(_, state)| initial == Some(state));
             then.drain(..reached.unwrap_or_default());
         }
         let (kind, name) = object;
-        let equal = then.iter().zip(&now).take_while(|(then, now)| then == now);
-        let equal = equal.count();
+        let equal = then.iter().zip(&now);
+        let equal = equal
+            .take_while(|((_, then), (_, now))| then == now)
+            .count();
         compared.equal += equal;
         // What comes after the last recorded state of a change without end is not known.
         let is_cut = trace.endless && equal == then.len() && {
@@ -156,16 +169,19 @@ fn states_and_events(
             without_turns(of_runs(&before)).len() <= equal
         };
         if equal < then.len().max(now.len()) && !is_cut {
-            let before = equal.checked_sub(1).map(|at| &then[at]);
-            let show = |state: Option<&Value>| match state {
-                Some(state) => changes(before, state),
+            let before = equal.checked_sub(1).map(|at| &then[at].1);
+            let show = |seen: Option<&Seen>| match seen {
+                Some((_, state)) => changes(before, state),
                 None => "nothing more".to_owned(),
             };
-            compared.differences.push(Difference {
+            let (then, now) = (then.get(equal), now.get(equal));
+            let steps = then.into_iter().chain(now).map(|(step, _)| *step);
+            let difference = Difference {
                 at: format!("{kind}/{name}, state {}", equal + 1),
-                recorded: show(then.get(equal)),
-                simulated: show(now.get(equal)),
-            });
+                recorded: show(then),
+                simulated: show(now),
+            };
+            compared.add(steps.min().unwrap_or_default(), Some(difference));
         }
     }
     let together = |events: &Events| -> Vec<BTreeMap<String, f64>> {
@@ -190,13 +206,13 @@ fn states_and_events(
     {
         now.retain(|event, _| then.contains_key(event));
     }
-    for ((_, last), (then, now)) in runs.iter().zip(then.iter().zip(&now)) {
-        compared.add(event_difference(&trace.steps[*last], then, now));
+    for ((first, last), (then, now)) in runs.iter().zip(then.iter().zip(&now)) {
+        compared.add(*first, event_difference(&trace.steps[*last], then, now));
     }
 }
 
 /// Returns the states with the first step of the run in which each was observed.
-fn in_runs(all: &[(usize, Value)], runs: &[(usize, usize)]) -> Vec<(usize, Value)> {
+fn in_runs(all: &[Seen], runs: &[(usize, usize)]) -> Vec<Seen> {
     let first_of = |step: usize| {
         let run = runs
             .iter()
@@ -234,7 +250,7 @@ fn overlooked(
 fn responses(trace: &Trace, played: &ReplayResult) -> Comparison {
     let mut compared = Comparison::new(Vec::new());
     let mut made: BTreeSet<String> = BTreeSet::new();
-    for (step, (_, responses)) in trace.steps.iter().zip(&played.steps) {
+    for (number, (step, (_, responses))) in trace.steps.iter().zip(&played.steps).enumerate() {
         let calls = step.calls.iter().filter(|call| !call.is_look());
         for (at, (call, reply)) in calls.zip(responses).enumerate() {
             let name = format!("{} {}", call.path, call.body["metadata"]["name"]);
@@ -255,11 +271,12 @@ fn responses(trace: &Trace, played: &ReplayResult) -> Comparison {
                 let message = reply.body["message"].as_str().unwrap_or_default();
                 now = format!("{now} {}", normal(message, &played.names));
             }
-            compared.add((then != now).then(|| Difference {
+            let difference = (then != now).then(|| Difference {
                 at: format!("response to {:?}", step.name),
                 recorded: then,
                 simulated: now,
-            }));
+            });
+            compared.add(number, difference);
         }
     }
     compared
@@ -370,10 +387,10 @@ fn form_of(trace: &Trace) -> Form {
 
 /// Returns the distinct states in order. The first check entries are also added to the earlier
 /// states, because Kueue adds them just before or just after the quota reservation.
-fn states(all: &[(usize, Value)]) -> Vec<Value> {
+fn states(all: &[Seen]) -> Vec<Seen> {
     let each = all.iter().map(|(step, state)| (*step, comparable(state)));
-    let mut each: Vec<(usize, Value)> = each.collect();
-    each.dedup_by(|later, earlier| later.1 == earlier.1);
+    let mut each: Vec<Seen> = each.collect();
+    dedup(&mut each);
     without_deletion_under_way(&mut each);
     let (steps, mut states): (Vec<usize>, Vec<Value>) = each.into_iter().unzip();
     let has_checks = |state: &Value| state["checks"].as_array().is_some_and(|c| !c.is_empty());
@@ -403,15 +420,20 @@ fn states(all: &[(usize, Value)]) -> Vec<Value> {
             state["checks"] = entries.clone();
         }
     }
-    states.dedup();
-    without_last_finalizer(&mut states);
-    without_returns(states)
+    let mut seen: Vec<Seen> = steps.into_iter().zip(states).collect();
+    dedup(&mut seen);
+    without_last_finalizer(&mut seen);
+    without_returns(seen)
+}
+
+fn dedup(states: &mut Vec<Seen>) {
+    states.dedup_by(|(_, later), (_, earlier)| later == earlier);
 }
 
 /// Removes the condition of a Workload that Kueue writes while its ClusterQueue is being deleted,
 /// if it writes another one in the same step after the deletion: whether it reconciles the Workload
 /// in between varies.
-fn without_deletion_under_way(each: &mut Vec<(usize, Value)>) {
+fn without_deletion_under_way(each: &mut Vec<Seen>) {
     fn queue<'a>(state: &'a Value, what: &str) -> Option<&'a str> {
         let message = state["conditions"]["QuotaReserved"]["message"].as_str()?;
         message.strip_prefix("ClusterQueue ")?.strip_suffix(what)
@@ -432,8 +454,8 @@ fn without_deletion_under_way(each: &mut Vec<(usize, Value)>) {
 }
 
 /// Removes the state without a finalizer before a deletion: the order of both writes varies.
-fn without_last_finalizer(states: &mut Vec<Value>) {
-    let [.., before, last, Value::Null] = states.as_slice() else {
+fn without_last_finalizer(states: &mut Vec<Seen>) {
+    let [.., (_, before), (_, last), (_, Value::Null)] = states.as_slice() else {
         return;
     };
     let mut same = before.clone();
@@ -460,9 +482,9 @@ fn without(field: &str, state: &Value) -> Value {
 
 /// Returns true if Kueue sets and clears `requeueAt` in turn, as often as it can, because the Retry
 /// of an inactive Workload has a delay. The model does that once.
-fn flaps(states: &[Value]) -> bool {
+fn flaps(states: &[Seen]) -> bool {
     states.windows(5).any(|turns| {
-        let [one, other, third, fourth, fifth] = turns else {
+        let [(_, one), (_, other), (_, third), (_, fourth), (_, fifth)] = turns else {
             return false;
         };
         let again = third == one && fourth == other && fifth == one;
@@ -470,33 +492,35 @@ fn flaps(states: &[Value]) -> bool {
     })
 }
 
-fn is_inactive_with_delay(state: &Value) -> bool {
+fn is_inactive_with_delay((_, state): &Seen) -> bool {
     state["active"] == false && !state["requeueState"].is_null()
 }
 
 /// Removes `requeueAt` from the states of an inactive Workload: how often it is set and cleared in
 /// turn has no meaning, nor has what the last turn leaves.
-fn without_delays(mut states: Vec<Value>) -> Vec<Value> {
-    for state in states.iter_mut().filter(|state| state["active"] == false) {
-        *state = without("requeueState", state);
+fn without_delays(mut states: Vec<Seen>) -> Vec<Seen> {
+    for (_, state) in &mut states {
+        if state["active"] == false {
+            *state = without("requeueState", state);
+        }
     }
-    states.dedup();
+    dedup(&mut states);
     states
 }
 
 /// Removes the turns in which one controller activates a variant and another one deactivates it,
 /// until the eviction has been written.
-fn without_returns(states: Vec<Value>) -> Vec<Value> {
-    let mut kept: Vec<Value> = Vec::new();
-    for state in states {
+fn without_returns(states: Vec<Seen>) -> Vec<Seen> {
+    let mut kept: Vec<Seen> = Vec::new();
+    for (step, state) in states {
         let returns = match kept.as_slice() {
-            [.., before, last] => state == *before && differs_in_active(last, &state),
+            [.., (_, before), (_, last)] => state == *before && differs_in_active(last, &state),
             _ => false,
         };
         if returns {
             kept.pop();
         } else {
-            kept.push(state);
+            kept.push((step, state));
         }
     }
     kept

@@ -125,7 +125,9 @@ fn statuses(object: &Value, status: Value) -> Vec<(String, Patch, Value)> {
 fn resource_of(object: &Value) -> Option<Resource> {
     let (group, version) = object["apiVersion"].as_str()?.split_once('/')?;
     let plural = match object["kind"].as_str()? {
-        "WorkloadPriorityClass" => "workloadpriorityclasses".to_owned(),
+        class @ ("PriorityClass" | "WorkloadPriorityClass") => {
+            format!("{}es", class.to_lowercase())
+        }
         kind => format!("{}s", kind.to_lowercase()),
     };
     Some(Resource::new(group, version, plural))

@@ -30,6 +30,7 @@ mod races;
 mod reasons;
 mod request;
 mod scope;
+mod search;
 mod stand_in;
 mod trace;
 
@@ -119,9 +120,6 @@ pub(crate) const NAMESPACE: &str = "t";
 /// The most changes of objects after which other outcomes of races are tried. With more, the
 /// controllers undo each other's work without end.
 const MOST: usize = 3_000;
-
-/// The most races that are given another outcome, one after the other.
-const RACES: usize = 3;
 
 /// A function that starts a controller beside the model.
 type Start = Box<dyn FnOnce(&ApiServer, &Clock)>;
@@ -235,12 +233,13 @@ impl Replay {
     /// [`KueueVersion::late_scheduler`], [`KueueVersion::late_replacement`],
     /// [`KueueVersion::slow_retries`], [`KueueVersion::requeues_inactive`],
     /// [`KueueVersion::hasty_variants`],
-    /// [`KueueVersion::reversed_ties`]). A request that follows another within 200 ms also has
+    /// [`KueueVersion::reversed_ties`], [`KueueVersion::reversed_evictions`]). A request that follows another within 200 ms also has
     /// several outcomes, because Kueue's progress by then varies. So has a request that is sent
     /// within 300 ms of the end of a delay. If a trace differs, it is played again with one other
-    /// outcome, each of which is valid: in all steps, or in one of them. If none is equal, the one
-    /// with the most equal states is kept and another is changed, up to three, as long as that adds
-    /// equal states. If none is equal then, the differences of the first run are reported.
+    /// outcome, each of which is valid: in the step with the first difference, then in all steps or
+    /// an earlier one. If none is equal, the one with the most equal states is kept and another is
+    /// changed, as long as that adds equal states. If none is equal then, the differences of the
+    /// first run are reported.
     ///
     /// # Errors
     /// If the trace has a request that the model does not support, or uses a feature that the model
@@ -251,30 +250,15 @@ impl Replay {
         let recording = Recording::of(&trace, self.overlook.take());
         let beside = std::mem::take(&mut self.beside);
         let is_alone = beside.is_empty();
-        let mut races = Races::default();
-        let (first, changes) = self.play(&races, beside, &recording)?;
+        let (first, changes) = self.play(&Races::default(), beside, &recording)?;
         if first.differences.is_empty() || !is_alone || changes > MOST {
             return Ok(first.differences);
         }
-        let mut most = first.equal;
-        for _ in 0..RACES {
-            let mut best = None;
-            for other in self.other_races(&races) {
-                let (compared, _) = self.play(&other, Vec::new(), &recording)?;
-                if compared.differences.is_empty() {
-                    return Ok(Vec::new());
-                }
-                if compared.equal > most {
-                    most = compared.equal;
-                    best = Some(other);
-                }
-            }
-            match best {
-                Some(best) => races = best,
-                None => break,
-            }
-        }
-        Ok(first.differences)
+        Ok(if self.agrees_with_other_races(&first, &recording)? {
+            Vec::new()
+        } else {
+            first.differences
+        })
     }
 
     /// Plays the trace once. Returns the comparison, and how many changes of objects the model

@@ -24,14 +24,19 @@ const LATES: [u8; 3] = [1, 2, u8::MAX];
 /// act when the others have done all that they can, or those of jobs are a step behind.
 const LAGS: [[u64; 2]; 3] = [[0, 1], [1, 0], [2, 3]];
 
-const SLOW: u8 = 1;
-const QUICK: u8 = 2;
-const HASTY: u8 = 4;
-const NAMELESS: u8 = 8;
-const REVERSED: u8 = 16;
-const REPLACEMENT: u8 = 32;
-const RETRIES: u8 = 64;
-const PUT_BACK: u8 = 128;
+/// The delays, and the sets of Workloads, that are tried in the step with the first difference.
+const ALL_LAGS: [u64; 4] = [0, 1, 2, 3];
+const ALL_MISSES: std::ops::Range<u8> = 1..128;
+
+const SLOW: u16 = 1;
+const QUICK: u16 = 2;
+const HASTY: u16 = 4;
+const NAMELESS: u16 = 8;
+const REVERSED: u16 = 16;
+const REPLACEMENT: u16 = 32;
+const RETRIES: u16 = 64;
+const PUT_BACK: u16 = 128;
+const EVICTIONS: u16 = 256;
 
 /// The outcomes of all races of a replay. A race may have one outcome in one step and another in
 /// the next.
@@ -59,12 +64,12 @@ pub(super) struct Outcome {
     /// [`KueueVersion::late_scheduler`].
     late_scheduler: u8,
     /// The other switches of [`KueueVersion`] that are races: [`SLOW`], [`QUICK`], [`HASTY`],
-    /// [`NAMELESS`], [`REVERSED`], [`REPLACEMENT`], [`RETRIES`] and [`PUT_BACK`].
-    bits: u8,
+    /// [`NAMELESS`], [`REVERSED`], [`REPLACEMENT`], [`RETRIES`], [`PUT_BACK`] and [`EVICTIONS`].
+    bits: u16,
 }
 
 impl Outcome {
-    const fn bits(bits: u8) -> Self {
+    const fn bits(bits: u16) -> Self {
         Self {
             bits,
             misses_stop: 0,
@@ -75,7 +80,7 @@ impl Outcome {
         }
     }
 
-    fn misses(misses_stop: u8, bits: u8) -> Self {
+    fn misses(misses_stop: u8, bits: u16) -> Self {
         Self {
             misses_stop,
             ..Self::bits(bits)
@@ -96,7 +101,7 @@ impl Outcome {
         }
     }
 
-    fn hasty(steps_between: u64, bits: u8) -> Self {
+    fn hasty(steps_between: u64, bits: u16) -> Self {
         Self {
             steps_between: Some(steps_between),
             ..Self::bits(bits)
@@ -112,7 +117,7 @@ impl Outcome {
 
     /// Returns the version with the switches of this outcome.
     pub(super) fn version(self, known: KueueVersion) -> KueueVersion {
-        let has = |bit: u8| self.bits & bit != 0;
+        let has = |bit: u16| self.bits & bit != 0;
         KueueVersion {
             misses_stop: self.misses_stop ^ known.misses_stop,
             slow_scheduler: has(SLOW) ^ known.slow_scheduler,
@@ -124,6 +129,7 @@ impl Outcome {
             nameless_queue: has(NAMELESS) ^ known.nameless_queue,
             hasty_variants: has(HASTY) ^ known.hasty_variants,
             reversed_ties: has(REVERSED) ^ known.reversed_ties,
+            reversed_evictions: has(EVICTIONS) ^ known.reversed_evictions,
             ..known
         }
     }
@@ -153,9 +159,29 @@ impl Races {
 }
 
 impl Replay {
-    /// Returns the races with one other outcome than `races`: in all steps, of the timers, or in
-    /// one step.
-    pub(super) fn other_races(&self, races: &Races) -> Vec<Races> {
+    /// Returns the races with one other outcome than `races` in the step with the first difference,
+    /// or in one that follows it at once.
+    pub(super) fn races_near(&self, races: &Races, first: usize) -> Vec<Races> {
+        let mut others = Vec::new();
+        for step in first..self.end_of_run(first) {
+            let known = races.of_step(step);
+            let here = self.outcomes_near(step).into_iter();
+            let here = here.filter(|outcome| *outcome != known);
+            others.extend(here.map(|outcome| races.with_step(step, outcome)));
+        }
+        others
+    }
+
+    /// Returns the number of the step after the run of steps that follow `first` at once.
+    fn end_of_run(&self, first: usize) -> usize {
+        let count = self.trace.steps.len();
+        let next = (first.saturating_add(1)..count).find(|step| !self.trace.follows_at_once(*step));
+        next.unwrap_or(count)
+    }
+
+    /// Returns the races with one other outcome than `races`: in all steps, of the timers, or in a
+    /// step up to the first difference.
+    pub(super) fn races_before(&self, races: &Races, first: usize) -> Vec<Races> {
         let all = self.outcomes().into_iter();
         let all = all.filter(|outcome| *outcome != races.of_all);
         let mut others: Vec<Races> = all.map(|outcome| races.with_all(outcome)).collect();
@@ -170,7 +196,7 @@ impl Replay {
                 }
             }
         }
-        for step in 0..self.trace.steps.len() {
+        for step in 0..self.end_of_run(first) {
             let known = races.of_step(step);
             let here = self.outcomes_of_step(step).into_iter();
             let here = here.filter(|outcome| *outcome != known);
@@ -209,13 +235,49 @@ impl Replay {
 
     /// Returns the outcomes of the scheduler's writes, and before 0.18 of its retries.
     fn outcomes_of_writes(&self) -> impl Iterator<Item = Outcome> {
-        let retries: &[u8] = if self.version.counts_messages {
+        let retries: &[u16] = if self.version.counts_messages {
             &[RETRIES, PUT_BACK]
         } else {
             &[]
         };
         let late = LATES.into_iter().map(Outcome::late);
         late.chain(retries.iter().copied().map(Outcome::bits))
+    }
+
+    /// Returns the outcomes that are tried in the step with the first difference.
+    fn outcomes_near(&self, step: usize) -> Vec<Outcome> {
+        let mut all = self.outcomes_of_step(step);
+        let calls = &self.trace.steps[step].calls;
+        if calls.iter().any(|call| call.path.contains("queues")) {
+            for misses_stop in ALL_MISSES {
+                all.extend([0, NAMELESS].map(|bits| Outcome::misses(misses_stop, bits)));
+            }
+        }
+        if self.trace.is_followed(step) {
+            for steps in 0..=STEPS_BETWEEN {
+                all.extend(LATES.map(|late_scheduler| Outcome {
+                    late_scheduler,
+                    ..Outcome::hasty(steps, 0)
+                }));
+            }
+        }
+        let mut of_scheduler = vec![0, QUICK, SLOW];
+        if self.trace.preempts_several(step) {
+            of_scheduler.extend([EVICTIONS, EVICTIONS | QUICK, EVICTIONS | SLOW]);
+        }
+        for bits in of_scheduler {
+            for of_kueue in ALL_LAGS {
+                all.extend(ALL_LAGS.map(|of_jobs| Outcome {
+                    lags: [of_kueue, of_jobs],
+                    ..Outcome::bits(bits)
+                }));
+            }
+            all.extend(LATES.map(|late_scheduler| Outcome {
+                late_scheduler,
+                ..Outcome::bits(bits)
+            }));
+        }
+        all
     }
 
     /// Returns the outcomes that may hold for one step.

@@ -254,6 +254,14 @@ impl Trace {
         (0..self.steps.len()).any(|at| self.is_followed(at))
     }
 
+    /// Returns true if several Workloads are preempted in this step.
+    pub(super) fn preempts_several(&self, step: usize) -> bool {
+        let of_step = self.steps[step].observed.iter();
+        let preempted =
+            of_step.filter(|seen| seen.kind == "Event" && seen.state["reason"] == "Preempted");
+        preempted.count() > 1
+    }
+
     /// Returns true if a request follows one of this step at once.
     pub(super) fn is_followed(&self, step: usize) -> bool {
         let requests = self.steps[step].calls.iter().filter(|call| !call.is_look());

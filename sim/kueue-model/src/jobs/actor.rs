@@ -67,6 +67,15 @@ pub struct Jobs {
     ungater: Ungater,
     /// When to finish the replaced slices of a job, if that is delayed.
     replacements: BTreeMap<Task, Timestamp>,
+    /// The number of failures of a task in a row, and the time of its next attempt.
+    failures: BTreeMap<Task, (u32, Timestamp)>,
+}
+
+/// Returns the delay after a number of failures in a row, that of controller-runtime's default rate
+/// limiter.
+fn delay(failures: u32) -> SignedDuration {
+    let millis = 5_i64.saturating_mul(1 << failures.saturating_sub(1).min(18));
+    SignedDuration::from_millis(millis.min(1_000_000))
 }
 
 /// The maximum delay of the job reconciler after the scheduler, where their order matters.
@@ -129,6 +138,7 @@ impl Jobs {
             queued: BTreeSet::new(),
             ungater: Ungater::new(server, clock, version),
             replacements: BTreeMap::new(),
+            failures: BTreeMap::new(),
         }
     }
 
@@ -233,9 +243,10 @@ impl Jobs {
         at > now
     }
 
-    fn reconcile_group(&mut self, group: &Task) {
+    /// Reconciles a group. Returns false if that failed.
+    fn reconcile_group(&mut self, group: &Task) -> bool {
         let Some((namespace, name)) = group.key.split_once('/') else {
-            return;
+            return true;
         };
         let first = (Integration::Pod, format!("{namespace}/"));
         let of_namespace = |(place, _): &(&(Integration, String), _)| {
@@ -250,14 +261,16 @@ impl Jobs {
             version: self.version,
             recorder: &mut self.recorder,
             integration: Integration::PodGroup,
+            failed: false,
         };
         step.reconcile_group(name, &pods, raw.as_deref());
+        !step.failed
     }
 
-    fn reconcile(&mut self, task: &Task) {
+    /// Reconciles a job. Returns false if that failed.
+    fn reconcile(&mut self, task: &Task) -> bool {
         if task.integration == Integration::PodGroup {
-            self.reconcile_group(task);
-            return;
+            return self.reconcile_group(task);
         }
         let place = (task.integration, task.key.clone());
         let object = self.objects.get(&place);
@@ -274,6 +287,7 @@ impl Jobs {
             version: self.version,
             recorder: &mut self.recorder,
             integration: task.integration,
+            failed: false,
         };
         match object {
             Some(object) if !Integration::is_deleted(&object) => {
@@ -291,6 +305,7 @@ impl Jobs {
                 }
             }
         }
+        !step.failed
     }
 }
 
@@ -302,7 +317,9 @@ impl Actor for Jobs {
         }
         let now = self.api.now();
         let due = self.replacements.iter().filter(|(_, at)| **at <= now);
-        let due: Vec<Task> = due.map(|(task, _)| task.clone()).collect();
+        let again = self.failures.iter().filter(|(_, (_, at))| *at <= now);
+        let due = due.map(|(task, _)| task.clone());
+        let due: Vec<Task> = due.chain(again.map(|(task, _)| task.clone())).collect();
         for task in due {
             self.enqueue(task);
         }
@@ -310,12 +327,24 @@ impl Actor for Jobs {
             return false;
         };
         self.queued.remove(&task);
-        self.reconcile(&task);
+        if self.reconcile(&task) {
+            self.failures.remove(&task);
+        } else {
+            let before = self
+                .failures
+                .get(&task)
+                .map_or(0, |(failures, _)| *failures);
+            let failures = before.saturating_add(1);
+            let at = now.saturating_add(delay(failures)).unwrap_or(now);
+            self.failures.insert(task, (failures, at));
+        }
         true
     }
 
     fn wakes_at(&self) -> Option<Timestamp> {
         let replacements = self.replacements.values().copied();
-        replacements.chain(self.ungater.wakes_at()).min()
+        let failures = self.failures.values().map(|(_, at)| *at);
+        let retries = replacements.chain(failures);
+        retries.chain(self.ungater.wakes_at()).min()
     }
 }

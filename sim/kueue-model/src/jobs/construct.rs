@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::hash::sha1;
 use super::labels::{GATED_BY, maximum_execution_time};
+use super::priority::Priority;
 use super::slices::{ELASTIC, REPLACES, SLICE_NAME};
 use crate::kueue::objects::Workload;
 
@@ -68,15 +69,14 @@ pub(super) struct Count {
     pub(super) least: Option<i64>,
 }
 
-/// Returns the Workload of an object that runs `count` Pods of a template. `priority` is the name
-/// and value of its `WorkloadPriorityClass`. The names of the Workloads of an elastic job differ.
-/// `gates` are its admission gates.
+/// Returns the Workload of an object that runs `count` Pods of a template. The names of the
+/// Workloads of an elastic job differ. `gates` are its admission gates.
 pub(super) fn workload_of(
     owner: Owner<'_>,
     object: &Value,
     template: &Value,
     count: Count,
-    priority: Option<(&str, i64)>,
+    priority: Priority,
     (elastic, gates): (bool, &str),
 ) -> Value {
     let metadata = &object["metadata"];
@@ -103,12 +103,9 @@ pub(super) fn workload_of(
     }
     let generation = metadata["generation"].as_i64().unwrap_or_default();
     let generation = elastic.then_some(generation);
-    if let Some((class, value)) = priority {
-        spec["priority"] = json!(value);
-        spec["priorityClassRef"] =
-            json!({"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": class});
-    } else {
-        spec["priority"] = json!(0);
+    spec["priority"] = json!(priority.value);
+    if let Some(class) = priority.class {
+        spec["priorityClassRef"] = class;
     }
     json!({
         "apiVersion": "kueue.x-k8s.io/v1beta2",

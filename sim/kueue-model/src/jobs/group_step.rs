@@ -171,7 +171,7 @@ impl Step<'_> {
             }
             Assembled::Wrong => return None,
         };
-        let mut workload = self.construct(first);
+        let mut workload = self.construct(first)?;
         workload["spec"]["podSets"] = pod_group::new_pod_sets(&kept);
         let metadata = &mut workload["metadata"];
         metadata["name"] = json!(name);

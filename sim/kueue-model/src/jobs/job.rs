@@ -8,7 +8,7 @@ use super::construct::{Count, restored};
 use super::decide::JobView;
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
 use crate::kueue::api::{Api, jobs};
-use crate::kueue::objects::Workload;
+use crate::kueue::objects::{PodSet, Workload};
 
 /// The annotation of a Job that is being stopped.
 const STOPPING: &str = "kueue.x-k8s.io/stopping";
@@ -72,11 +72,10 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
         .find(|c| c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed"));
     let count = |field: &str| job["status"][field].as_i64().unwrap_or_default();
     let wanted = self::count(job).pods;
-    let changed = |template: &Value| restored(job, template) != job["spec"]["template"];
+    let changed = |set: &PodSet| of_pod_set(job, set)["spec"] != job["spec"];
     JobView {
         suspended,
-        template_changed: suspended
-            && (is_stopping(job) || set.is_some_and(|set| changed(&set.template))),
+        template_changed: suspended && (is_stopping(job) || set.is_some_and(changed)),
         stopping: is_stopping(job),
         active: count("active") > 0,
         finished: ended.map(|c| {
@@ -118,15 +117,20 @@ pub(super) fn restore(api: &Api, job: &Value, workload: &Workload) -> Option<Val
         return None;
     }
     let set = workload.spec.pod_sets.first();
-    let template = set.map(|set| set.template.clone());
-    let mut object = job.clone();
-    object["spec"]["template"] = restored(job, &template.unwrap_or_default());
-    set_parallelism(&mut object, set.map(|set| set.count));
+    let mut object = set.map_or_else(|| job.clone(), |set| of_pod_set(job, set));
     if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
         annotations.remove(STOPPING);
     }
     let response = api.update(&jobs(), object, "");
     (response.code == 200 && is_stopping(job)).then(|| Arc::unwrap_or_clone(response.body))
+}
+
+/// Returns the Job with the template and the number of Pods of its Workload's pod set.
+fn of_pod_set(job: &Value, set: &PodSet) -> Value {
+    let mut object = job.clone();
+    object["spec"]["template"] = restored(job, &set.template);
+    set_parallelism(&mut object, Some(set.count));
+    object
 }
 
 /// Returns the Job as it runs.

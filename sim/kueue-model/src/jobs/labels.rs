@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::decide::JobView;
 
 /// The label with the name of the LocalQueue.
-pub(super) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
+pub(crate) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {

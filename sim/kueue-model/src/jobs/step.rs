@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::construct::{as_slice, workload_of};
 use super::decide::{JobAction, JobView, NO_MATCHING_WORKLOAD, PodsReady, decide};
 use super::integration::Integration;
-use super::labels::{GATED_BY, QUEUE, gates, label, priority_class};
+use super::labels::{GATED_BY, QUEUE, gates, label};
+use super::priority::priority;
 use super::slices::{self, Next, is_elastic};
 use super::{job, pod};
 use crate::kueue::KueueVersion;
@@ -25,6 +26,8 @@ pub(super) struct Step<'a> {
     pub(super) version: KueueVersion,
     pub(super) recorder: &'a mut Recorder,
     pub(super) integration: Integration,
+    /// Whether the action failed, and is tried again later.
+    pub(super) failed: bool,
 }
 
 /// A Workload, and its object from the API server.
@@ -205,31 +208,33 @@ impl Step<'_> {
         self.record_event(object, "FinishedWorkload", &text);
     }
 
-    /// Returns the Workload that the job should have.
-    pub(super) fn construct(&self, object: &Value) -> Value {
-        let class = priority_class(object);
-        let found = class.and_then(|c| self.api.get(&kueue("workloadpriorityclasses"), "", c));
-        let value = found.and_then(|class| class["value"].as_i64());
+    /// Returns the Workload that the job should have. Fails if its priority class does not exist.
+    pub(super) fn construct(&mut self, object: &Value) -> Option<Value> {
         let template = self.integration.template(object);
+        let priority = priority(self.api, object, &template);
+        self.failed |= priority.is_none();
+        let priority = priority?;
         let count = self.integration.count(object);
         let gates = if self.version.admission_gates {
             gates(object)
         } else {
             ""
         };
-        workload_of(
+        Some(workload_of(
             self.integration.owner(),
             object,
             &template,
             count,
-            class.zip(value),
+            priority,
             (is_elastic(object, self.version), gates),
-        )
+        ))
     }
 
     /// Creates the Workload of a job, or the slice that replaces `replaces`.
     pub(super) fn create(&mut self, object: &Value, replaces: Option<&Workload>) {
-        let mut workload = self.construct(object);
+        let Some(mut workload) = self.construct(object) else {
+            return;
+        };
         if is_elastic(object, self.version) {
             as_slice(&mut workload, replaces);
         }
@@ -270,8 +275,9 @@ impl Step<'_> {
     }
 
     fn rewrite(&mut self, object: &Value, owned: Owned<'_>) {
-        let wanted = self.construct(object);
-        self.rewrite_as(object, owned, &wanted);
+        if let Some(wanted) = self.construct(object) {
+            self.rewrite_as(object, owned, &wanted);
+        }
     }
 
     pub(super) fn rewrite_as(&mut self, object: &Value, owned: Owned<'_>, wanted: &Value) {
@@ -308,12 +314,10 @@ impl Step<'_> {
     }
 
     fn prioritise(&mut self, object: &Value, owned: Owned<'_>) {
-        let wanted = self.construct(object);
-        let class = &wanted["spec"]["priorityClassRef"];
-        if class.is_null() && priority_class(object).is_some() {
-            // The class is missing. Kueue keeps retrying.
+        let Some(wanted) = self.construct(object) else {
             return;
-        }
+        };
+        let class = &wanted["spec"]["priorityClassRef"];
         let mut workload = owned.raw.clone();
         workload["spec"]["priority"] = wanted["spec"]["priority"].clone();
         if !class.is_null() {

@@ -171,10 +171,10 @@ pub struct KueueVersion {
     /// under load).
     pub stale_preemption: bool,
     /// The waiting Workloads that Kueue reconciles too early: before its cache has the creation,
-    /// stop or deletion of their ClusterQueue, or the start of their LocalQueue. Their conditions
-    /// then do not report the change. This is the other outcome of a race (measured on 0.19.2: 6 of
-    /// 23 such Workloads). Bit n is for the n-th Workload of the ClusterQueue in order of arrival,
-    /// the last bit also for all after it.
+    /// stop, deletion or other checks of their ClusterQueue, or the start of their LocalQueue. Their
+    /// conditions then do not report the change. This is the other outcome of a race (measured on
+    /// 0.19.2: 6 of 23 such Workloads). Bit n is for the n-th Workload of the ClusterQueue in order
+    /// of arrival, the last bit also for all after it.
     pub misses_stop: u8,
     /// The condition of a Workload that misses its LocalQueue does not name the ClusterQueue.
     /// The LocalQueue is still missing when Kueue writes the message: the other outcome of a race
@@ -197,6 +197,10 @@ pub struct KueueVersion {
     /// race, since Kueue orders them by their UIDs (0.19.2, `baseCompareFunc` in
     /// `pkg/cache/queue/cluster_queue.go`).
     pub reversed_ties: bool,
+    /// The Workloads that one Workload preempts are evicted in reverse order. This is another
+    /// outcome of a race, since Kueue evicts them at once (0.19.2, `IssuePreemptions` in
+    /// `pkg/scheduler/preemption/preemption.go`).
+    pub reversed_evictions: bool,
     /// The job reconciler, not the scheduler, finishes a replaced slice, and does so later. A check
     /// may have returned its verdict about the new slice before (measured on 0.19.2).
     pub late_replacement: bool,
@@ -295,6 +299,7 @@ impl KueueVersion {
         quick_scheduler: false,
         late_scheduler: 0,
         reversed_ties: false,
+        reversed_evictions: false,
         late_replacement: false,
         slow_retries: false,
         requeues_inactive: false,

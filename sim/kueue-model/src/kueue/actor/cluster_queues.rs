@@ -178,13 +178,15 @@ impl Kueue {
             self.enqueue_named_by(named);
         }
         // Kueue 0.19.2, `workloadQueueHandler` in `pkg/controller/core/workload_controller.go`.
+        let other_checks = |old: &ClusterQueue| {
+            old.spec.admission_checks_strategy != new.spec.admission_checks_strategy
+        };
         let wakes = old.is_none_or(|old| {
-            going
-                || old.spec.admission_checks_strategy != new.spec.admission_checks_strategy
-                || old.spec.stop_policy != new.spec.stop_policy
+            going || other_checks(old) || old.spec.stop_policy != new.spec.stop_policy
         });
         let mut missed = BTreeSet::new();
-        if old.is_none() || going || new.spec.stop_policy != StopPolicy::None {
+        let stops = going || new.spec.stop_policy != StopPolicy::None;
+        if stops || old.is_none_or(other_checks) {
             missed = self.misses_stop(&name);
             // For a Workload with quota, active or not, Kueue reads the ClusterQueue itself.
             missed.retain(|key| !self.cache.workloads[key].workload.has_quota());

@@ -109,7 +109,12 @@ impl Kueue {
     pub(super) fn preempt(&mut self, by: &Workload, queue: &ClusterQueue, targets: &[Target]) {
         let tree = self.snapshot();
         let path = tree.path_text(&queue.metadata.name);
-        for target in targets.iter().filter(|t| !t.workload.is_evicted()) {
+        let targets = targets.iter().filter(|t| !t.workload.is_evicted());
+        let mut targets: Vec<&Target> = targets.collect();
+        if self.version.reversed_evictions {
+            targets.reverse();
+        }
+        for target in targets {
             let (cause, target) = (target.cause, &target.workload);
             let admission = target.status.admission.as_ref();
             let theirs = admission.map_or("", |admission| &admission.cluster_queue);

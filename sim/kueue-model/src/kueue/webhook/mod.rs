@@ -9,7 +9,8 @@ mod workload;
 use serde_json::{Value, json};
 
 use super::KueueVersion;
-use crate::jobs::{ELASTIC_GATE, is_elastic};
+use super::api::kueue;
+use crate::jobs::{ELASTIC_GATE, QUEUE, is_elastic};
 use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
 /// Kueue's webhooks for Workloads, ClusterQueues, Cohorts, Jobs and Pods. Also includes the API
@@ -75,10 +76,14 @@ impl Admission for Webhook {
                 Ok(None)
             }
             (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
-                Ok(suspended(review.object, self.version))
+                let queued = in_default_queue(review);
+                let job = queued.as_ref().unwrap_or(review.object);
+                Ok(suspended(job, self.version).or(queued))
             }
             (Phase::Mutating, Operation::Create, ("", "pods")) => {
-                Ok(crate::jobs::gated(review.object))
+                let queued = in_default_queue(review);
+                let pod = queued.as_ref().unwrap_or(review.object);
+                Ok(crate::jobs::gated(pod).or(queued))
             }
             (Phase::Validating, Operation::Update, ("", "pods")) if of_object => {
                 let errors = crate::jobs::refused_directives(review.old, review.object);
@@ -107,10 +112,28 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
     }
 }
 
+/// Returns a new job in the LocalQueue `default`, if its Namespace has one, and the job has neither
+/// a queue nor an owner (Kueue 0.19.2, `ApplyDefaultLocalQueueWithManagedJobsNamespaceSelector` in
+/// `pkg/controller/jobframework/defaults.go`).
+fn in_default_queue(review: &Review<'_>) -> Option<Value> {
+    let metadata = &review.object["metadata"];
+    let queue = metadata["labels"][QUEUE].as_str().unwrap_or_default();
+    let owners = metadata["ownerReferences"].as_array();
+    if !queue.is_empty() || owners.is_some_and(|owners| !owners.is_empty()) {
+        return None;
+    }
+    review
+        .stored
+        .object(&kueue("localqueues"), review.namespace, "default")?;
+    let mut job = review.object.clone();
+    job["metadata"]["labels"][QUEUE] = json!("default");
+    Some(job)
+}
+
 /// Suspends a new Job of a queue, and gates the Pods of an elastic Job.
 fn suspended(job: &Value, version: KueueVersion) -> Option<Value> {
-    let queued = job.pointer("/metadata/labels/kueue.x-k8s.io~1queue-name");
-    let suspends = queued.is_some() && job["spec"]["suspend"] != json!(true);
+    let queued = !job["metadata"]["labels"][QUEUE].is_null();
+    let suspends = queued && job["spec"]["suspend"] != json!(true);
     let elastic = is_elastic(job, version);
     if !suspends && !elastic {
         return None;

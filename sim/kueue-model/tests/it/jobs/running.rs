@@ -5,7 +5,7 @@ use kueue_check_kueue_model::jobs;
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use crate::kueue::cluster::{Cluster, in_virtual_time};
+use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
 
 fn cluster() -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
@@ -56,6 +56,121 @@ fn a_job_ends_well_or_badly() {
         assert_eq!(cluster.line(), "bad:RAF good:RAF");
         assert_eq!(cluster.get("good")["metadata"]["finalizers"], Value::Null);
         assert_eq!(cluster.notes("FinishedWorkload").len(), 2);
+    });
+}
+
+#[test]
+fn a_job_that_is_evicted_before_its_start_has_as_many_pods_as_its_workload() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+        cluster.queue("4", &["c"], &json!({}));
+        let labels = json!({"kueue.x-k8s.io/queue-name": "lq"});
+        let annotations = json!({"kueue.x-k8s.io/job-min-parallelism": "1"});
+        cluster.create(&json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {
+                "name": "a", "namespace": "t", "labels": labels, "annotations": annotations,
+            },
+            "spec": {
+                "suspend": true, "parallelism": 2, "completions": 9,
+                "template": pod_set("main", 1, "1")["template"],
+            },
+        }));
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "a:R");
+        cluster.merge("jobs", "t", "a", "", &json!({"spec": {"parallelism": 4}}));
+        cluster.pass(1.0).await;
+        assert_eq!(job(&cluster, "a")["spec"]["parallelism"], 4);
+        let name = cluster.name_of("a");
+        cluster.merge(
+            "workloads",
+            "t",
+            &name,
+            "",
+            &json!({"spec": {"active": false}}),
+        );
+        cluster.pass(1.0).await;
+        assert_eq!(job(&cluster, "a")["spec"]["parallelism"], 2);
+    });
+}
+
+#[test]
+fn a_job_waits_for_its_priority_class() {
+    in_virtual_time(async {
+        let cluster = cluster();
+        let class = |name: &str, value: i64, is_default: bool| {
+            json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": name}, "value": value, "globalDefault": is_default,
+            })
+        };
+        let of_pods = |name: &str, class: &str| {
+            let mut template = pod_set("main", 1, "1")["template"].clone();
+            template["spec"]["priorityClassName"] = json!(class);
+            let labels = json!({"kueue.x-k8s.io/queue-name": "lq"});
+            cluster.create(&json!({
+                "apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {"name": name, "namespace": "t", "labels": labels},
+                "spec": {"suspend": true, "template": template},
+            }));
+        };
+        cluster.job("a", "1", Some("late"));
+        of_pods("b", "late");
+        of_pods("c", "system-cluster-critical");
+        cluster.job("d", "1", None);
+        cluster.pass(3.0).await;
+        let spec = |name: &str| cluster.get(name)["spec"].clone();
+        assert_eq!(cluster.line(), "c:RA d:RA");
+        assert_eq!(spec("c")["priority"], 2_000_000_000);
+        assert_eq!(spec("c")["priorityClassRef"]["kind"], "PriorityClass");
+        assert_eq!(spec("d")["priority"], 0);
+        assert_eq!(spec("d")["priorityClassRef"], Value::Null);
+        cluster.class("late", 7);
+        cluster.create(&class("late", 3, false));
+        cluster.create(&class("usual", 5, true));
+        cluster.job("e", "1", None);
+        cluster.pass(6.0).await;
+        let priority = |name: &str| spec(name)["priority"].clone();
+        assert_eq!(
+            ["a", "b", "d", "e"].map(priority),
+            [7, 3, 0, 5].map(Value::from)
+        );
+        assert_eq!(
+            spec("a")["priorityClassRef"]["kind"],
+            "WorkloadPriorityClass"
+        );
+        assert_eq!(spec("e")["priorityClassRef"]["name"], "usual");
+    });
+}
+
+#[test]
+fn a_job_without_a_queue_is_in_the_default_queue_if_there_is_one() {
+    in_virtual_time(async {
+        let cluster = cluster();
+        let create = |name: &str, labels: Value| {
+            cluster.create(&json!({
+                "apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {"name": name, "namespace": "t", "labels": labels},
+                "spec": {"template": pod_set("main", 1, "1")["template"]},
+            }));
+        };
+        create("early", json!({}));
+        cluster.create(&json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
+            "metadata": {"name": "default", "namespace": "t"}, "spec": {"clusterQueue": "cq"},
+        }));
+        create("a", json!({}));
+        create("b", json!({"kueue.x-k8s.io/queue-name": "lq"}));
+        cluster.pass(1.0).await;
+        let queue = |name: &str| {
+            job(&cluster, name)["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone()
+        };
+        assert_eq!(
+            ["a", "b", "early"].map(queue),
+            [json!("default"), json!("lq"), Value::Null]
+        );
+        assert_eq!(cluster.get("a")["spec"]["queueName"], "default");
+        assert_eq!(job(&cluster, "early")["spec"]["suspend"], false);
     });
 }
 

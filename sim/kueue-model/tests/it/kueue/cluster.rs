@@ -323,7 +323,7 @@ fn resource_of(object: &Value) -> Resource {
     );
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let plural = match kind {
-        "WorkloadPriorityClass" => "workloadpriorityclasses".to_owned(),
+        "PriorityClass" | "WorkloadPriorityClass" => format!("{}es", kind.to_lowercase()),
         _ => format!("{}s", kind.to_lowercase()),
     };
     Resource::new(group, version, plural)
