@@ -124,6 +124,26 @@ pub struct Review<'a> {
 }
 
 /// The objects that the server stores, for reads during a review.
+///
+/// ```
+/// # use serde_json::{Value, json};
+/// # let server = kueue_check_apiserver::ApiServer::new(kueue_check_apiserver::system_time());
+/// # let maps = Resource::new("", "v1", "configmaps");
+/// # let create = |name: &str| ApiRequest::new(Verb::Create, &maps).namespace("default").body(json!({"metadata": {"name": name}}));
+/// use kueue_check_apiserver::{Admission, ApiRequest, Resource, Review, Status, Verb};
+///
+/// /// Nothing is created before `settings`.
+/// struct SettingsFirst;
+///
+/// impl Admission for SettingsFirst {
+///     fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+///         let settings = review.stored.object(review.resource, review.namespace, "settings");
+///         if review.name == "settings" || settings.is_some() { Ok(None) } else { Err(Status::denied("first.example.com", "no settings")) }
+///     }
+/// }
+/// server.set_admission(std::sync::Arc::new(SettingsFirst));
+/// assert_eq!(["limits", "settings", "limits"].map(|name| server.call(&create(name)).code), [403, 201, 201]);
+/// ```
 #[derive(Clone, Copy)]
 pub struct Stored<'a> {
     pub(crate) store: &'a Mutex<Store>,
