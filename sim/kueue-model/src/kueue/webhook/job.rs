@@ -5,12 +5,11 @@
 
 use serde_json::{Value, json};
 
-use crate::jobs::is_elastic;
+use crate::jobs::{QUEUE, is_elastic};
 use crate::kueue::KueueVersion;
 use kueue_check_apiserver::FieldError;
 
 const IMMUTABLE: &str = "field is immutable";
-const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";

@@ -72,12 +72,12 @@ fn a_job_that_is_evicted_before_its_start_has_as_many_pods_as_its_workload() {
                 "name": "a", "namespace": "t", "labels": labels, "annotations": annotations,
             },
             "spec": {
-                "suspend": true, "parallelism": 2, "completions": 9,
+                "suspend": true, "parallelism": 2, "completions": 2,
                 "template": pod_set("main", 1, "1")["template"],
             },
         }));
         cluster.pass(1.0).await;
-        assert_eq!(cluster.line(), "a:R");
+        assert_eq!(cluster.line(), "a:R(c=Pending)");
         cluster.merge("jobs", "t", "a", "", &json!({"spec": {"parallelism": 4}}));
         cluster.pass(1.0).await;
         assert_eq!(job(&cluster, "a")["spec"]["parallelism"], 4);
