@@ -232,11 +232,11 @@ impl Replay {
     /// [`KueueVersion::slow_scheduler`], [`KueueVersion::quick_scheduler`],
     /// [`KueueVersion::late_scheduler`], [`KueueVersion::late_replacement`],
     /// [`KueueVersion::slow_retries`], [`KueueVersion::requeues_inactive`],
-    /// [`KueueVersion::hasty_variants`],
-    /// [`KueueVersion::reversed_ties`], [`KueueVersion::reversed_evictions`]). A request that follows another within 200 ms also has
+    /// [`KueueVersion::hasty_variants`], [`KueueVersion::reversed_ties`],
+    /// [`KueueVersion::reversed_evictions`]). A request that follows another within 200 ms also has
     /// several outcomes, because Kueue's progress by then varies. So has a request that is sent
     /// within 300 ms of the end of a delay. If a trace differs, it is played again with one other
-    /// outcome, each of which is valid: in the step with the first difference, then in all steps or
+    /// outcome, each of which is valid: in the step with the first difference, in all steps or in
     /// an earlier one. If none is equal, the one with the most equal states is kept and another is
     /// changed, as long as that adds equal states. If none is equal then, the differences of the
     /// first run are reported.

@@ -156,20 +156,28 @@ impl Races {
         races.of_steps.insert(step, outcome);
         races
     }
+
+    /// Returns these races with each of the outcomes in a step that is not its outcome, once.
+    fn others_of_step(&self, step: usize, outcomes: Vec<Outcome>) -> Vec<Self> {
+        let mut tried = vec![self.of_step(step)];
+        let mut others = Vec::new();
+        for outcome in outcomes {
+            if !tried.contains(&outcome) {
+                tried.push(outcome);
+                others.push(self.with_step(step, outcome));
+            }
+        }
+        others
+    }
 }
 
 impl Replay {
     /// Returns the races with one other outcome than `races` in the step with the first difference,
     /// or in one that follows it at once.
     pub(super) fn races_near(&self, races: &Races, first: usize) -> Vec<Races> {
-        let mut others = Vec::new();
-        for step in first..self.end_of_run(first) {
-            let known = races.of_step(step);
-            let here = self.outcomes_near(step).into_iter();
-            let here = here.filter(|outcome| *outcome != known);
-            others.extend(here.map(|outcome| races.with_step(step, outcome)));
-        }
-        others
+        let near = first..self.end_of_run(first);
+        let others = near.flat_map(|step| races.others_of_step(step, self.outcomes_near(step)));
+        others.collect()
     }
 
     /// Returns the number of the step after the run of steps that follow `first` at once.
@@ -180,7 +188,7 @@ impl Replay {
     }
 
     /// Returns the races with one other outcome than `races`: in all steps, of the timers, or in a
-    /// step up to the first difference.
+    /// step before the first difference.
     pub(super) fn races_before(&self, races: &Races, first: usize) -> Vec<Races> {
         let all = self.outcomes().into_iter();
         let all = all.filter(|outcome| *outcome != races.of_all);
@@ -196,11 +204,8 @@ impl Replay {
                 }
             }
         }
-        for step in 0..self.end_of_run(first) {
-            let known = races.of_step(step);
-            let here = self.outcomes_of_step(step).into_iter();
-            let here = here.filter(|outcome| *outcome != known);
-            others.extend(here.map(|outcome| races.with_step(step, outcome)));
+        for step in 0..first.min(self.trace.steps.len()) {
+            others.extend(races.others_of_step(step, self.outcomes_of_step(step)));
         }
         others
     }

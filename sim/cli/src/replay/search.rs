@@ -7,7 +7,7 @@ use super::{Replay, ReplayError};
 /// The most races that are given another outcome, one after the other.
 const ROUNDS: usize = 8;
 
-/// The most of them that are in all steps, or in another step than that of the first difference.
+/// The first of these may also be in all steps, or in a step before that of the first difference.
 const FAR: usize = 3;
 
 /// Races whose outcomes do not agree with the recording.
@@ -47,16 +47,12 @@ impl Replay {
         recording: &Recording<'_>,
     ) -> Result<bool, ReplayError> {
         let mut known = Known::new(Races::default(), usual);
-        let mut far = 0;
-        for _ in 0..ROUNDS {
-            let near = self.races_near(&known.races, known.first);
-            let mut found = self.try_all(near, &known, recording)?;
-            if matches!(found, Found::Nothing) && far < FAR {
-                far += 1;
-                let others = self.races_before(&known.races, known.first);
-                found = self.try_all(others, &known, recording)?;
+        for round in 0..ROUNDS {
+            let mut others = self.races_near(&known.races, known.first);
+            if round < FAR {
+                others.extend(self.races_before(&known.races, known.first));
             }
-            match found {
+            match self.try_all(others, &known, recording)? {
                 Found::Equal => return Ok(true),
                 Found::Better(better) => known = better,
                 Found::Nothing => break,

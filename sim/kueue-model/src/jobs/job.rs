@@ -72,7 +72,11 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
         .find(|c| c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed"));
     let count = |field: &str| job["status"][field].as_i64().unwrap_or_default();
     let wanted = self::count(job).pods;
-    let changed = |set: &PodSet| of_pod_set(job, set)["spec"] != job["spec"];
+    let other_pods = |set: &PodSet| of_pod_set(job, set)["spec"] != job["spec"];
+    let changed = |set: &PodSet| {
+        restored(job, &set.template) != job["spec"]["template"]
+            || least(job).is_some() && other_pods(set)
+    };
     JobView {
         suspended,
         template_changed: suspended && (is_stopping(job) || set.is_some_and(changed)),

@@ -76,14 +76,10 @@ impl Admission for Webhook {
                 Ok(None)
             }
             (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
-                let queued = in_default_queue(review);
-                let job = queued.as_ref().unwrap_or(review.object);
-                Ok(suspended(job, self.version).or(queued))
+                Ok(in_queue(review, |job| suspended(job, self.version)))
             }
             (Phase::Mutating, Operation::Create, ("", "pods")) => {
-                let queued = in_default_queue(review);
-                let pod = queued.as_ref().unwrap_or(review.object);
-                Ok(crate::jobs::gated(pod).or(queued))
+                Ok(in_queue(review, crate::jobs::gated))
             }
             (Phase::Validating, Operation::Update, ("", "pods")) if of_object => {
                 let errors = crate::jobs::refused_directives(review.old, review.object);
@@ -110,6 +106,12 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
         [one] => Err(Status::denied(webhook, one)),
         many => Err(Status::denied(webhook, &format!("[{}]", many.join(", ")))),
     }
+}
+
+/// Returns a new job as it waits in its queue, which may be the default one.
+fn in_queue(review: &Review<'_>, waits: impl FnOnce(&Value) -> Option<Value>) -> Option<Value> {
+    let queued = in_default_queue(review);
+    waits(queued.as_ref().unwrap_or(review.object)).or(queued)
 }
 
 /// Returns a new job in the LocalQueue `default`, if its Namespace has one, and the job has neither
