@@ -6,37 +6,38 @@
 //! (`benches/controller-runtime`), which needs Go. With `--rules` there are two more: `rule-check`
 //! with an expression, and with a service on loopback.
 //!
-//! The sides are separate processes, started by this one, and take turns in one run. The loop is
-//! the minimum: it lists the Workloads once and applies one entry to each, ten at a time, over one
-//! connection. It has no watch, no Lease, no guard.
+//! The sides are separate processes, started by this one, and take turns in one run. A watch of
+//! this one determines when all entries are written. The loop is the minimum: it lists the
+//! Workloads once and applies one entry to each, ten at a time. It has no watch, no Lease, no
+//! guard. The SDK and the loop have one worker thread, as the shipped checks have, or
+//! `TOKIO_WORKER_THREADS`.
 //!
 //! With Workloads without quota, only the checks are measured, including how long they take to
 //! start and to take over from another replica.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
-use std::io::Read;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::{StreamExt, stream};
-use http_body_util::{BodyExt, Empty};
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::rt::TokioExecutor;
+use futures::stream::{self, BoxStream, StreamExt};
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
 };
 use kueue_check_testenv::{Cluster, KueueVersion, crds, workload};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const CHECK: &str = "bench";
 const CONTROLLER: &str = "example.com/bench";
 const MESSAGE: &str = "may start";
+/// Selects Workloads with quota.
+const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
 /// The number of concurrent writes, on both sides.
 const TOGETHER: usize = 10;
 /// The maximum time for any operation.
@@ -125,10 +126,15 @@ async fn measure(plan: &Plan) {
         }));
     }
     let mut costs: Vec<Vec<Cost>> = sides.iter().map(|_| Vec::new()).collect();
-    for _ in 0..plan.rounds {
-        for (side, taken) in sides.iter().zip(&mut costs) {
+    for round in 0..plan.rounds {
+        let mut turns: Vec<_> = sides.iter().zip(&mut costs).collect();
+        // The API server becomes slower with each round.
+        if round % 2 == 1 {
+            turns.reverse();
+        }
+        for (side, taken) in turns {
             reset(&client, side.check()).await;
-            let cost = side.decide(&kubeconfig, plan.verdicts).await;
+            let cost = side.decide(&client, &kubeconfig, plan.verdicts).await;
             cost.print(side.name(), plan.verdicts);
             taken.push(cost);
         }
@@ -175,7 +181,7 @@ async fn measure(plan: &Plan) {
             .collect();
         for side in &sides {
             reset(&client, CHECK).await;
-            let cost = side.decide(&kubeconfig, plan.verdicts).await;
+            let cost = side.decide(&client, &kubeconfig, plan.verdicts).await;
             cost.print(side.name(), plan.verdicts);
         }
         println!(
@@ -183,7 +189,7 @@ async fn measure(plan: &Plan) {
             "", "start", "after SIGTERM", "after SIGKILL"
         );
         for side in &sides {
-            side.replace(&client, &kubeconfig, plan.verdicts).await;
+            side.replace(&client, &kubeconfig).await;
         }
     }
 }
@@ -253,19 +259,19 @@ impl Side<'_> {
     }
 
     /// Runs this side until it has written all entries.
-    async fn decide(self, kubeconfig: &Path, verdicts: usize) -> Cost {
+    async fn decide(self, client: &Client, kubeconfig: &Path, verdicts: usize) -> Cost {
+        let mut events = watch_reserved(client).await;
         let began = Instant::now();
         let admin = free_address();
-        let mut process = self.start(kubeconfig, verdicts, &admin, &admin);
-        match self {
-            Self::BareLoop | Self::Peer(_) => process.wait_output().await,
-            Self::Sdk | Self::Rule { .. } => written(&admin, self.check(), verdicts, began).await,
-        }
+        let process = self.start(kubeconfig, &admin, &admin);
+        timeout(PATIENCE, written(&mut events, self.check(), verdicts))
+            .await
+            .unwrap();
         process.cost(began.elapsed())
     }
 
     /// Starts a process. Processes with the same `lease` lead in turn.
-    fn start(self, kubeconfig: &Path, verdicts: usize, admin: &str, lease: &str) -> Running {
+    fn start(self, kubeconfig: &Path, admin: &str, lease: &str) -> Running {
         let mut command = match self {
             Self::BareLoop | Self::Sdk => Command::new(std::env::current_exe().unwrap()),
             Self::Peer(program) | Self::Rule { program, .. } => Command::new(program),
@@ -273,7 +279,7 @@ impl Side<'_> {
         match self {
             Self::BareLoop => command.arg("bare-loop"),
             Self::Sdk => command.args(["run", "--lease-namespace", "default"]),
-            Self::Peer(_) => command.arg(verdicts.to_string()),
+            Self::Peer(_) => &mut command,
             Self::Rule { service, .. } => command.args([
                 "run",
                 "--lease-namespace",
@@ -290,18 +296,25 @@ impl Side<'_> {
             )
             .env("KUEUE_CHECK_ADMIN_ADDRESS", admin)
             .env("KUEUE_CHECK_ADMIN_SECURE", "false")
+            .env("RUST_LOG", variable("RUST_LOG", "warn"))
             .env(
-                "RUST_LOG",
-                std::env::var("RUST_LOG").as_deref().unwrap_or("warn"),
+                "TOKIO_WORKER_THREADS",
+                variable("TOKIO_WORKER_THREADS", "1"),
             );
-        Running(command.stdout(Stdio::piped()).spawn().unwrap())
+        Running(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     }
 
     /// Prints how long it takes to start, and to take over from a leader after SIGTERM and after
     /// SIGKILL.
-    async fn replace(self, client: &Client, kubeconfig: &Path, verdicts: usize) {
+    async fn replace(self, client: &Client, kubeconfig: &Path) {
         let lease = free_address();
-        let start = || self.start(kubeconfig, verdicts, &free_address(), &lease);
+        let start = || self.start(kubeconfig, &free_address(), &lease);
         undecide(client).await;
         let began = Instant::now();
         let mut leader = start();
@@ -330,6 +343,11 @@ impl Side<'_> {
     }
 }
 
+/// Returns a variable of the environment.
+fn variable(name: &str, default: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| default.to_owned())
+}
+
 /// Returns a local address on which no program listens.
 fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -347,14 +365,6 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Waits for output of the process. It continues to run, so that it can be measured.
-    async fn wait_output(&mut self) {
-        let mut output = self.0.stdout.take().unwrap();
-        tokio::task::spawn_blocking(move || output.read_exact(&mut [0]).unwrap())
-            .await
-            .unwrap();
-    }
-
     /// Sends a signal, and waits for the exit.
     async fn end(&mut self, signal: &str) {
         let process = self.0.id().to_string();
@@ -391,27 +401,30 @@ impl Running {
     }
 }
 
-/// Waits until the runtime at `admin` has written `verdicts` entries.
-async fn written(admin: &str, check: &str, verdicts: usize, began: Instant) {
-    let wanted =
-        format!("kueue_check_verdicts_total{{check=\"{check}\",state=\"Ready\"}} {verdicts}\n");
-    while !metrics(admin).await.contains(&wanted) {
-        assert!(began.elapsed() < PATIENCE, "{}", metrics(admin).await);
-        // Each read of the metrics counts all Workloads.
-        sleep(Duration::from_millis(250)).await;
-    }
+type Events = BoxStream<'static, watcher::Result<Event<DynamicObject>>>;
+
+/// Watches the Workloads that hold quota. They have been listed when this returns.
+async fn watch_reserved(client: &Client) -> Events {
+    let api = Api::all_with(client.clone(), &workloads_resource());
+    let mut events = watcher(api, watcher::Config::default().fields(HOLDS_QUOTA)).boxed();
+    while !matches!(events.next().await.unwrap().unwrap(), Event::InitDone) {}
+    events
 }
 
-/// Returns the metrics, or an empty text until the endpoint is available.
-async fn metrics(admin: &str) -> String {
-    let uri: http::Uri = format!("http://{admin}/metrics").parse().unwrap();
-    let client: HttpClient<_, Empty<Bytes>> =
-        HttpClient::builder(TokioExecutor::new()).build_http();
-    let Ok(response) = client.get(uri).await else {
-        return String::new();
-    };
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    String::from_utf8_lossy(&body).into_owned()
+/// Waits until `verdicts` Workloads have a Ready entry of `check`.
+async fn written(events: &mut Events, check: &str, verdicts: usize) {
+    let mut ready = BTreeSet::new();
+    while ready.len() < verdicts {
+        if let Event::Apply(workload) | Event::InitApply(workload) =
+            events.next().await.unwrap().unwrap()
+        {
+            let entries = workload.data["status"]["admissionChecks"].as_array();
+            let mut entries = entries.into_iter().flatten();
+            if entries.any(|entry| entry["name"] == check && entry["state"] == "Ready") {
+                ready.insert(workload.metadata.name);
+            }
+        }
+    }
 }
 
 /// Runs the bare loop.
@@ -419,7 +432,7 @@ async fn bare_loop() {
     let client = Client::try_default().await.unwrap();
     let workloads: Vec<(String, String, String)> =
         Api::<DynamicObject>::all_with(client.clone(), &workloads_resource())
-            .list(&ListParams::default().fields("status.admission.clusterQueue!="))
+            .list(&ListParams::default().fields(HOLDS_QUOTA))
             .await
             .unwrap()
             .into_iter()
@@ -450,7 +463,6 @@ async fn bare_loop() {
             }
         })
         .await;
-    println!("done");
     std::future::pending::<()>().await;
 }
 
@@ -592,7 +604,7 @@ fn pending(check: &str) -> Patch<Value> {
 /// Makes all Workloads wait for `check`.
 async fn reset(client: &Client, check: &str) {
     let listed = Api::<DynamicObject>::all_with(client.clone(), &workloads_resource())
-        .list(&ListParams::default().fields("status.admission.clusterQueue!="))
+        .list(&ListParams::default().fields(HOLDS_QUOTA))
         .await
         .unwrap();
     let api = api(client, "default");

@@ -167,7 +167,7 @@ impl DynCheck {
         (self.0.release)((reservation.clone(), why)).await
     }
 
-    pub(crate) async fn outstanding(&self) -> Result<Vec<Reservation>, CheckError> {
+    pub(crate) async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
         (self.0.unreleased)(()).await
     }
 

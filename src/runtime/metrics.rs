@@ -104,34 +104,66 @@ const END: &str = "# EOF\n";
 type Durations = Family<CheckLabels, Histogram>;
 type StateDurations = Family<StateLabels, Histogram>;
 
+type Seconds<L> = Family<L, Gauge<f64, std::sync::atomic::AtomicU64>>;
+
 /// All metrics of one process.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    pub(crate) evaluations: Family<OutcomeLabels, Counter>,
-    pub(crate) evaluation_seconds: Durations,
-    pub(crate) verdicts: Family<StateLabels, Counter>,
-    pub(crate) first_verdict_seconds: Durations,
-    pub(crate) pending_seconds: StateDurations,
-    pub(crate) evictions: Family<StateLabels, Counter>,
-    pub(crate) suppressed_evictions: Family<OutcomeLabels, Counter>,
-    pub(crate) policy_applied: Family<OutcomeLabels, Counter>,
+    pub(crate) evaluations: EvaluationMetrics,
+    pub(crate) evictions: EvictionMetrics,
     pub(crate) writes: Family<OutcomeLabels, Counter>,
     pub(crate) overwritten: Family<CheckLabels, Counter>,
-    pub(crate) releases: Family<OutcomeLabels, Counter>,
-    pub(crate) releases_outstanding: Family<CheckLabels, Gauge>,
+    pub(crate) cleanups: CleanupMetrics,
     pub(crate) check_active: Family<CheckLabels, Gauge>,
     pub(crate) pending_workloads: Family<CheckLabels, Gauge>,
     pub(crate) workloads: Gauge,
     pub(crate) malformed_objects: Counter,
-    pub(crate) queue_depth: Family<LaneLabels, Gauge>,
-    pub(crate) queue_oldest_seconds: Family<LaneLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    pub(crate) queue: QueueMetrics,
     pub(crate) requests: Family<RequestLabels, Counter>,
-    pub(crate) watch_synced: Family<WatchLabels, Gauge>,
-    pub(crate) watch_idle_seconds: Family<WatchLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
-    pub(crate) watch_errors: Family<WatchLabels, Counter>,
+    pub(crate) watches: WatchMetrics,
     pub(crate) leader: Gauge,
     pub(crate) events: Family<ResultLabels, Counter>,
+}
+
+/// Metrics of evaluations and of their verdicts.
+#[derive(Debug)]
+pub(crate) struct EvaluationMetrics {
+    pub(crate) total: Family<OutcomeLabels, Counter>,
+    pub(crate) seconds: Durations,
+    pub(crate) verdicts: Family<StateLabels, Counter>,
+    pub(crate) first_verdict_seconds: Durations,
+    pub(crate) pending_seconds: StateDurations,
+    pub(crate) policy_applied: Family<OutcomeLabels, Counter>,
+}
+
+/// Metrics of failing verdicts about running jobs.
+#[derive(Debug, Default)]
+pub(crate) struct EvictionMetrics {
+    pub(crate) total: Family<StateLabels, Counter>,
+    pub(crate) suppressed: Family<OutcomeLabels, Counter>,
+}
+
+/// Metrics of ended reservations.
+#[derive(Debug, Default)]
+pub(crate) struct CleanupMetrics {
+    pub(crate) releases: Family<OutcomeLabels, Counter>,
+    pub(crate) pending: Family<CheckLabels, Gauge>,
+}
+
+/// Metrics of the work queue.
+#[derive(Debug, Default)]
+pub(crate) struct QueueMetrics {
+    pub(crate) depth: Family<LaneLabels, Gauge>,
+    pub(crate) oldest_seconds: Seconds<LaneLabels>,
+}
+
+/// Metrics of watches.
+#[derive(Debug, Default)]
+pub(crate) struct WatchMetrics {
+    pub(crate) synced: Family<WatchLabels, Gauge>,
+    pub(crate) idle_seconds: Seconds<WatchLabels>,
+    pub(crate) errors: Family<WatchLabels, Counter>,
 }
 
 /// The values of `outcome` that an alert or a panel may use.
@@ -182,28 +214,25 @@ impl Metrics {
     pub(crate) fn new(build: BuildLabels) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("kueue_check"),
-            evaluations: Family::default(),
-            evaluation_seconds: Family::new_with_constructor(short),
-            verdicts: Family::default(),
-            first_verdict_seconds: Family::new_with_constructor(short),
-            pending_seconds: Family::new_with_constructor(long),
-            evictions: Family::default(),
-            suppressed_evictions: Family::default(),
-            policy_applied: Family::default(),
+            evaluations: EvaluationMetrics {
+                total: Family::default(),
+                seconds: Family::new_with_constructor(short),
+                verdicts: Family::default(),
+                first_verdict_seconds: Family::new_with_constructor(short),
+                pending_seconds: Family::new_with_constructor(long),
+                policy_applied: Family::default(),
+            },
+            evictions: EvictionMetrics::default(),
             writes: Family::default(),
             overwritten: Family::default(),
-            releases: Family::default(),
-            releases_outstanding: Family::default(),
+            cleanups: CleanupMetrics::default(),
             check_active: Family::default(),
             pending_workloads: Family::default(),
             workloads: Gauge::default(),
             malformed_objects: Counter::default(),
-            queue_depth: Family::default(),
-            queue_oldest_seconds: Family::default(),
+            queue: QueueMetrics::default(),
             requests: Family::default(),
-            watch_synced: Family::default(),
-            watch_idle_seconds: Family::default(),
-            watch_errors: Family::default(),
+            watches: WatchMetrics::default(),
             leader: Gauge::default(),
             events: Family::default(),
         };
@@ -227,42 +256,42 @@ impl Metrics {
         r.register(
             "evaluations",
             "Evaluations of a check, by result",
-            self.evaluations.clone(),
+            self.evaluations.total.clone(),
         );
         r.register(
             "evaluation_duration_seconds",
             "Duration of an evaluation",
-            self.evaluation_seconds.clone(),
+            self.evaluations.seconds.clone(),
         );
         r.register(
             "verdicts",
             "States written to Workloads",
-            self.verdicts.clone(),
+            self.evaluations.verdicts.clone(),
         );
         r.register(
             "first_verdict_seconds",
             "Time from a quota reservation to the check's first verdict",
-            self.first_verdict_seconds.clone(),
+            self.evaluations.first_verdict_seconds.clone(),
         );
         r.register(
             "pending_seconds",
             "Time for which a Workload held quota until the check left Pending, by its next state",
-            self.pending_seconds.clone(),
+            self.evaluations.pending_seconds.clone(),
         );
         r.register(
             "evictions",
             "Running jobs that a check has evicted, by state",
-            self.evictions.clone(),
+            self.evictions.total.clone(),
         );
         r.register(
             "suppressed_evictions",
             "Failing verdicts about running jobs, or about their growth, that were suppressed, by limit",
-            self.suppressed_evictions.clone(),
+            self.evictions.suppressed.clone(),
         );
         r.register(
             "policy_applied",
             "States written by the policy in place of a verdict, by field",
-            self.policy_applied.clone(),
+            self.evaluations.policy_applied.clone(),
         );
         r.register(
             "writes",
@@ -277,12 +306,12 @@ impl Metrics {
         r.register(
             "releases",
             "Attempts of a check to release a reservation, by result",
-            self.releases.clone(),
+            self.cleanups.releases.clone(),
         );
         r.register(
             "pending_cleanups",
             "Ended reservations that are not released yet",
-            self.releases_outstanding.clone(),
+            self.cleanups.pending.clone(),
         );
         r.register(
             "admission_check_active",
@@ -307,12 +336,12 @@ impl Metrics {
         r.register(
             "queue_depth",
             "Keys in the work queue, by lane",
-            self.queue_depth.clone(),
+            self.queue.depth.clone(),
         );
         r.register(
             "queue_oldest_seconds",
             "Age of the oldest key in the work queue, by lane",
-            self.queue_oldest_seconds.clone(),
+            self.queue.oldest_seconds.clone(),
         );
         r.register(
             "api_requests",
@@ -322,17 +351,17 @@ impl Metrics {
         r.register(
             "watch_synced",
             "Whether a watch has read the whole list, and has not failed for two minutes",
-            self.watch_synced.clone(),
+            self.watches.synced.clone(),
         );
         r.register(
             "watch_idle_seconds",
             "Seconds since a watch last received anything",
-            self.watch_idle_seconds.clone(),
+            self.watches.idle_seconds.clone(),
         );
         r.register(
             "watch_errors",
             "Failures of a watch",
-            self.watch_errors.clone(),
+            self.watches.errors.clone(),
         );
         r.register("leader", "Whether this replica acts", self.leader.clone());
         r.register(
@@ -348,11 +377,11 @@ impl Metrics {
     pub(crate) fn add_check(&self, check: &str) {
         let (families, check) = (self, check.to_owned());
         let outcomes = [
-            (&families.evaluations, EVALUATIONS),
-            (&families.suppressed_evictions, SUPPRESSIONS),
-            (&families.policy_applied, POLICIES),
+            (&families.evaluations.total, EVALUATIONS),
+            (&families.evictions.suppressed, SUPPRESSIONS),
+            (&families.evaluations.policy_applied, POLICIES),
             (&families.writes, WRITES),
-            (&families.releases, RELEASES),
+            (&families.cleanups.releases, RELEASES),
         ];
         for (family, words) in outcomes {
             for outcome in words {
@@ -364,10 +393,10 @@ impl Metrics {
         }
         for (family, states) in [
             (
-                &families.verdicts,
+                &families.evaluations.verdicts,
                 &["Pending", "Ready", "Retry", "Rejected"][..],
             ),
-            (&families.evictions, &["Retry", "Rejected"]),
+            (&families.evictions.total, &["Retry", "Rejected"]),
         ] {
             for state in states {
                 drop(family.get_or_create(&StateLabels {
@@ -378,14 +407,19 @@ impl Metrics {
         }
         let labels = CheckLabels { check };
         drop(families.overwritten.get_or_create(&labels));
-        drop(families.evaluation_seconds.get_or_create(&labels));
-        drop(families.first_verdict_seconds.get_or_create(&labels));
+        drop(families.evaluations.seconds.get_or_create(&labels));
+        drop(
+            families
+                .evaluations
+                .first_verdict_seconds
+                .get_or_create(&labels),
+        );
     }
 
     /// Removes the gauges of a watch that ended.
     pub(crate) fn remove_watch(&self, labels: &WatchLabels) {
-        self.watch_synced.remove(labels);
-        self.watch_idle_seconds.remove(labels);
+        self.watches.synced.remove(labels);
+        self.watches.idle_seconds.remove(labels);
     }
 
     /// Returns all metrics in the OpenMetrics text format, with the checks' `own` before the end.
@@ -460,6 +494,7 @@ mod tests {
     fn metrics_are_labelled_by_check() {
         let metrics = Metrics::default();
         metrics
+            .evaluations
             .verdicts
             .get_or_create(&StateLabels {
                 check: "budget".to_owned(),

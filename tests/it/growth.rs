@@ -39,7 +39,7 @@ fn slice(name: &str, replaces: Option<&str>, pods: u32) -> Value {
 }
 
 /// Returns the notes of suppressed evictions in events about `name`.
-fn held_back(cluster: &Cluster, name: &str) -> Vec<String> {
+fn suppressions(cluster: &Cluster, name: &str) -> Vec<String> {
     let all = cluster
         .server()
         .objects(&Resource::new("events.k8s.io", "v1", "events"), "default");
@@ -141,7 +141,7 @@ fn a_refused_growth_leaves_the_job_running() {
             assert_eq!(cluster.state("el-2"), Some(CheckState::Pending), "{case}");
             assert!(cluster.condition("el-2", "QuotaReserved"), "{case}");
             assert!(!cluster.condition("el-2", "Evicted"), "{case}");
-            let events = held_back(cluster, "el-2");
+            let events = suppressions(cluster, "el-2");
             let expected = format!(
                 "running job not evicted, because this Workload only asks for more pods for it: {reason}"
             );

@@ -46,7 +46,7 @@ struct Lines {
     evaluations: Vec<(i64, Vec<String>)>,
     released: Vec<(String, ReleaseReason)>,
     /// The reservations that it returns as unreleased.
-    outstanding: Vec<Reservation>,
+    unreleased: Vec<Reservation>,
 }
 
 /// A check that is Ready once there is a `ConfigMap` with its label and the job's name.
@@ -100,13 +100,13 @@ impl AdmissionCheckController for Starter {
         why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
         let mut lines = self.ledger.0.lock().unwrap();
-        lines.outstanding.retain(|own| own != reservation);
+        lines.unreleased.retain(|own| own != reservation);
         lines.released.push((reservation.name().to_owned(), why));
         Ok(ReleaseOutcome::Done)
     }
 
     async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
-        Ok(self.ledger.0.lock().unwrap().outstanding.clone())
+        Ok(self.ledger.0.lock().unwrap().unreleased.clone())
     }
 
     fn configure(self: &Arc<Self>, check: Check<Order>) -> Check<Order> {
@@ -261,7 +261,7 @@ fn a_check_that_goes_on_without_parameters_keeps_its_verdict() {
 }
 
 #[test]
-fn what_is_outstanding_is_listed_again_on_a_trigger_of_a_source() {
+fn unreleased_reservations_are_listed_again_on_a_trigger_of_a_source() {
     trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
@@ -269,7 +269,7 @@ fn what_is_outstanding_is_listed_again_on_a_trigger_of_a_source() {
         let since = cluster.now();
         let lost = Reservation::new("default", "lost", uid, "check", since);
         let ledger: Ledger = cluster.external();
-        ledger.0.lock().unwrap().outstanding.push(lost);
+        ledger.0.lock().unwrap().unreleased.push(lost);
         cluster.advance(Duration::from_secs(50)).await;
         assert!(
             ledger.0.lock().unwrap().released.is_empty(),

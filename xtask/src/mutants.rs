@@ -1,6 +1,7 @@
 //! Mutants: code changes that tests must find. A test must find each change of the runtime's code,
 //! and recorded histories each change of the model of Kueue.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,28 +77,45 @@ pub(crate) fn check() -> Result<(), Failure> {
 }
 
 /// Makes each change whose name contains `part` in a copy of the repository. Prints the tests that
-/// find it.
+/// find it. A slower step only runs for changes that no faster one has found.
 pub(crate) fn run(part: &str) -> Result<(), Failure> {
     check()?;
     let table = read(&root().join(TABLE))?;
     let tree = root().join("target/mutants");
     copy(&tree)?;
-    let mut missed = Vec::new();
-    for mutant in parse(TABLE, &table)? {
-        if !mutant.name.contains(part) {
-            continue;
+    let mut mutants = parse(TABLE, &table)?;
+    mutants.retain(|mutant| mutant.name.contains(part));
+    let mut missed: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.name).collect();
+    for step in &STEPS {
+        for mutant in &mutants {
+            // The search shows the shortest counterexample of a finding.
+            let shows = step.name == "search" && mutant.name.contains("(finding ");
+            if !missed.contains(mutant.name) && !shows {
+                continue;
+            }
+            let found = match with_change(&tree, mutant, || step.find(&tree))? {
+                Ok(found) => found,
+                Err(failure) => {
+                    println!("== {}\n{failure}", mutant.name);
+                    continue;
+                }
+            };
+            if !found.is_empty() {
+                missed.remove(mutant.name);
+                println!("== {}\n{found}", mutant.name);
+            }
         }
-        let outcome = with_change(&tree, &mutant, || find(&tree, mutant.name))?;
-        if outcome.is_err() {
-            missed.push(mutant.name);
-        }
-        let (Ok(text) | Err(text)) = outcome;
-        println!("== {}\n{text}", mutant.name);
     }
-    match missed.as_slice() {
-        [] => Ok(()),
-        missed => Err(format!("not found: {}", missed.join("; "))),
+    println!(
+        "{} of {} found",
+        mutants.len() - missed.len(),
+        mutants.len()
+    );
+    if missed.is_empty() {
+        return Ok(());
     }
+    let missed: Vec<&str> = missed.into_iter().collect();
+    Err(format!("not found: {}", missed.join("; ")))
 }
 
 /// Calls `run` while a change is made in `tree`.
@@ -172,90 +190,85 @@ const UNOPTIMIZED: [&str; 4] = [
     "--config=profile.dev.package.kueue-check-sim.opt-level=0",
 ];
 
+/// Tests of the runtime.
+struct Step {
+    name: &'static str,
+    options: &'static [&'static str],
+    arguments: &'static [&'static str],
+}
+
 /// The test steps, fastest first.
-const STEPS: [(&str, &[&str], &[&str]); 3] = [
-    (
-        "tables",
-        &UNOPTIMIZED,
-        &[
+const STEPS: [Step; 3] = [
+    Step {
+        name: "tables",
+        options: &UNOPTIMIZED,
+        arguments: &[
             "--package=kueue-check",
             "--lib",
             "--",
             "--skip=interleavings",
         ],
-    ),
-    (
-        "search",
-        &[],
-        &["--package=kueue-check", "--lib", "--", "interleavings"],
-    ),
-    (
-        "explorer",
-        &[],
-        &[
+    },
+    Step {
+        name: "search",
+        options: &[],
+        arguments: &["--package=kueue-check", "--lib", "--", "interleavings"],
+    },
+    Step {
+        name: "explorer",
+        options: &[],
+        arguments: &[
             "--package=kueue-check-sim",
             "--test=it",
             "--",
             "simulation::scenarios",
         ],
-    ),
+    },
 ];
 
-/// Returns the tests that find the change in `tree`, and the shortest counterexample of the search.
-/// For mutants of findings the search also runs if a table has found them.
-///
-/// # Errors
-/// If no test finds it, or the change does not compile.
-fn find(tree: &Path, name: &str) -> Result<String, Failure> {
-    let mut found = String::new();
-    for (step, options, arguments) in STEPS {
-        let shows = step == "search" && name.contains("(finding ");
-        if !found.is_empty() && !shows {
-            continue;
-        }
+impl Step {
+    /// Returns the tests that find the change in `tree`, and the shortest counterexample of the
+    /// search; an empty text if none does.
+    ///
+    /// # Errors
+    /// If the change does not compile.
+    fn find(&self, tree: &Path) -> Result<String, Failure> {
         let output = Command::new("cargo")
             .current_dir(tree)
             .args(["test", "--quiet", "--all-features"])
-            .args(options)
-            .args(arguments)
+            .args(self.options)
+            .args(self.arguments)
             .env("CARGO_INCREMENTAL", "1")
             .env("RUST_BACKTRACE", "0")
             .stderr(Stdio::piped())
             .output()
             .map_err(|error| format!("cargo: {error}"))?;
         if output.status.success() {
-            continue;
+            return Ok(String::new());
         }
         let errors = String::from_utf8_lossy(&output.stderr);
         if errors.contains("could not compile") {
-            return Err(format!("IT DOES NOT COMPILE\n{errors}"));
+            return Err(format!("  IT DOES NOT COMPILE\n{errors}"));
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        for line in text.lines() {
-            let is_step = line
-                .trim_start()
-                .split_once(". ")
-                .is_some_and(|(number, _)| number.parse::<u32>().is_ok());
-            let is_test = line.starts_with("    ") && line.contains("::");
-            let is_violation =
-                line.contains("violation") || step != "tables" && line.contains("it again");
-            if is_step || is_test || is_violation {
-                let _ = writeln!(found, "  {step}: {}", line.trim());
-            }
+        let mut found = String::new();
+        for line in text.lines().filter(|line| self.shows(line)) {
+            let _ = writeln!(found, "  {}: {}", self.name, line.trim());
         }
-        for line in text
-            .lines()
-            .filter(|line| line.starts_with("one Workload") || line.starts_with("two "))
-        {
-            if line.contains(": ") && !line.contains("violations") {
-                let _ = writeln!(found, "  {step}: {line}");
-            }
-        }
+        Ok(found)
     }
-    if found.is_empty() {
-        return Err("NOT FOUND".to_owned());
+
+    /// Returns true if `line` of a failed run has the name of a test, or is a part of a
+    /// counterexample.
+    fn shows(&self, line: &str) -> bool {
+        let numbered = line.trim_start().split_once(". ");
+        let is_step = numbered.is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        let is_test = line.starts_with("    ") && line.contains("::");
+        let is_violation =
+            line.contains("violation") || self.name != "tables" && line.contains("it again");
+        let is_title = line.starts_with("one Workload") || line.starts_with("two ");
+        is_step || is_test || is_violation || is_title && line.contains(": ")
     }
-    Ok(found)
 }
 
 /// Copies the files of the repository to `tree`, where changes lose nothing.

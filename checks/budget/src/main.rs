@@ -32,7 +32,7 @@ enum Command {
     Own(BudgetCommand),
 }
 
-#[tokio::main]
+#[tokio::main(worker_threads = 1)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Arguments { features, command } = Arguments::parse();
     let text = match command {

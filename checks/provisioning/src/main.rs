@@ -27,7 +27,7 @@ enum Command {
     Demo(kueue_check_sim_cli::demo::Demo),
 }
 
-#[tokio::main]
+#[tokio::main(worker_threads = 1)]
 async fn main() -> kueue_check::Result<()> {
     let Arguments {
         controller_name,

@@ -194,7 +194,7 @@ fn or_exit<T>(found: Result<T, String>) -> T {
     })
 }
 
-#[tokio::main]
+#[tokio::main(worker_threads = 1)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
     if let Some(server) = arguments.named_twice() {

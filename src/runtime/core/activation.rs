@@ -40,7 +40,7 @@ impl Core {
     }
 
     fn may_start_check_task(&self) -> bool {
-        !self.is_paused() && self.check_tasks() < self.limits.concurrency
+        !self.is_paused() && self.check_tasks() < self.work.limits.concurrency
     }
 
     /// Reconciles the activation of an AdmissionCheck with its current inputs.

@@ -49,7 +49,7 @@ impl Core {
 
     /// Returns true if `controller` has as many tasks in flight as it may have.
     pub(super) fn is_busy(&self, controller: usize) -> bool {
-        self.work.busy[controller] >= self.limits.concurrency
+        self.work.busy[controller] >= self.work.limits.concurrency
     }
 
     pub(super) fn is_paused(&self) -> bool {

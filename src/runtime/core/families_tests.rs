@@ -109,13 +109,8 @@ impl Driver {
     }
 
     fn restart_with(&mut self, lists_check: bool) {
-        let Core {
-            controllers,
-            limits,
-            served,
-            ..
-        } = &self.core;
-        self.core = Core::new(controllers.clone(), *limits, *served, self.now);
+        let (controllers, limits) = (self.core.controllers.clone(), self.core.work.limits);
+        self.core = Core::new(controllers, limits, self.core.served, self.now);
         self.begin(lists_check);
     }
 

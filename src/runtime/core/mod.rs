@@ -146,7 +146,6 @@ pub(crate) struct Limits {
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
     pub(crate) controllers: Arc<[Controller]>,
-    limits: Limits,
     pub(crate) served: ServedApi,
     /// The time of its creation.
     created: Now,
@@ -180,6 +179,7 @@ struct Lists {
 /// Work that waits, and tasks in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
+    limits: Limits,
     /// One for each controller, so that a slow check does not delay another one.
     pub(crate) queues: Vec<Queue<Key>>,
     timers: BTreeSet<(Instant, Timer)>,
@@ -233,7 +233,6 @@ impl Core {
         let count = controllers.len();
         Self {
             controllers,
-            limits,
             served,
             created: now,
             now,
@@ -256,6 +255,7 @@ impl Core {
             flavors: Arc::default(),
             cleanups: Cleanups::default(),
             work: Work {
+                limits,
                 queues: vec![Queue::default(); count],
                 timers: BTreeSet::new(),
                 in_flight: BTreeMap::new(),
@@ -389,7 +389,7 @@ impl Core {
     }
 
     fn delay(&self, failures: u32, key: u64) -> Duration {
-        self.limits.backoff.delay(failures, key)
+        self.work.limits.backoff.delay(failures, key)
     }
 
     fn report(&mut self, report: Report) {
@@ -433,6 +433,7 @@ impl Core {
     /// Returns a hash of this state without the parts that have no consequence.
     pub(crate) fn fingerprint(&self) -> u64 {
         let Work {
+            limits: _,
             queues,
             timers,
             in_flight,

@@ -148,7 +148,7 @@ impl Core {
 
     /// Starts these reads, up to the limit on reads in flight.
     pub(super) fn confirm_waiting(&mut self) {
-        while self.confirming() < self.limits.concurrency
+        while self.confirming() < self.work.limits.concurrency
             && let Some((uid, place)) = self.work.to_confirm.pop_first()
         {
             // From here on, a deletion is kept until the reply arrives.

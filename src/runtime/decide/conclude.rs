@@ -97,7 +97,7 @@ pub(crate) enum NextEvaluation {
 const FAILING_VERDICT_RECHECK: Duration = Duration::from_mins(1);
 
 /// Minimum time between failing verdicts about a running job that count separately.
-const OBJECTION_SPACING: SignedDuration = SignedDuration::from_mins(1);
+const FAILING_VERDICT_SPACING: SignedDuration = SignedDuration::from_mins(1);
 
 /// Maximum recheck delay of a growth that would be refused, if its verdict sets none. The delay
 /// starts at [`FAILING_VERDICT_RECHECK`] and doubles.
@@ -152,7 +152,7 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
         memory: facts.memory.clone(),
         notes: Vec::new(),
     };
-    let (target, look_again) = match (outcome, facts.admitted) {
+    let (target, next_evaluation) = match (outcome, facts.admitted) {
         (Outcome::Verdict(verdict), false) => draft.waiting(verdict),
         (Outcome::Verdict(verdict), true) => draft.running(verdict),
         (Outcome::Failed { kind, message }, _) => draft.failed(*kind, message),
@@ -161,8 +161,8 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
             again.map_or(NextEvaluation::OnChange, NextEvaluation::After),
         ),
     };
-    let (target, look_again) = draft.bound_waiting(target, look_again);
-    let (target, look_again) = draft.keep_running(outcome, target, look_again);
+    let (target, next_evaluation) = draft.bound_waiting(target, next_evaluation);
+    let (target, next_evaluation) = draft.keep_running(outcome, target, next_evaluation);
     let write = target.and_then(|target| draft.patch(target));
     let evicts = (facts.admitted || facts.growth.is_some())
         && write
@@ -170,7 +170,7 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
             .is_some_and(|patch| matches!(patch.state, CheckState::Retry | CheckState::Rejected));
     Conclusion {
         write,
-        next_evaluation: look_again,
+        next_evaluation,
         memory: draft.memory,
         notes: draft.notes,
         evicts,
@@ -220,7 +220,7 @@ impl Draft<'_> {
         self.memory.decided();
         match verdict.kind {
             VerdictKind::Ready | VerdictKind::NotApplicable => {
-                self.memory.no_objection();
+                self.memory.reset_failing_verdicts();
                 self.memory.monitored = Some(verdict.recheck_in.is_some());
                 self.memory.recheck = verdict.recheck_in.map(Millis::from);
                 let target = (self.facts.entry.state != CheckState::Ready).then(|| ready(verdict));
@@ -232,7 +232,7 @@ impl Draft<'_> {
                 )
             }
             VerdictKind::Unchanged => {
-                self.memory.no_objection();
+                self.memory.reset_failing_verdicts();
                 self.memory.monitored = Some(verdict.recheck_in.is_some());
                 self.memory.recheck = verdict.recheck_in.map(Millis::from);
                 (
@@ -243,7 +243,7 @@ impl Draft<'_> {
                 )
             }
             VerdictKind::Pending | VerdictKind::PreemptionRequired => {
-                self.memory.no_objection();
+                self.memory.reset_failing_verdicts();
                 let recheck = verdict.recheck_in.or(self.memory.recheck.map(Millis::get));
                 (
                     None,
@@ -263,33 +263,33 @@ impl Draft<'_> {
         &mut self,
         outcome: &Outcome,
         target: Option<Target>,
-        look_again: NextEvaluation,
+        next_evaluation: NextEvaluation,
     ) -> Step {
         let Some(growth) = self.facts.growth.filter(|_| !self.facts.admitted) else {
-            return (target, look_again);
+            return (target, next_evaluation);
         };
         let is_verdict = matches!(outcome, Outcome::Verdict(_));
         let refusal = match target {
             Some(target) if target.is_refusal() => target,
             target => {
                 if is_verdict {
-                    self.memory.no_objection();
+                    self.memory.reset_failing_verdicts();
                 }
-                return (target, look_again);
+                return (target, next_evaluation);
             }
         };
-        self.count_objection();
+        self.count_failing_verdict();
         let held = if self.facts.policy.operator_evicts && is_verdict {
             self.suppression()
         } else {
             Some(Suppression::Growth)
         };
         let Some(why) = held else {
-            return (Some(refusal), look_again);
+            return (Some(refusal), next_evaluation);
         };
         self.notes
             .retain(|note| !matches!(note, Notice::PolicyApplied(_)));
-        let again = match look_again {
+        let again = match next_evaluation {
             NextEvaluation::OnChange => NextEvaluation::After(self.growth_recheck(why, &refusal)),
             again => again,
         };
@@ -332,7 +332,7 @@ impl Draft<'_> {
 
     /// Handles a verdict that would evict a running job.
     fn failing_verdict(&mut self, verdict: &Verdict) -> Step {
-        self.count_objection();
+        self.count_failing_verdict();
         if let Some(why) = self.suppression() {
             self.notes.push(Notice::Suppression {
                 why,
@@ -356,13 +356,13 @@ impl Draft<'_> {
         }
     }
 
-    fn count_objection(&mut self) {
+    fn count_failing_verdict(&mut self) {
         let at = self.facts.steady;
         self.memory.update_failure_state(|failure| {
             // At least 1 min apart: a source that flaps within seconds has failed once.
             let spaced = failure
                 .objected_at
-                .is_none_or(|last| at.duration_since(last) >= OBJECTION_SPACING);
+                .is_none_or(|last| at.duration_since(last) >= FAILING_VERDICT_SPACING);
             if spaced {
                 failure.failing_verdicts = failure.failing_verdicts.saturating_add(1);
                 failure.objected_at = Some(at);
@@ -382,7 +382,7 @@ impl Draft<'_> {
             None if !self.memory.monitored.unwrap_or(monitors) => Some(Suppression::NotMonitored),
             _ if self.memory.failure_state().failing_verdicts < policy.consecutive => {
                 Some(Suppression::BelowThreshold {
-                    objections: self.memory.failure_state().failing_verdicts,
+                    failing_verdicts: self.memory.failure_state().failing_verdicts,
                     needed: policy.consecutive,
                 })
             }
@@ -512,20 +512,20 @@ impl Draft<'_> {
     }
 
     /// Applies the policy's `pendingTimeout` to a Workload that waits.
-    fn bound_waiting(&mut self, target: Option<Target>, look_again: NextEvaluation) -> Step {
+    fn bound_waiting(&mut self, target: Option<Target>, next_evaluation: NextEvaluation) -> Step {
         let Some((limit, then)) = self.facts.policy.pending_timeout else {
-            return (target, look_again);
+            return (target, next_evaluation);
         };
         let state = target
             .as_ref()
             .map_or(&self.facts.entry.state, |target| &target.state);
         let waits = matches!(state, CheckState::Pending | CheckState::PreemptionRequired);
         if self.facts.admitted || !waits {
-            return (target, look_again);
+            return (target, next_evaluation);
         }
         let held = self.facts.held;
         if held < limit {
-            return (target, at_most(look_again, limit.saturating_sub(held)));
+            return (target, at_most(next_evaluation, limit.saturating_sub(held)));
         }
         self.notes.push(Notice::PolicyApplied("pendingTimeout"));
         let last = target.map_or_else(|| Message::new("no verdict"), |target| target.message);
@@ -545,7 +545,7 @@ impl Draft<'_> {
             )
             .by_policy("pendingTimeout", &last),
         };
-        (Some(timed_out), look_again)
+        (Some(timed_out), next_evaluation)
     }
 
     /// Returns the patch from the entry to `target`; `None` if nothing must or can be written.

@@ -657,10 +657,10 @@ fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
 }
 
 #[test]
-fn a_check_that_keeps_an_eye_on_a_job_stops_it_after_enough_objections() {
+fn a_check_that_monitors_a_running_job_evicts_it_after_enough_failing_verdicts() {
     let mut memory = watched();
     // The third is too soon after the second to count.
-    for (objections, at) in [
+    for (failing, at) in [
         (1, "2026-11-21T09:05:00Z"),
         (2, "2026-11-21T09:06:00Z"),
         (2, "2026-11-21T09:06:59Z"),
@@ -670,11 +670,8 @@ fn a_check_that_keeps_an_eye_on_a_job_stops_it_after_enough_objections() {
             .at(at)
             .memory(memory)
             .verdict(Verdict::retry_now("over budget"));
-        assert_eq!(conclusion.write, None, "objection {objections}");
-        assert_eq!(
-            conclusion.memory.failure_state().failing_verdicts,
-            objections
-        );
+        assert_eq!(conclusion.write, None, "failing verdict {failing}");
+        assert_eq!(conclusion.memory.failure_state().failing_verdicts, failing);
         assert_eq!(
             conclusion.next_evaluation,
             NextEvaluation::After(Duration::from_secs(300))
@@ -875,7 +872,7 @@ fn an_unchanged_verdict_leaves_what_stands() {
     );
 }
 
-fn held_back(conclusion: &Conclusion) -> Vec<Suppression> {
+fn suppressions(conclusion: &Conclusion) -> Vec<Suppression> {
     let held = conclusion.notes.iter().filter_map(|note| match note {
         Notice::Suppression { why, .. } => Some(*why),
         _ => None,
@@ -993,7 +990,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
                     Some(("Pending", expected.as_str(), None)),
                     "{case}"
                 );
-                assert_eq!(held_back(&conclusion), [Suppression::Growth], "{case}");
+                assert_eq!(suppressions(&conclusion), [Suppression::Growth], "{case}");
                 assert!(
                     !conclusion
                         .notes
@@ -1029,7 +1026,7 @@ fn a_growth_that_is_not_refused_is_decided_about_as_any_other() {
     ] {
         let conclusion = waiting("Pending", "").growth(Some(2)).verdict(verdict);
         assert_eq!(written(&conclusion), Some(expected));
-        assert_eq!(held_back(&conclusion), []);
+        assert_eq!(suppressions(&conclusion), []);
     }
     let admitted = waiting("Pending", "")
         .growth(Some(2))
@@ -1096,7 +1093,7 @@ fn a_refused_growth_is_evaluated_again_as_its_verdict_sets_and_else_ever_more_ra
 #[test]
 fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
     let mut memory = ReservationState::default();
-    for (objection, now) in [(1, "2026-11-21T09:05:00Z"), (2, "2026-11-21T09:06:00Z")] {
+    for (failing, now) in [(1, "2026-11-21T09:05:00Z"), (2, "2026-11-21T09:06:00Z")] {
         let conclusion = waiting("Pending", "")
             .growth(Some(2))
             .at(now)
@@ -1107,10 +1104,10 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
         assert_eq!(
             written(&conclusion),
             Some(("Pending", message, None)),
-            "{objection}"
+            "{failing}"
         );
         assert!(matches!(
-            held_back(&conclusion)[..],
+            suppressions(&conclusion)[..],
             [Suppression::BelowThreshold { needed: 3, .. }]
         ));
         assert_eq!(conclusion.next_evaluation, NextEvaluation::After(MINUTE));
@@ -1131,7 +1128,10 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
     );
     third.evictions = 10;
     let many = third.verdict(Verdict::rejected("too large"));
-    assert_eq!(held_back(&many), [Suppression::RateLimited { limit: 10 }]);
+    assert_eq!(
+        suppressions(&many),
+        [Suppression::RateLimited { limit: 10 }]
+    );
     // By `pendingTimeout` too.
     let waits = Policy {
         after_admission: evict(2).after_admission,
@@ -1145,7 +1145,7 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
     };
     let first = late(ReservationState::default(), "2026-11-21T09:08:00Z");
     assert!(matches!(
-        held_back(&first)[..],
+        suppressions(&first)[..],
         [Suppression::BelowThreshold { .. }]
     ));
     let second = late(first.memory, "2026-11-21T09:09:00Z");
@@ -1177,7 +1177,7 @@ fn errors_never_stop_what_runs_whatever_the_operator_wants() {
             written(&conclusion).map(|(state, ..)| state),
             Some("Pending")
         );
-        assert_eq!(held_back(&conclusion), [Suppression::Growth]);
+        assert_eq!(suppressions(&conclusion), [Suppression::Growth]);
     }
 }
 
@@ -1189,7 +1189,7 @@ fn the_authors_wish_to_evict_is_not_the_operators() {
     assert!(!settled.operator_evicts && settled.on_failure == Some(OnFailure::Evict));
     case.settled = Some(settled);
     let conclusion = case.verdict(Verdict::rejected("no"));
-    assert_eq!(held_back(&conclusion), [Suppression::Growth]);
+    assert_eq!(suppressions(&conclusion), [Suppression::Growth]);
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl ReservationState {
         self.failure = (failure != FailureState::default()).then(|| Box::new(failure));
     }
 
-    fn no_objection(&mut self) {
+    fn reset_failing_verdicts(&mut self) {
         self.update_failure_state(|failure| {
             failure.failing_verdicts = 0;
             failure.objected_at = None;
@@ -196,7 +196,7 @@ pub(crate) enum Suppression {
     /// The check's Ready did not set `recheck_in`: it does not monitor the job.
     NotMonitored,
     /// The check returned too few consecutive failing verdicts.
-    BelowThreshold { objections: u32, needed: u32 },
+    BelowThreshold { failing_verdicts: u32, needed: u32 },
     /// The check has evicted too many jobs in the last hour.
     RateLimited { limit: u32 },
     /// The job runs already, and this Workload only adds pods to it.

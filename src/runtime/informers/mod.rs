@@ -233,7 +233,8 @@ impl WatchMonitor {
         self.last_failure = Some(Instant::now());
         self.failures += 1;
         self.metrics
-            .watch_errors
+            .watches
+            .errors
             .get_or_create(&self.labels())
             .inc();
         let failure = Failure::from(error);

@@ -103,15 +103,17 @@ impl Session {
         self.metrics.workloads.set(count(workloads));
         self.metrics.pending_workloads.clear();
         self.metrics.check_active.clear();
-        self.metrics.releases_outstanding.clear();
+        self.metrics.cleanups.pending.clear();
         for lane in self.lanes() {
             let labels = LaneLabels { lane: lane.lane };
             self.metrics
-                .queue_depth
+                .queue
+                .depth
                 .get_or_create(&labels)
                 .set(count(lane.depth));
             self.metrics
-                .queue_oldest_seconds
+                .queue
+                .oldest_seconds
                 .get_or_create(&labels)
                 .set(lane.oldest_seconds);
         }
@@ -137,7 +139,8 @@ impl Session {
         }
         for cleanup in self.core.cleanups.iter() {
             self.metrics
-                .releases_outstanding
+                .cleanups
+                .pending
                 .get_or_create(&labels(cleanup.subject.reservation.admission_check()))
                 .inc();
         }

@@ -194,12 +194,14 @@ impl RuntimeHandle {
         for watch in self.health.watches() {
             let labels = super::metrics::WatchLabels { watch: watch.name };
             self.metrics
-                .watch_synced
+                .watches
+                .synced
                 .get_or_create(&labels)
                 .set(watch.synced.into());
             #[expect(clippy::cast_precision_loss, reason = "seconds")]
             self.metrics
-                .watch_idle_seconds
+                .watches
+                .idle_seconds
                 .get_or_create(&labels)
                 .set(watch.idle_seconds as f64);
         }

@@ -20,9 +20,10 @@ impl Session {
                     check: check.clone(),
                     outcome: label,
                 };
-                self.metrics.evaluations.get_or_create(&labels).inc();
+                self.metrics.evaluations.total.get_or_create(&labels).inc();
                 self.metrics
-                    .evaluation_seconds
+                    .evaluations
+                    .seconds
                     .get_or_create(&CheckLabels { check })
                     .observe(took.as_secs_f64());
             }
@@ -51,7 +52,7 @@ impl Session {
                     check,
                     state: state.to_string(),
                 };
-                self.metrics.evictions.get_or_create(&labels).inc();
+                self.metrics.evictions.total.get_or_create(&labels).inc();
             }
             Report::WriteRejected {
                 reservation,
@@ -90,7 +91,7 @@ impl Session {
                     check: reservation.admission_check().to_owned(),
                     outcome: label,
                 };
-                self.metrics.releases.get_or_create(&labels).inc();
+                self.metrics.cleanups.releases.get_or_create(&labels).inc();
             }
             Report::UnreleasedFailed {
                 controller: number,
@@ -158,6 +159,7 @@ impl Session {
         match note {
             Notice::StateChanged { from, to, message } => {
                 self.metrics
+                    .evaluations
                     .verdicts
                     .get_or_create(&StateLabels {
                         check: check.clone(),
@@ -170,6 +172,7 @@ impl Session {
                         state: to.to_string(),
                     };
                     self.metrics
+                        .evaluations
                         .pending_seconds
                         .get_or_create(&labels)
                         .observe(held.as_secs_f64());
@@ -180,7 +183,8 @@ impl Session {
             }
             Notice::Suppression { why, kind, message } => {
                 self.metrics
-                    .suppressed_evictions
+                    .evictions
+                    .suppressed
                     .get_or_create(&OutcomeLabels {
                         check: check.clone(),
                         outcome: why.as_str(),
@@ -208,6 +212,7 @@ impl Session {
             }
             Notice::PolicyApplied(field) => {
                 self.metrics
+                    .evaluations
                     .policy_applied
                     .get_or_create(&OutcomeLabels {
                         check: check.clone(),
@@ -265,6 +270,7 @@ impl Session {
                 check: check.to_owned(),
             };
             self.metrics
+                .evaluations
                 .first_verdict_seconds
                 .get_or_create(&labels)
                 .observe(held.as_secs_f64());
@@ -276,8 +282,11 @@ fn suppression_text(why: Suppression) -> String {
     match why {
         Suppression::Ignored => ", by policy `afterAdmission.onFailure: Ignore`".to_owned(),
         Suppression::NotMonitored => ", because its Ready does not set a recheck".to_owned(),
-        Suppression::BelowThreshold { objections, needed } => {
-            format!(" ({objections} of {needed} times in a row)")
+        Suppression::BelowThreshold {
+            failing_verdicts,
+            needed,
+        } => {
+            format!(" ({failing_verdicts} of {needed} times in a row)")
         }
         Suppression::RateLimited { limit } => {
             format!(": the check has stopped {limit} jobs in the last hour already")

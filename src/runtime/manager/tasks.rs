@@ -57,7 +57,9 @@ impl Tools {
             }
             Task::ListUnreleased { controller } => {
                 let (check, limit) = self.check(controller);
-                TaskResult::Unreleased(call_with_timeout(check.outstanding(), limit).await)
+                TaskResult::Unreleased(
+                    call_with_timeout(check.unreleased_reservations(), limit).await,
+                )
             }
             Task::Activate {
                 controller,

@@ -1,8 +1,9 @@
 //! A sample of every metric, for documents, dashboards and alerts.
 
 use super::{
-    CheckLabels, LaneLabels, Metrics, OutcomeLabels, RequestLabels, ResultLabels, StateLabels,
-    WatchLabels,
+    CheckLabels, CleanupMetrics, EvaluationMetrics, EvictionMetrics, LaneLabels, Metrics,
+    OutcomeLabels, QueueMetrics, RequestLabels, ResultLabels, StateLabels, WatchLabels,
+    WatchMetrics,
 };
 
 /// Returns every metric of the runtime in the OpenMetrics text format, with one made-up sample
@@ -18,35 +19,50 @@ impl Metrics {
     fn touch_all(&self) {
         let Self {
             registry: _,
-            evaluations,
-            evaluation_seconds,
-            verdicts,
-            first_verdict_seconds,
-            pending_seconds,
-            evictions,
-            suppressed_evictions: held_back,
-            policy_applied,
+            evaluations:
+                EvaluationMetrics {
+                    total: evaluations,
+                    seconds,
+                    verdicts,
+                    first_verdict_seconds,
+                    pending_seconds,
+                    policy_applied,
+                },
+            evictions:
+                EvictionMetrics {
+                    total: evictions,
+                    suppressed,
+                },
             writes,
             overwritten,
-            releases,
-            releases_outstanding,
+            cleanups:
+                CleanupMetrics {
+                    releases,
+                    pending: pending_cleanups,
+                },
             check_active,
             pending_workloads,
             workloads: _,
             malformed_objects: _,
-            queue_depth,
-            queue_oldest_seconds,
+            queue:
+                QueueMetrics {
+                    depth,
+                    oldest_seconds,
+                },
             requests,
-            watch_synced,
-            watch_idle_seconds: watch_silent_seconds,
-            watch_errors,
+            watches:
+                WatchMetrics {
+                    synced,
+                    idle_seconds,
+                    errors,
+                },
             leader: _,
             events,
         } = self;
         let check = CheckLabels {
             check: "check".to_owned(),
         };
-        for family in [evaluations, held_back, policy_applied, writes, releases] {
+        for family in [evaluations, suppressed, policy_applied, writes, releases] {
             drop(family.get_or_create(&OutcomeLabels {
                 check: check.check.clone(),
                 outcome: "outcome",
@@ -60,16 +76,16 @@ impl Metrics {
             drop(family.get_or_create(&state));
         }
         drop(pending_seconds.get_or_create(&state));
-        for family in [evaluation_seconds, first_verdict_seconds] {
+        for family in [seconds, first_verdict_seconds] {
             drop(family.get_or_create(&check));
         }
         drop(overwritten.get_or_create(&check));
-        for family in [releases_outstanding, check_active, pending_workloads] {
+        for family in [pending_cleanups, check_active, pending_workloads] {
             drop(family.get_or_create(&check));
         }
         let lane = LaneLabels { lane: "lane" };
-        drop(queue_depth.get_or_create(&lane));
-        drop(queue_oldest_seconds.get_or_create(&lane));
+        drop(depth.get_or_create(&lane));
+        drop(oldest_seconds.get_or_create(&lane));
         drop(requests.get_or_create(&RequestLabels {
             verb: "verb",
             code: 200,
@@ -77,9 +93,9 @@ impl Metrics {
         let watch = WatchLabels {
             watch: "watch".to_owned(),
         };
-        drop(watch_synced.get_or_create(&watch));
-        drop(watch_silent_seconds.get_or_create(&watch));
-        drop(watch_errors.get_or_create(&watch));
+        drop(synced.get_or_create(&watch));
+        drop(idle_seconds.get_or_create(&watch));
+        drop(errors.get_or_create(&watch));
         drop(events.get_or_create(&ResultLabels { result: "result" }));
     }
 }

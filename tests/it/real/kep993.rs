@@ -91,7 +91,7 @@ async fn handles_only_workloads_past_quota_reservation() {
 
 #[tokio::test]
 async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
-    // Three of them must be a minute apart: shown in virtual time (scenario `objection`).
+    // Three of them must be a minute apart: shown in virtual time (scenario `failing-verdict`).
     let check = Scripted::with_policy(&unique("example.com/scripted"), evict_at_once());
     let Some(fixture) = fixture_of(V0_19_2, check).await else {
         return;

@@ -293,8 +293,10 @@ impl Ledgers {
         let mut all = Vec::new();
         for (workload, _) in self.suspended.values() {
             for (name, book) in &self.by_name {
-                let parked = book.suspended().find(|(uid, _)| *uid == workload.uid());
-                let Some((uid, since)) = parked else { continue };
+                let suspended = book.suspended().find(|(uid, _)| *uid == workload.uid());
+                let Some((uid, since)) = suspended else {
+                    continue;
+                };
                 let since = Timestamp::from_second(since).unwrap_or_default();
                 all.extend(self.checks_of(name).map(|check| {
                     Reservation::new(

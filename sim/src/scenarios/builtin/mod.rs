@@ -120,8 +120,8 @@ pub fn all() -> Vec<Scenario> {
             play: |cluster| Box::pin(writers::overwritten(cluster)),
         },
         Scenario {
-            name: "objection",
-            about: "a check that watches running jobs stops one after three objections",
+            name: "failing-verdict",
+            about: "a check that watches running jobs stops one after three failing verdicts",
             simulation: || {
                 Simulation::new(|| {
                     Scripted::new(|r| Ok(writers::until_budget_is_spent(r)))

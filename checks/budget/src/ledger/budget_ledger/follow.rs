@@ -13,7 +13,7 @@ impl BudgetLedger {
     /// Reconciles a run with its current state. It is counted once, however often it is observed.
     pub fn observe_run(&mut self, run: &Run, now: Timestamp) {
         let known = self.live.get(&run.uid);
-        let lien = known
+        let is_unconfirmed = known
             .is_some_and(|live| live.approval == Approval::Unconfirmed && live.since == run.since);
         if let Some(live) = known.filter(|live| live.since != run.since) {
             // The end of the earlier run was not observed; it was before this reservation.
@@ -22,7 +22,7 @@ impl BudgetLedger {
         self.follow_price(run);
         let approval = match run.state {
             RunState::Approved(_) | RunState::Running(_) => Approval::Confirmed,
-            RunState::Evaluated if lien => Approval::Unconfirmed,
+            RunState::Evaluated if is_unconfirmed => Approval::Unconfirmed,
             RunState::Evaluated => Approval::None,
         };
         let unasked = self

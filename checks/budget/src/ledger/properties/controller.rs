@@ -67,14 +67,14 @@ impl World<'_> {
             self.leader.book.observe_run(run, now);
         }
         // Cleanup: the approval of a run without quota is withdrawn.
-        let parked: Vec<(Uid, i64)> = self
+        let suspended: Vec<(Uid, i64)> = self
             .leader
             .book
             .suspended()
             .map(|(uid, since)| (uid.clone(), since))
             .collect();
         self.releases.extend(
-            parked
+            suspended
                 .into_iter()
                 .map(|(uid, since)| (self.now, uid, since)),
         );

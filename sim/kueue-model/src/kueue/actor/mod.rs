@@ -25,7 +25,7 @@ use self::cache::Cache;
 use self::searches::FlavorSearches;
 use super::KueueVersion;
 use super::api::{Api, Recorder, kueue};
-use super::objects::{CheckEntry, Workload, read};
+use super::objects::{AdmissionCheckState, Workload, read};
 use super::queue::PendingQueue;
 use kueue_check_apiserver::ApiServer;
 
@@ -128,7 +128,7 @@ pub struct Kueue {
     /// The cycle that waits, until all Pods are ready or for the time of its writes.
     paused: Option<Box<schedule::Cycle>>,
     /// Check entries of waiting Workloads when these were last queued, for `stale_scheduler`.
-    queued_checks: BTreeMap<String, Vec<CheckEntry>>,
+    queued_checks: BTreeMap<String, Vec<AdmissionCheckState>>,
     /// Workloads that have been in a queue, or in a LocalQueue when it was started, or that existed
     /// before Kueue started.
     assigned: BTreeSet<String>,

@@ -25,8 +25,8 @@ pub(crate) use pod_requests::{Requests, pod_requests};
 pub(crate) use priority_class::WorkloadPriorityClass;
 pub(crate) use selector::Selector;
 pub(crate) use workload::{
-    Admission, CheckEntry, LACKS_PODS, Metadata, PodSet, PodSetAssignment, ReclaimablePods,
-    RequeueState, State, Workload,
+    Admission, AdmissionCheckState, LACKS_PODS, Metadata, PodSet, PodSetAssignment,
+    ReclaimablePods, RequeueState, State, Workload,
 };
 
 /// Truncates a time to whole seconds, as Kubernetes stores it.

@@ -165,7 +165,7 @@ pub(crate) struct WorkloadStatus {
     pub(crate) conditions: Conditions,
     /// Its admission checks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) admission_checks: Vec<CheckEntry>,
+    pub(crate) admission_checks: Vec<AdmissionCheckState>,
     /// Its admission: the quota assigned to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) admission: Option<Admission>,
@@ -218,7 +218,7 @@ impl State {
 /// An admission check state of a Workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct CheckEntry {
+pub(crate) struct AdmissionCheckState {
     /// The AdmissionCheck.
     pub(crate) name: String,
     /// The state.
@@ -392,7 +392,7 @@ impl Workload {
     }
 
     /// Returns the admission check state of a check, by name.
-    pub(crate) fn check(&self, name: &str) -> Option<&CheckEntry> {
+    pub(crate) fn check(&self, name: &str) -> Option<&AdmissionCheckState> {
         self.status.admission_checks.iter().find(|c| c.name == name)
     }
 
@@ -469,7 +469,7 @@ impl Workload {
     }
 
     /// Returns its checks in one state.
-    pub(crate) fn checks_in(&self, state: State) -> impl Iterator<Item = &CheckEntry> {
+    pub(crate) fn checks_in(&self, state: State) -> impl Iterator<Item = &AdmissionCheckState> {
         self.status
             .admission_checks
             .iter()

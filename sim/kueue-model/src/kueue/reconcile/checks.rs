@@ -6,7 +6,8 @@ use jiff::Timestamp;
 
 use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER, Write, evict};
 use crate::kueue::objects::{
-    Admission, CheckEntry, CheckRule, ClusterQueue, Condition, State, True, Workload, whole_seconds,
+    Admission, AdmissionCheckState, CheckRule, ClusterQueue, Condition, State, True, Workload,
+    whole_seconds,
 };
 
 /// Returns the checks that a Workload needs: those of its flavors if it has quota, otherwise those
@@ -42,20 +43,20 @@ pub(crate) fn needed_checks<'a>(
 /// Returns the desired entries, sorted by name, or `None` if their names are already right. Missing
 /// entries are added as Pending, superfluous ones removed.
 pub(crate) fn synced_entries(
-    entries: &[CheckEntry],
+    entries: &[AdmissionCheckState],
     needed: &BTreeSet<&str>,
     now: Timestamp,
-) -> Option<Vec<CheckEntry>> {
+) -> Option<Vec<AdmissionCheckState>> {
     let have: BTreeSet<&str> = entries.iter().map(|e| e.name.as_str()).collect();
     if have == *needed {
         return None;
     }
     let entry = |name: &&str| {
         let known = entries.iter().find(|e| e.name == **name);
-        known.cloned().unwrap_or_else(|| CheckEntry {
+        known.cloned().unwrap_or_else(|| AdmissionCheckState {
             name: (*name).to_owned(),
             last_transition_time: whole_seconds(now),
-            ..CheckEntry::default()
+            ..AdmissionCheckState::default()
         })
     };
     Some(needed.iter().map(entry).collect())
@@ -76,11 +77,11 @@ pub(super) fn act_on_states(workload: &Workload, at: &ReconcileInput<'_>) -> Opt
         return None;
     }
     let evicted = workload.is_evicted();
-    let rejected: Vec<&CheckEntry> = workload.checks_in(State::Rejected).collect();
+    let rejected: Vec<&AdmissionCheckState> = workload.checks_in(State::Rejected).collect();
     if !rejected.is_empty() && (!evicted || at.version.rejects_while_evicted) {
         return Some(reject(workload, &rejected, at));
     }
-    let retried: Vec<&CheckEntry> = workload.checks_in(State::Retry).collect();
+    let retried: Vec<&AdmissionCheckState> = workload.checks_in(State::Retry).collect();
     if retried.is_empty() || evicted {
         return None;
     }
@@ -99,7 +100,11 @@ pub(super) fn act_on_states(workload: &Workload, at: &ReconcileInput<'_>) -> Opt
     ))
 }
 
-fn reject(workload: &Workload, rejected: &[&CheckEntry], at: &ReconcileInput<'_>) -> Outcome {
+fn reject(
+    workload: &Workload,
+    rejected: &[&AdmissionCheckState],
+    at: &ReconcileInput<'_>,
+) -> Outcome {
     let (message, text) = if at.version.explains_evictions {
         let message = describe(rejected, State::Rejected);
         let text = format!("Deactivated due to {message}");
@@ -131,7 +136,7 @@ fn reject(workload: &Workload, rejected: &[&CheckEntry], at: &ReconcileInput<'_>
 }
 
 /// Returns `AdmissionChecks in Retry state: "a" (why); "b"`, sorted by name.
-fn describe(checks: &[&CheckEntry], state: State) -> String {
+fn describe(checks: &[&AdmissionCheckState], state: State) -> String {
     let mut checks = checks.to_vec();
     checks.sort_by(|a, b| a.name.cmp(&b.name));
     let each = checks.iter().map(|check| {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::quota::BLOCKED;
 use super::{EventRecord, Outcome};
-use crate::kueue::objects::{CheckEntry, Condition, State, True, Workload, whole_seconds};
+use crate::kueue::objects::{AdmissionCheckState, Condition, State, True, Workload, whole_seconds};
 
 /// Marks a Workload as evicted and resets its checks. Its quota stays reserved until its job has
 /// stopped. `cause` is counted, and is the second part of the reason of a deactivation, such as
@@ -57,7 +57,7 @@ pub(crate) fn evict(
 
 /// Resets an entry to Pending, keeping its delay. A Pending entry does not change. Retry increments
 /// the count; any other state clears it.
-fn reset(check: &mut CheckEntry, now: Timestamp) {
+fn reset(check: &mut AdmissionCheckState, now: Timestamp) {
     if check.state == State::Pending {
         return;
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::kueue::objects::{CheckEntry, Workload};
+use crate::kueue::objects::{AdmissionCheckState, Workload};
 
 /// The type of an event: Normal or Warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ pub(crate) enum Write {
     /// precondition.
     Admission(Box<Workload>),
     /// The list of entries, as an update of the status.
-    Checks(Vec<CheckEntry>),
+    Checks(Vec<AdmissionCheckState>),
     /// The label of a Workload with variants.
     LabelParent,
     /// `spec.active: false`.
