@@ -301,13 +301,7 @@ impl Side<'_> {
                 "TOKIO_WORKER_THREADS",
                 variable("TOKIO_WORKER_THREADS", "1"),
             );
-        Running(
-            command
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap(),
-        )
+        Running(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
     /// Prints how long it takes to start, and to take over from a leader after SIGTERM and after
