@@ -97,7 +97,7 @@ pub(crate) enum DiscoveryError {
         "the API server serves {GROUP} in {served:?}, but this build supports v1beta2 and v1beta1 only"
     )]
     OtherVersions { served: Vec<String> },
-    #[error("asking the API server which versions of {GROUP} it serves: {0}")]
+    #[error("cannot read which versions of {GROUP} the API server serves: {0}")]
     Client(#[source] Box<kube::Error>),
 }
 

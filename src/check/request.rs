@@ -46,7 +46,7 @@ pub struct CheckRequest<P> {
 /// ```
 /// use kueue_check::{Request, Verdict, admission_check};
 ///
-/// /// A function that wants everything takes the request itself.
+/// /// A function can take the whole request.
 /// #[admission_check(controller = "example.com/patience")]
 /// async fn patience(request: Request) -> Verdict {
 ///     if request.waited().as_secs() > 3600 {

@@ -37,7 +37,7 @@ pub(crate) enum RequestError {
     Timeout(Duration),
     /// The API server requests a pause (429, or 503 with Retry-After), which kube's own error would
     /// not contain.
-    #[error("the API server answered {code} and asks for a pause of {after:?}")]
+    #[error("the API server answered {code} and requests a pause of {after:?}")]
     Throttled {
         /// The HTTP status.
         code: u16,

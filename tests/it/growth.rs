@@ -143,7 +143,7 @@ fn a_refused_growth_leaves_the_job_running() {
             assert!(!cluster.condition("el-2", "Evicted"), "{case}");
             let events = suppressions(cluster, "el-2");
             let expected = format!(
-                "running job not evicted, because this Workload only asks for more pods for it: {reason}"
+                "running job not evicted, because this Workload only requests more pods for it: {reason}"
             );
             assert!(
                 !events.is_empty() && events.iter().all(|note| note.ends_with(&expected)),

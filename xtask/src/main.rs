@@ -21,8 +21,10 @@ usage: cargo xtask COMMAND
                           run an example (maintenance_window, licences) on a simulated cluster with sample objects and print
                           its verdicts; edit examples/EXAMPLE.yaml meanwhile to see others; --once stops when each job has one;
                           --real: on kube-apiserver and etcd, --kueue: with a real Kueue too (both are built with Go, once)
-  test [STEP … | --all]   format, pins of workflows, lints, documents, and the tests on the simulator with a sample of every single fault; it needs
-                          nothing but crates; --all: all that must pass, also on a real API server; or these steps of it
+  test [STEP … | --all | --rest]
+                          format, pins of workflows, lints, documents, and the tests on the simulator with a sample of every single fault; it needs
+                          nothing but crates; --all: all that must pass, also on a real API server; --rest: what it omits;
+                          or these steps
   book                    write what is generated in the book, and build it into target/book
   kueue [--kueue VERSION] [PART]
                           the shipped checks beside a real Kueue, which is built first (10 minutes): the pinned one, or another

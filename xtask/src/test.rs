@@ -8,16 +8,16 @@ use crate::{Failure, chart, docs, features, tools, try_example, workflows};
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
 /// The steps of `test`, which require only crates.
-const SHORT: [&str; 5] = [
-    "format",
-    "workflows",
-    "lints",
-    "documents",
-    "tests on the simulator",
-];
+const SHORT: [&str; 5] = ["format", "workflows", "lints", "documents", ON_SIMULATOR];
+
+/// The step that repeats a part of [`ON_SIMULATOR`].
+const SUITE_ON_SIMULATOR: &str = "the SDK's suite on the simulated API server";
+
+/// The step that repeats a part of `tests`.
+const ON_SIMULATOR: &str = "tests on the simulator";
 
 /// The message about the steps that the short test omits.
-const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sample, the book, charts, templates, packages, licences (`cargo xtask test --all`)";
+const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sample, the book, charts, templates, packages, licences (`cargo xtask test --rest`)";
 
 /// The number of single faults of each scenario that the short test tries.
 const SAMPLE: &str = "12";
@@ -66,7 +66,7 @@ const STEPS: [Step; 15] = [
         )
     }),
     ("documents", docs::build),
-    ("tests on the simulator", simulated),
+    (ON_SIMULATOR, simulated),
     ("dependencies", || {
         features::check(&NOT_SIMULATED)?;
         tools::deny()
@@ -81,7 +81,7 @@ const STEPS: [Step; 15] = [
             &[("RUST_TEST_THREADS", "4")],
         )
     }),
-    ("the SDK's suite on the simulated API server", || {
+    (SUITE_ON_SIMULATOR, || {
         tools::cargo(
             &[
                 "test",
@@ -103,15 +103,21 @@ const STEPS: [Step; 15] = [
     ("example", example),
 ];
 
-/// Runs the short steps, all with `--all`, or those with these names. Stops at the first failure.
+/// Runs the short steps, all with `--all`, those that the short test omits with `--rest`, or those
+/// with these names. Stops at the first failure.
 pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
     let short = names.is_empty();
-    // `tests` includes all of `tests on the simulator`.
     let mut all = STEPS.map(|(name, _)| name).to_vec();
-    all.retain(|name| *name != "tests on the simulator");
     let names = match names {
         [] => &SHORT[..],
-        ["--all"] => &all[..],
+        ["--all"] => {
+            all.retain(|name| *name != ON_SIMULATOR);
+            &all
+        }
+        ["--rest"] => {
+            all.retain(|name| !SHORT.contains(name) && *name != SUITE_ON_SIMULATOR);
+            &all
+        }
         names => names,
     };
     if let Some(unknown) = names

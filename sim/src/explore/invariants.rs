@@ -300,7 +300,7 @@ fn entry_written(
 /// Returns true if the runtime wrote the message itself. It does so for a policy, and for a growth
 /// that was withdrawn and now requests nothing. The message names the reason.
 fn by_policy(message: &str) -> bool {
-    message.contains("by policy `") || message.starts_with("asks for no more than the ")
+    message.contains("by policy `") || message.starts_with("requests no more than the ")
 }
 
 /// A state that requires a verdict, and its time.

@@ -156,7 +156,7 @@ impl Families {
             Event::InitDone => {
                 if let Some(listed) = self.listed.take() {
                     for of_job in self.known.values_mut() {
-                        forget(of_job, |known| !listed.contains(&known.member.uid));
+                        remove_members(of_job, |known| !listed.contains(&known.member.uid));
                     }
                     self.known.retain(|_, of_job| !of_job.is_empty());
                 }
@@ -201,7 +201,7 @@ impl Families {
     fn remove(&mut self, workload: &Workload) {
         let key = group(workload);
         if let Some(of_job) = self.known.get_mut(&key) {
-            forget(of_job, |known| known.member.uid == *workload.uid());
+            remove_members(of_job, |known| known.member.uid == *workload.uid());
             if of_job.is_empty() {
                 self.known.remove(&key);
             }
@@ -402,7 +402,7 @@ fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
 }
 
 /// Removes the slices that are `gone`. What they show about the pods of earlier slices is kept.
-fn forget(of_job: &mut Vec<KnownSlice>, gone: impl Fn(&KnownSlice) -> bool) {
+fn remove_members(of_job: &mut Vec<KnownSlice>, gone: impl Fn(&KnownSlice) -> bool) {
     let stopped = of_job
         .iter()
         .any(|known| gone(known) && known.phase == Phase::Stops);

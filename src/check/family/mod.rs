@@ -41,7 +41,7 @@ pub(crate) use index::{Families, Fate};
 ///         },
 ///     }))
 /// };
-/// // The job runs with two pods, and its owner has asked for six.
+/// // The job runs with two pods, and its owner requests six.
 /// let first = slice("train-1", 2, None, "True")?;
 /// let growth = slice("train-2", 6, Some("train-1"), "False")?;
 /// let family = Family::of(&growth, [&first]);

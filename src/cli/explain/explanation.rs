@@ -90,7 +90,6 @@ pub(super) struct CheckExplanation {
     pub(super) parameters: Option<String>,
     pub(super) active: Option<Active>,
     /// What this program would do now.
-    #[serde(rename = "asked")]
     pub(super) forecast: Option<CheckForecast>,
 }
 
@@ -171,11 +170,11 @@ fn of_job(workload: &Workload, family: &Family) -> Option<String> {
             let more: u32 = sets.map(|set| family.increase(set)).sum();
             let run = family.all_running_pods().unwrap_or_default();
             Some(format!(
-                "asks for {more} more pods for the job; {run} run by Workload {running}"
+                "requests {more} more pods for the job; {run} run by Workload {running}"
             ))
         }
         (FamilyRole::Growth, None) => {
-            Some("asks for more pods for the job; what runs of it is not known".to_owned())
+            Some("requests more pods for the job; what runs of it is not known".to_owned())
         }
         (FamilyRole::Variant { flavor }, Some(running)) => Some(format!(
             "the job's variant for flavor {flavor}; the job runs by Workload {running}"

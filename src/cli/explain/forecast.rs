@@ -193,7 +193,7 @@ fn note(note: &Notice, policy: Option<&ResolvedPolicy>) -> Option<String> {
             why: Suppression::Growth,
             ..
         } => Some(
-            "the job runs, and this Workload only asks for more pods for it: Retry and Rejected, by which Kueue would stop the whole job, are written as Pending, \
+            "the job runs, and this Workload only requests more pods for it: Retry and Rejected, by which Kueue would stop the whole job, are written as Pending, \
              unless the parameters say `afterAdmission.onFailure: Evict`"
                 .to_owned(),
         ),

@@ -26,10 +26,10 @@ impl fmt::Display for Explanation {
         line(f, "job", self.family.as_deref().unwrap_or_default())?;
         line(f, "phase", &self.phase_text())?;
         if !matches!(self.phase, Phase::WaitsForChecks | Phase::WaitsForAdmission) {
-            line(f, "Kueue says", &self.message)?;
+            line(f, "message", &self.message)?;
         }
         if let Some(at) = self.requeue_at {
-            let text = format!("Kueue queues it again at {}", self.moment(at));
+            let text = format!("Kueue requeues it at {}", self.moment(at));
             line(f, "requeue", &text)?;
         }
         if self.checks.is_empty() {

@@ -174,7 +174,7 @@ fn every_phase_is_explained() {
             queue.clone(),
             vec![
                 "waits for quota since 2026-11-21T09:59:00Z (1m ago)",
-                "Kueue says  couldn't assign flavors: insufficient quota",
+                "message     couldn't assign flavors: insufficient quota",
             ],
         ),
         (
@@ -195,8 +195,8 @@ fn every_phase_is_explained() {
             queue.clone(),
             vec![
                 "evicted since 2026-11-21T09:30:00Z (30m ago); it waits for quota again",
-                "Kueue says  At least one admission check is false",
-                "requeue     Kueue queues it again at 2026-11-21T10:05:00Z (in 5m)",
+                "message     At least one admission check is false",
+                "requeue     Kueue requeues it at 2026-11-21T10:05:00Z (in 5m)",
             ],
         ),
         (
@@ -211,7 +211,7 @@ fn every_phase_is_explained() {
             "finished",
             reserved(&ready, &[("Finished", "Job finished successfully")]),
             queue.clone(),
-            vec!["finished since", "Kueue says  Job finished successfully"],
+            vec!["finished since", "message     Job finished successfully"],
         ),
     ] {
         let text = explained(&workload(&status, &spec), |_| None);
@@ -333,7 +333,7 @@ fn the_role_of_a_workload_in_its_job_is_shown() {
         let line = text.lines().find(|line| line.starts_with("  job "));
         line.map(|line| line["  job".len()..].trim().to_owned())
     };
-    let expected = "asks for 2 more pods for the job; 4 run by Workload el-1";
+    let expected = "requests 2 more pods for the job; 4 run by Workload el-1";
     assert_eq!(line(&growth, &first).as_deref(), Some(expected));
     let expected = "a growth of the job has replaced it; its pods run until that is admitted";
     assert_eq!(line(&replaced, &growth).as_deref(), Some(expected));
@@ -383,7 +383,7 @@ fn a_machine_gets_the_same() {
             "recheck": {"when": "After", "seconds": 90},
         },
     });
-    assert_eq!(check["asked"], expected);
+    assert_eq!(check["forecast"], expected);
 }
 
 #[test]

@@ -401,7 +401,7 @@ impl World {
             Action::Deliver(replica, stream) => {
                 self.deliver(replica, stream);
                 if self.holder != Some(replica) && !self.replicas[replica].tasks.is_empty() {
-                    self.violate("a standby does more than hear".to_owned());
+                    self.violate("a standby starts tasks".to_owned());
                 }
             }
             Action::Apply(replica, id) => self.apply(replica, id),
@@ -487,13 +487,13 @@ impl World {
                 flavors,
                 tasks,
                 shown_deleted,
-                knows,
+                settings,
                 activated,
                 evaluated,
             } = replica;
             let to_show = (events, checks, parameters, flavors);
             let tasks = fingerprints(tasks.values());
-            let known = (shown_deleted, knows, activated, evaluated);
+            let known = (shown_deleted, settings, activated, evaluated);
             let holds = self.holder == Some(number);
             fingerprint(&(core.fingerprint(), to_show, tasks, known, holds))
         }));

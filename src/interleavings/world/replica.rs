@@ -34,7 +34,7 @@ pub(super) struct Replica {
     /// The deletions that were delivered to it.
     pub(super) shown_deleted: BTreeSet<usize>,
     /// The AdmissionCheck's deletion and the flavor, as delivered to it.
-    pub(super) knows: Settings,
+    pub(super) settings: Settings,
     /// The revision of the parameters with which each check was last activated.
     pub(super) activated: BTreeMap<usize, u64>,
     /// The inputs of the last evaluation of each Workload and check.
@@ -136,7 +136,7 @@ impl World {
             checks: VecDeque::new(),
             parameters: VecDeque::new(),
             flavors: VecDeque::new(),
-            knows: self.settings.clone(),
+            settings: self.settings.clone(),
             activated: BTreeMap::new(),
             tasks: BTreeMap::new(),
             shown_deleted: BTreeSet::new(),
@@ -233,7 +233,7 @@ impl World {
                     revision: parameters.map_or(0, |limit| limit.0),
                     labelled: flavor.is_some_and(|flavor| !flavor.node_labels().is_empty()),
                 };
-                if check == 0 && self.replicas[replica].knows.deleted {
+                if check == 0 && self.replicas[replica].settings.deleted {
                     self.violate(format!(
                         "w{uid} is evaluated by an AdmissionCheck whose deletion was shown"
                     ));
@@ -274,7 +274,7 @@ impl World {
                         .get(&index_of(check))
                         .copied()
                         .unwrap_or_default(),
-                    labelled: known.knows.labelled,
+                    labelled: known.settings.labelled,
                 });
                 if patch.state == CheckState::Ready && inputs != bound.as_ref() {
                     self.violate(format!(
@@ -354,7 +354,7 @@ impl World {
         let input = match stream {
             Stream::Workloads => return self.deliver_workload(replica),
             Stream::Checks => known.checks.pop_front().map(|event| {
-                known.knows.deleted = matches!(event, Event::Delete(_));
+                known.settings.deleted = matches!(event, Event::Delete(_));
                 Input::AdmissionChecks(event)
             }),
             Stream::Parameters => known
@@ -362,7 +362,7 @@ impl World {
                 .pop_front()
                 .map(|event| Input::Parameters { kind: 0, event }),
             Stream::Flavors => known.flavors.pop_front().map(|event| {
-                known.knows.labelled =
+                known.settings.labelled =
                     matches!(&event, Event::Apply(flavor) if !flavor.node_labels().is_empty());
                 Input::Flavors(event)
             }),

@@ -1,21 +1,19 @@
 //! Tables and scenarios of activation.
 
+use std::marker::PhantomData;
+
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::super::{Controller, Effect, Input, LeaseState, Limits, Now, TaskId, TaskResult};
+use super::super::driver::{Driver, Limit, Limited, OLD, evicts_at_once};
+use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
-use crate::api::{ApiVersion, ResourceFlavor, ServedApi, StatusCondition, Uid, Workload};
-use crate::check::{
-    AdmissionCheckController, AfterAdmission, Check, CheckError, CheckRequest, ControllerName,
-    DynCheck, OnFailure, Parameters, ParametersKind, Trigger, Verdict,
-};
-use crate::runtime::backoff::Backoff;
+use crate::api::{ResourceFlavor, StatusCondition, Uid, Workload};
+use crate::check::{Check, DynCheck, Trigger, Verdict};
 use crate::runtime::core::managed_check::Activation;
 use crate::runtime::decide::Outcome;
 use crate::runtime::evaluate::CallError;
-use crate::runtime::informers::{Revision, StoredParameters};
-use tokio::time::Instant;
+use crate::runtime::informers::Revision;
 
 fn inputs(generation: i64) -> ActivationInput {
     ActivationInput {
@@ -46,175 +44,63 @@ fn what_was_tried_is_not_tried_again_until_it_changes_or_a_retry_is_due() {
     }
 }
 
-struct Limit(String);
-
-impl Parameters for Limit {
-    fn kind() -> Option<ParametersKind> {
-        Some(ParametersKind {
-            group: "example.com".into(),
-            kind: "Limit".into(),
-            plural: "limits".into(),
-            versions: vec!["v1".into()],
-        })
-    }
-
-    fn decode(object: serde_json::Value) -> Result<Self, String> {
-        Ok(Self(object["metadata"]["name"].to_string()))
-    }
+/// Returns a core that leads, with one check.
+fn one(check: Check<Limit>) -> Driver {
+    let mut driver = Driver::of(vec![DynCheck::new(check)], 10);
+    driver.leads_at_once();
+    driver
 }
 
-struct Limited;
-
-impl AdmissionCheckController for Limited {
-    type Parameters = Limit;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/limited") }
-    }
-
-    async fn evaluate(&self, request: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready(&request.parameters().0))
-    }
+fn limited() -> Check<Limit> {
+    Check::new(Limited(PhantomData))
 }
 
-/// A core that leads, with the parameters `a` and `b`, and the tasks that it has started.
-struct Driver {
-    core: Core,
-    now: Now,
-    started: Vec<(TaskId, Task)>,
+fn refers_to(driver: &mut Driver, generation: i64, parameters: &str) {
+    let check = AdmissionCheck::from_json(json!({
+        "metadata": {"name": "c", "uid": "u", "resourceVersion": generation.to_string(), "generation": generation},
+        "spec": {"controllerName": "example.com/limited",
+            "parameters": {"apiGroup": "example.com", "kind": "Limit", "name": parameters}},
+    }));
+    driver.feed(Input::AdmissionChecks(Event::Apply(check.unwrap())));
 }
 
-impl Driver {
-    fn new() -> Self {
-        Self::of(Check::new(Limited))
-    }
-
-    fn of(check: Check<Limit>) -> Self {
-        let now = Now {
-            instant: Instant::now(),
-            wall: jiff::Timestamp::UNIX_EPOCH,
-        };
-        let limits = Limits {
-            concurrency: 10,
-            backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
-        };
-        let controllers = [Controller::from(DynCheck::new(check))].into();
-        let served = ServedApi::fallback(ApiVersion::V1beta2);
-        let mut driver = Self {
-            core: Core::new(controllers, limits, served, now),
-            now,
-            started: Vec::new(),
-        };
-        let parameters = |event| Input::Parameters { kind: 0, event };
-        driver.feed(Input::AdmissionChecks(Event::Init));
-        driver.feed(Input::AdmissionChecks(Event::InitDone));
-        driver.feed(Input::Workloads {
-            event: Event::Init,
-            selected: true,
-        });
-        driver.feed(Input::Workloads {
-            event: Event::InitDone,
-            selected: true,
-        });
-        driver.feed(parameters(Event::Init));
-        driver.feed(parameters(Event::InitApply(stored("a"))));
-        driver.feed(parameters(Event::InitApply(stored("b"))));
-        driver.feed(parameters(Event::InitDone));
-        driver.feed(Input::Lease(LeaseState::Acquired));
-        // A new leader lists Workloads again.
-        for event in [Event::Init, Event::InitDone] {
-            let selected = true;
-            driver.feed(Input::Workloads { event, selected });
-        }
-        driver
-    }
-
-    fn feed(&mut self, input: Input) {
-        for effect in self.core.step(self.now, input) {
-            if let Effect::Start(id, task) = effect {
-                self.started.push((id, *task));
-            }
-        }
-    }
-
-    fn refers_to(&mut self, generation: i64, parameters: &str) {
-        let check = AdmissionCheck::from_json(json!({
-            "metadata": {"name": "c", "uid": "u", "resourceVersion": generation.to_string(), "generation": generation},
-            "spec": {"controllerName": "example.com/limited",
-                "parameters": {"apiGroup": "example.com", "kind": "Limit", "name": parameters}},
-        }));
-        self.feed(Input::AdmissionChecks(Event::Apply(check.unwrap())));
-    }
-
-    /// Ends the started activation with `result`. Returns the parameters of that activation.
-    fn activated(&mut self, result: Result<(), NotActivated>) -> String {
-        let at = self
-            .started
-            .iter()
-            .position(|(_, task)| matches!(task, Task::Activate { .. }))
-            .unwrap();
-        let (id, task) = self.started.remove(at);
-        let Task::Activate { parameters, .. } = task else {
-            unreachable!()
-        };
-        self.feed(Input::Finished(id, TaskResult::Activated(result)));
-        parameters.downcast::<Limit>().unwrap().0.clone()
-    }
-
-    /// Returns the started evaluation, if any.
-    fn evaluation(&mut self) -> Option<TaskId> {
-        let mut tasks = self.started.iter();
-        let at = tasks.position(|(_, task)| matches!(task, Task::Evaluate(_)))?;
-        Some(self.started.remove(at).0)
-    }
-
-    /// Completes the write of the condition `Active`, if one is in flight, and returns its message.
-    fn written(&mut self) -> Option<String> {
-        let mut tasks = self.started.iter();
-        let at = tasks.position(|(_, task)| matches!(task, Task::WriteConditions { .. }))?;
-        let (id, task) = self.started.remove(at);
-        let Task::WriteConditions {
-            mut object,
-            conditions,
-            ..
-        } = task
-        else {
-            unreachable!()
-        };
-        let active = &conditions[0];
-        let message = active.message.clone();
-        object.active = Some(StatusCondition {
-            status: active.status.to_owned(),
-            reason: active.reason.clone(),
-            message: message.clone(),
-            observed_generation: Some(active.observed_generation),
-            since: Some(active.since),
-        });
-        self.feed(Input::Finished(
-            id,
-            TaskResult::ConditionsWritten(Ok(Box::new(object))),
-        ));
-        Some(message)
-    }
-
-    fn activates(&self) -> bool {
-        let mut tasks = self.started.iter();
-        tasks.any(|(_, task)| matches!(task, Task::Activate { .. }))
-    }
-
-    fn pass(&mut self, time: Duration) {
-        self.now.instant += time;
-        self.feed(Input::Time);
-    }
+fn activation(driver: &mut Driver) -> Option<(TaskId, Task)> {
+    driver.take(|task| matches!(task, Task::Activate { .. }))
 }
 
-fn stored(name: &str) -> StoredParameters {
-    StoredParameters {
-        name: name.to_owned(),
-        revision: Revision::default(),
-        generation: 1,
-        object: json!({"metadata": {"name": name}}),
-    }
+/// Ends the started activation with `result`. Returns the parameters of that activation.
+fn activated(driver: &mut Driver, result: Result<(), NotActivated>) -> String {
+    let (id, task) = activation(driver).expect("it is activated");
+    let Task::Activate { parameters, .. } = task else {
+        unreachable!()
+    };
+    driver.ends(id, TaskResult::Activated(result));
+    parameters.downcast::<Limit>().unwrap().0.clone()
+}
+
+/// Completes the write of the condition `Active`, if one is in flight, and returns its message.
+fn written(driver: &mut Driver) -> Option<String> {
+    let (id, task) = driver.take(|task| matches!(task, Task::WriteConditions { .. }))?;
+    let Task::WriteConditions {
+        mut object,
+        conditions,
+        ..
+    } = task
+    else {
+        unreachable!()
+    };
+    let active = &conditions[0];
+    let message = active.message.clone();
+    object.active = Some(StatusCondition {
+        status: active.status.to_owned(),
+        reason: active.reason.clone(),
+        message: message.clone(),
+        observed_generation: Some(active.observed_generation),
+        since: Some(active.since),
+    });
+    let result = TaskResult::ConditionsWritten(Ok(Box::new(object)));
+    driver.ends(id, result);
+    Some(message)
 }
 
 fn timed_out() -> NotActivated {
@@ -223,33 +109,33 @@ fn timed_out() -> NotActivated {
 
 #[tokio::test(start_paused = true)]
 async fn an_activation_that_failed_after_the_reference_was_changed_is_retried() {
-    let mut driver = Driver::new();
-    driver.refers_to(1, "a");
-    assert_eq!(driver.activated(Ok(())), "\"a\"");
-    driver.refers_to(2, "b");
-    assert_eq!(driver.activated(Err(timed_out())), "\"b\"");
-    assert!(!driver.activates(), "not at once");
+    let mut driver = one(limited());
+    refers_to(&mut driver, 1, "a");
+    assert_eq!(activated(&mut driver, Ok(())), "\"a\"");
+    refers_to(&mut driver, 2, "b");
+    assert_eq!(activated(&mut driver, Err(timed_out())), "\"b\"");
+    assert!(activation(&mut driver).is_none(), "not at once");
     // The condition of the first generation is written meanwhile.
     driver.pass(Duration::from_secs(5));
-    assert_eq!(driver.activated(Ok(())), "\"b\"");
+    assert_eq!(activated(&mut driver, Ok(())), "\"b\"");
     let valid = driver.core.checks["c"].valid().unwrap();
     assert_eq!(valid.read.value.downcast_ref::<Limit>().unwrap().0, "\"b\"");
 }
 
 #[tokio::test(start_paused = true)]
 async fn parameters_that_a_check_has_refused_are_tried_again() {
-    let mut driver = Driver::new();
-    driver.refers_to(1, "a");
-    driver.activated(Ok(()));
+    let mut driver = one(limited());
+    refers_to(&mut driver, 1, "a");
+    activated(&mut driver, Ok(()));
     let name = Name::from("c");
     driver
         .core
         .reject_parameters(&name, Message::new("no such zone"));
     assert!(driver.core.checks["c"].active().unwrap().is_err());
     driver.pass(Duration::from_secs(20));
-    assert!(!driver.activates(), "not at once");
+    assert!(activation(&mut driver).is_none(), "not at once");
     driver.pass(Duration::from_mins(5));
-    driver.activated(Ok(()));
+    activated(&mut driver, Ok(()));
     assert!(driver.core.checks["c"].active().unwrap().is_ok());
 }
 
@@ -293,16 +179,15 @@ async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() 
         (
             "whether it is admitted",
             |driver| {
-                let (event, selected) = (Event::Apply(admitted(6)), true);
-                driver.feed(Input::Workloads { event, selected });
+                driver.shows(admitted(6));
             },
             false,
         ),
         (
             "the parameters",
             |driver| {
-                driver.refers_to(2, "b");
-                driver.activated(Ok(()));
+                refers_to(driver, 2, "b");
+                activated(driver, Ok(()));
             },
             false,
         ),
@@ -317,68 +202,45 @@ async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() 
             true,
         ),
     ];
-    let policy = Policy {
-        after_admission: Some(AfterAdmission {
-            on_failure: Some(OnFailure::Evict),
-            consecutive: Some(1),
-            max_evictions_per_hour: Some(u32::MAX),
-        }),
-        ..Policy::default()
-    };
     for (changed, change, written) in table {
-        let mut driver = Driver::of(Check::new(Limited).policy(policy.clone()));
+        let mut driver = one(limited().policy(evicts_at_once(Some(u32::MAX))));
         driver.feed(Input::Flavors(Event::Apply(flavor("a"))));
-        driver.refers_to(1, "a");
-        driver.activated(Ok(()));
-        let (event, selected) = (Event::Apply(with_quota(5, "")), true);
-        driver.feed(Input::Workloads { event, selected });
-        let id = driver.evaluation().expect("it is evaluated");
+        refers_to(&mut driver, 1, "a");
+        activated(&mut driver, Ok(()));
+        driver.shows(with_quota(5, ""));
+        let id = driver.evaluation(OLD).expect("it is evaluated");
         change(&mut driver);
         assert!(
-            driver.evaluation().is_none(),
+            driver.evaluation(OLD).is_none(),
             "{changed}: not twice at once"
         );
-        let outcome = Outcome::Verdict(Verdict::rejected("no"));
-        let (label, took, events) = ("", Duration::ZERO, Vec::new());
-        let result = TaskResult::Evaluated {
-            outcome,
-            label,
-            took,
-            events,
-        };
-        driver.feed(Input::Finished(id, result));
+        driver.evaluated(id, Verdict::rejected("no"));
         driver.pass(Duration::from_secs(10));
-        let mut tasks = driver.started.iter();
-        let writes = tasks.any(|(_, task)| matches!(task, Task::WriteEntry { .. }));
-        assert_eq!(writes, written, "{changed} changed");
-        assert_eq!(driver.evaluation().is_none(), written, "{changed} changed");
+        assert_eq!(driver.write().is_some(), written, "{changed} changed");
+        assert_eq!(
+            driver.evaluation(OLD).is_none(),
+            written,
+            "{changed} changed"
+        );
     }
 }
 
 /// Returns a driver that has evaluated a waiting Workload and does not evaluate it again.
 fn waiting() -> Driver {
-    let mut driver = Driver::new();
+    let mut driver = one(limited());
     driver.feed(Input::Flavors(Event::Apply(flavor("a"))));
-    driver.refers_to(1, "a");
-    driver.activated(Ok(()));
-    let (event, selected) = (Event::Apply(with_quota(5, "")), true);
-    driver.feed(Input::Workloads { event, selected });
-    let id = driver.evaluation().expect("it is evaluated");
-    let result = TaskResult::Evaluated {
-        outcome: Outcome::Blocked {
-            message: Message::new("another zone"),
-            again: None,
-        },
-        label: "",
-        took: Duration::ZERO,
-        events: Vec::new(),
+    refers_to(&mut driver, 1, "a");
+    activated(&mut driver, Ok(()));
+    driver.shows(with_quota(5, ""));
+    let id = driver.evaluation(OLD).expect("it is evaluated");
+    let blocked = Outcome::Blocked {
+        message: Message::new("another zone"),
+        again: None,
     };
-    driver.feed(Input::Finished(id, result));
-    let mut tasks = driver.started.iter();
-    let at = tasks.position(|(_, task)| matches!(task, Task::WriteEntry { .. }));
-    let (id, _) = driver.started.remove(at.expect("it is written"));
+    driver.concluded(id, blocked);
+    let (id, _) = driver.write().expect("it is written");
     let written = with_quota(6, "another zone");
-    driver.feed(Input::Finished(id, TaskResult::EntryWritten(Ok(written))));
+    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
     driver
 }
 
@@ -388,7 +250,7 @@ async fn a_changed_flavor_is_decided_about_again() {
     for (zone, again) in [("a", false), ("b", true)] {
         driver.feed(Input::Flavors(Event::Apply(flavor(zone))));
         driver.pass(Duration::from_secs(10));
-        assert_eq!(driver.evaluation().is_some(), again, "zone {zone}");
+        assert_eq!(driver.evaluation(OLD).is_some(), again, "zone {zone}");
     }
 }
 
@@ -441,10 +303,17 @@ async fn what_changed_while_the_lease_had_lapsed_is_decided_about_when_it_is_hel
                 driver.feed(input);
             }
             driver.pass(Duration::from_secs(10));
-            assert!(driver.evaluation().is_none(), "{changed}: not without it");
+            assert!(
+                driver.evaluation(OLD).is_none(),
+                "{changed}: not without it"
+            );
             driver.feed(Input::Lease(LeaseState::Acquired));
             driver.pass(Duration::from_secs(10));
-            assert_eq!(driver.evaluation().is_some(), again, "{changed} {at_once}");
+            assert_eq!(
+                driver.evaluation(OLD).is_some(),
+                again,
+                "{changed} {at_once}"
+            );
         }
     }
 }
@@ -453,19 +322,19 @@ async fn what_changed_while_the_lease_had_lapsed_is_decided_about_when_it_is_hel
 async fn the_message_of_an_active_check_is_written_when_it_changes() {
     let current = Arc::new(std::sync::Mutex::new(None::<&str>));
     let (first, others) = (Arc::clone(&current), Arc::clone(&current));
-    let check = Check::new(Limited).active_message(move |check| {
+    let check = limited().active_message(move |check| {
         assert_eq!(check.name(), "c");
         first.lock().unwrap().map(str::to_owned)
     });
-    let mut driver = Driver::of(check.active_message(move |_| {
+    let mut driver = one(check.active_message(move |_| {
         let current = *others.lock().unwrap();
         assert_ne!(current, Some("panic"));
         None
     }));
     let active = "The admission check is active";
-    driver.refers_to(1, "a");
-    driver.activated(Ok(()));
-    assert_eq!(driver.written().as_deref(), Some(active));
+    refers_to(&mut driver, 1, "a");
+    activated(&mut driver, Ok(()));
+    assert_eq!(written(&mut driver).as_deref(), Some(active));
     let all = || Trigger::AllWorkloads;
     let table: [(&str, Option<&str>, Trigger, Option<&str>); 8] = [
         ("there is no message", None, all(), None),
@@ -505,15 +374,15 @@ async fn the_message_of_an_active_check_is_written_when_it_changes() {
             trigger,
         });
         let expected = expected.map(|expected| format!("{active}{expected}"));
-        assert_eq!(driver.written(), expected, "{name}");
+        assert_eq!(written(&mut driver), expected, "{name}");
     }
     *current.lock().unwrap() = Some("3 seats");
     let problem = Message::new("no such zone");
     driver.core.reject_parameters(&Name::from("c"), problem);
     driver.feed(Input::Time);
-    assert_eq!(driver.written().as_deref(), Some("no such zone"));
+    assert_eq!(written(&mut driver).as_deref(), Some("no such zone"));
     driver.pass(Duration::from_mins(5));
-    driver.activated(Ok(()));
-    let again = driver.written().expect("it is active again");
+    activated(&mut driver, Ok(()));
+    let again = written(&mut driver).expect("it is active again");
     assert_eq!(again, format!("{active}: 3 seats"));
 }

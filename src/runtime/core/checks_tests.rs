@@ -1,326 +1,15 @@
 //! Two checks of one controller name: an AdmissionCheck is changed to parameters of another kind.
 
-use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::runtime::watcher::Event;
 use serde_json::json;
-use tokio::time::Instant;
 
-use super::super::{
-    Controller, Core, Effect, Input, LeaseState, Limits, NotActivated, Now, Task, TaskId,
-    TaskResult,
-};
-use crate::api::{AdmissionCheck, ApiVersion, ResourceVersion, ServedApi, Uid, Workload};
-use crate::check::{
-    AdmissionCheckController, AfterAdmission, Check, CheckError, CheckRequest, ControllerName,
-    DynCheck, OnFailure, Parameters, ParametersKind, Policy, ReleaseOutcome, ReleaseReason,
-    Reservation, Trigger, Verdict,
-};
-use crate::runtime::backoff::Backoff;
-use crate::runtime::decide::Outcome;
-use crate::runtime::informers::{Revision, StoredParameters};
+use super::super::driver::{Driver, NEW, OLD, admission_check, waits, workload};
+use super::super::{Controller, Input, LeaseState, Task, TaskResult};
+use crate::api::{AdmissionCheck, ResourceVersion, Uid, Workload};
+use crate::check::{ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict};
 use crate::runtime::writer::WriteError;
-
-/// The check that takes a `Limit`.
-const OLD: usize = 0;
-/// The check of the same controller name that takes a `Quota`.
-const NEW: usize = 1;
-
-struct Limit;
-struct Quota;
-
-fn kind(kind: &str) -> ParametersKind {
-    ParametersKind {
-        group: "example.com".into(),
-        kind: kind.into(),
-        plural: format!("{}s", kind.to_lowercase()),
-        versions: vec!["v1".into()],
-    }
-}
-
-impl Parameters for Limit {
-    fn kind() -> Option<ParametersKind> {
-        Some(kind("Limit"))
-    }
-
-    fn decode(_: serde_json::Value) -> Result<Self, String> {
-        Ok(Self)
-    }
-}
-
-impl Parameters for Quota {
-    fn kind() -> Option<ParametersKind> {
-        Some(kind("Quota"))
-    }
-
-    fn decode(_: serde_json::Value) -> Result<Self, String> {
-        Ok(Self)
-    }
-}
-
-/// A check that evicts at the first failing verdict.
-struct Limited<P>(PhantomData<P>);
-
-impl<P: Parameters> AdmissionCheckController for Limited<P> {
-    type Parameters = P;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/limited") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<P>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready("ok"))
-    }
-
-    fn configure(self: &Arc<Self>, check: Check<P>) -> Check<P> {
-        check.policy(Policy {
-            after_admission: Some(AfterAdmission {
-                on_failure: Some(OnFailure::Evict),
-                consecutive: Some(1),
-                max_evictions_per_hour: None,
-            }),
-            ..Policy::default()
-        })
-    }
-}
-
-/// A core with parameters `p` of both kinds, and the tasks that it has started.
-struct Driver {
-    core: Core,
-    now: Now,
-    started: Vec<(TaskId, Task)>,
-}
-
-impl Driver {
-    fn new(concurrency: usize) -> Self {
-        let now = Now {
-            instant: Instant::now(),
-            wall: jiff::Timestamp::UNIX_EPOCH,
-        };
-        let limits = Limits {
-            concurrency,
-            backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
-        };
-        let controllers = [
-            Controller::from(DynCheck::new(Limited::<Limit>(PhantomData))),
-            Controller::from(DynCheck::new(Limited::<Quota>(PhantomData))),
-        ];
-        let served = ServedApi::fallback(ApiVersion::V1beta2);
-        let mut driver = Self {
-            core: Core::new(controllers.into(), limits, served, now),
-            now,
-            started: Vec::new(),
-        };
-        for kind in [OLD, NEW] {
-            for event in [Event::Init, Event::InitApply(parameters()), Event::InitDone] {
-                driver.feed(Input::Parameters { kind, event });
-            }
-        }
-        driver
-    }
-
-    /// Returns a driver that leads, and whose AdmissionCheck `c` the old check has activated.
-    fn leading(concurrency: usize) -> Self {
-        let mut driver = Self::new(concurrency);
-        driver.lists(Vec::new(), Vec::new());
-        driver.leads(Vec::new());
-        driver.refers_to(1, "c", "Limit");
-        driver.activated(OLD);
-        driver.settle();
-        driver
-    }
-
-    fn lists(&mut self, checks: Vec<AdmissionCheck>, workloads: Vec<Workload>) {
-        self.feed(Input::AdmissionChecks(Event::Init));
-        for check in checks {
-            self.feed(Input::AdmissionChecks(Event::InitApply(check)));
-        }
-        self.feed(Input::AdmissionChecks(Event::InitDone));
-        self.lists_workloads(workloads);
-    }
-
-    fn lists_workloads(&mut self, workloads: Vec<Workload>) {
-        let listed = workloads.into_iter().map(Event::InitApply);
-        let all = [Event::Init].into_iter().chain(listed);
-        for event in all.chain([Event::InitDone]) {
-            let selected = true;
-            self.feed(Input::Workloads { event, selected });
-        }
-    }
-
-    /// Acquires the Lease, after which Workloads are listed again.
-    fn leads(&mut self, workloads: Vec<Workload>) {
-        self.feed(Input::Lease(LeaseState::Acquired));
-        self.lists_workloads(workloads);
-    }
-
-    fn feed(&mut self, input: Input) {
-        for effect in self.core.step(self.now, input) {
-            match effect {
-                Effect::Start(id, task) => self.started.push((id, *task)),
-                Effect::CancelTasks => self.started.clear(),
-                _ => {}
-            }
-        }
-    }
-
-    fn refers_to(&mut self, version: i64, name: &str, kind: &str) {
-        let check = admission_check(version, name, kind);
-        self.feed(Input::AdmissionChecks(Event::Apply(check)));
-    }
-
-    fn shows(&mut self, workload: Workload) {
-        let (event, selected) = (Event::Apply(workload), true);
-        self.feed(Input::Workloads { event, selected });
-    }
-
-    /// Removes the first started task that is `wanted`, if any.
-    fn take(&mut self, wanted: impl Fn(&Task) -> bool) -> Option<(TaskId, Task)> {
-        let at = self.started.iter().position(|(_, task)| wanted(task))?;
-        Some(self.started.remove(at))
-    }
-
-    fn ends(&mut self, id: TaskId, result: TaskResult) {
-        self.feed(Input::Finished(id, result));
-    }
-
-    /// Ends the activation by `controller`, which must have been started.
-    fn activated(&mut self, controller: usize) {
-        let id = self.activation(controller).expect("it is activated");
-        self.ends(id, TaskResult::Activated(Ok::<(), NotActivated>(())));
-    }
-
-    fn activation(&mut self, of: usize) -> Option<TaskId> {
-        let wanted =
-            |task: &Task| matches!(task, Task::Activate { controller, .. } if *controller == of);
-        Some(self.take(wanted)?.0)
-    }
-
-    fn evaluation(&mut self, of: usize) -> Option<TaskId> {
-        let wanted = |task: &Task| matches!(task, Task::Evaluate(task) if task.controller == of);
-        Some(self.take(wanted)?.0)
-    }
-
-    fn evaluated(&mut self, id: TaskId, verdict: Verdict) {
-        let result = TaskResult::Evaluated {
-            outcome: Outcome::Verdict(verdict),
-            label: "",
-            took: Duration::ZERO,
-            events: Vec::new(),
-        };
-        self.ends(id, result);
-    }
-
-    /// Returns the started release: by which check, of which reservation, and why.
-    fn release(&mut self) -> Option<(TaskId, (usize, i64, ReleaseReason))> {
-        let (id, task) = self.take(|task| matches!(task, Task::Release { .. }))?;
-        let Task::Release {
-            controller,
-            reservation,
-            why,
-        } = task
-        else {
-            unreachable!()
-        };
-        Some((id, (controller, reservation.since().as_second(), why)))
-    }
-
-    /// Ends the release of the reservation that began at `since`, which the old check must run.
-    fn released_by_the_old_one(&mut self, since: i64) {
-        let (id, release) = self.release().expect("it is released");
-        assert_eq!(release, (OLD, since, ReleaseReason::CheckRemoved));
-        self.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
-    }
-
-    /// Returns the started write of a verdict.
-    fn write(&mut self) -> Option<(TaskId, Workload)> {
-        let (id, task) = self.take(|task| matches!(task, Task::WriteEntry { .. }))?;
-        let Task::WriteEntry { workload, .. } = task else {
-            unreachable!()
-        };
-        Some((id, workload))
-    }
-
-    /// Ends an evaluation with Pending, and its write.
-    fn decided(&mut self, id: TaskId) {
-        self.evaluated(id, Verdict::pending("a moment"));
-        let (id, workload) = self.write().expect("it is written");
-        self.ends(id, TaskResult::EntryWritten(Ok(workload)));
-    }
-
-    fn read(&mut self) -> Option<TaskId> {
-        Some(self.take(|task| matches!(task, Task::Read { .. }))?.0)
-    }
-
-    fn conditions(&mut self) -> Option<(TaskId, AdmissionCheck)> {
-        let (id, task) = self.take(|task| matches!(task, Task::WriteConditions { .. }))?;
-        let Task::WriteConditions { object, .. } = task else {
-            unreachable!()
-        };
-        Some((id, object))
-    }
-
-    /// Ends lists of unreleased reservations with none, and writes of conditions with an error.
-    fn settle(&mut self) {
-        let lists = |task: &Task| matches!(task, Task::ListUnreleased { .. });
-        while let Some((id, _)) = self.take(lists) {
-            self.ends(id, TaskResult::Unreleased(Ok(Vec::new())));
-        }
-        while let Some((id, _)) = self.conditions() {
-            self.ends(id, TaskResult::ConditionsWritten(Err(WriteError::Gone)));
-        }
-    }
-
-    fn pass(&mut self, time: Duration) {
-        self.now.instant += time;
-        self.feed(Input::Time);
-    }
-}
-
-fn parameters() -> StoredParameters {
-    StoredParameters {
-        name: "p".to_owned(),
-        revision: Revision::default(),
-        generation: 1,
-        object: json!({"metadata": {"name": "p"}}),
-    }
-}
-
-/// The AdmissionCheck `name` in its state `version`, in which it refers to `p` of `kind`.
-fn admission_check(version: i64, name: &str, kind: &str) -> AdmissionCheck {
-    let check = AdmissionCheck::from_json(json!({
-        "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string(), "generation": version},
-        "spec": {"controllerName": "example.com/limited",
-            "parameters": {"apiGroup": "example.com", "kind": kind, "name": "p"}},
-    }));
-    check.unwrap()
-}
-
-/// The Workload `name` with quota since `since`, which waits for `check`.
-fn waits(name: &str, check: &str, since: i64) -> Workload {
-    workload(name, check, since, "Pending", false)
-}
-
-fn workload(name: &str, check: &str, since: i64, state: &str, admitted: bool) -> Workload {
-    let since = jiff::Timestamp::from_second(since).unwrap().to_string();
-    let mut conditions =
-        vec![json!({"type": "QuotaReserved", "status": "True", "lastTransitionTime": since})];
-    if admitted {
-        conditions.push(json!({"type": "Admitted", "status": "True"}));
-    }
-    let workload = Workload::from_json(json!({
-        "metadata": {"namespace": "t", "name": name, "uid": name, "resourceVersion": "5"},
-        "spec": {"podSets": [{"name": "main", "count": 1}]},
-        "status": {
-            "conditions": conditions,
-            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]},
-            "admissionChecks": [{"name": check, "state": state}],
-        },
-    }));
-    workload.unwrap()
-}
 
 fn reservation(since: i64) -> Reservation {
     let since = jiff::Timestamp::from_second(since).unwrap();
@@ -472,8 +161,7 @@ fn changed(version: u32, conditions: &[&str]) -> Workload {
 #[tokio::test(start_paused = true)]
 async fn an_activation_by_the_old_check_activates_nothing_for_the_new_one() {
     let mut driver = Driver::new(10);
-    driver.lists(Vec::new(), Vec::new());
-    driver.leads(Vec::new());
+    driver.leads_at_once();
     driver.refers_to(1, "c", "Limit");
     let first = driver.activation(OLD).expect("it is activated");
     driver.refers_to(2, "c", "Quota");
@@ -526,7 +214,7 @@ async fn an_older_state_of_an_admission_check_releases_nothing() {
     ] {
         let mut late = json!({
             "metadata": {"name": "c", "uid": "c", "resourceVersion": "2", "generation": 2},
-            "spec": {"parameters": {"apiGroup": "example.com", "kind": kind, "name": "p"}},
+            "spec": {"parameters": {"apiGroup": "example.com", "kind": kind, "name": "a"}},
         });
         late["spec"]["controllerName"] = controller.into();
         let late = AdmissionCheck::from_json(late).unwrap();
@@ -585,8 +273,7 @@ async fn what_is_handed_over_counts_for_the_check_whose_code_is_called() {
 #[tokio::test(start_paused = true)]
 async fn conditions_are_written_one_after_the_other_over_a_change() {
     let mut driver = Driver::new(10);
-    driver.lists(Vec::new(), Vec::new());
-    driver.leads(Vec::new());
+    driver.leads_at_once();
     driver.refers_to(1, "c", "Limit");
     driver.activated(OLD);
     let (id, _) = driver.conditions().expect("they are written");

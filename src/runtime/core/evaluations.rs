@@ -101,7 +101,7 @@ impl Core {
         state.evaluated_at = evaluated_at;
         if family.needs_nothing_more(workload) {
             let pods = family.all_running_pods().unwrap_or_default();
-            let message = format!("asks for no more than the {pods} pods that run");
+            let message = format!("requests no more than the {pods} pods that run");
             return self.conclude(key, &Outcome::Verdict(Verdict::ready(message)));
         }
         let task = EvaluationTask {
@@ -304,3 +304,7 @@ impl Core {
         Some((workload.clone(), conclude(facts, outcome)))
     }
 }
+
+#[cfg(test)]
+#[path = "evaluations_tests.rs"]
+mod tests;

@@ -418,7 +418,7 @@ async fn a_growth_that_requests_nothing_more_is_ready_without_the_check() {
     driver.evaluated.clear();
     driver.put(&slice("el-2", Some("el-1"), 4, "Pending"));
     assert_eq!(driver.evaluated, []);
-    let ready = "asks for no more than the 4 pods that run".to_owned();
+    let ready = "requests no more than the 4 pods that run".to_owned();
     assert_eq!(
         driver.written.pop(),
         Some(("el-2".to_owned(), CheckState::Ready, ready))

@@ -9,6 +9,8 @@ mod after_admission;
 mod cache;
 mod checks;
 mod cleanup;
+#[cfg(test)]
+mod driver;
 mod effects;
 mod enqueue;
 mod evaluations;

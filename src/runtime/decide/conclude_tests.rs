@@ -640,7 +640,7 @@ fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
     assert_eq!(
         case.verdict(verdict()).next_evaluation,
         NextEvaluation::After(Duration::from_secs(30)),
-        "asking in between does not prolong it"
+        "an evaluation in between does not prolong it"
     );
     assert_eq!(
         case.verdict(Verdict::pending("maybe"))
@@ -752,7 +752,7 @@ fn the_fences_after_admission() {
             None,
         ),
         (
-            "not watched, but the operator wants it",
+            "not monitored, but the policy of the administrator evicts",
             evict,
             ReservationState::default(),
             0,

@@ -30,7 +30,7 @@ use crate::check::{Message, Reservation};
 pub(crate) struct EventRecord {
     pub(crate) regarding: Regarding,
     pub(crate) warning: bool,
-    /// One word, such as `NoAnswer`.
+    /// One word, such as `EvictionSuppressed`.
     pub(crate) reason: &'static str,
     /// The action of the controller, in the same form.
     pub(crate) action: &'static str,

@@ -65,7 +65,7 @@ pub struct RuntimeBuilder {
 /// async fn most_gpus() -> Verdict { Verdict::ready("not too many GPUs") }
 ///
 /// let error = Runtime::builder(client).check(most_pods).check(most_gpus).build().unwrap_err();
-/// assert_eq!(error.to_string(), "two checks have the controller name `example.com/limit` and parameters of one kind: AdmissionChecks could not tell them apart");
+/// assert_eq!(error.to_string(), "two checks have the controller name `example.com/limit` and parameters of one kind: AdmissionChecks could not be assigned to one of them");
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +77,7 @@ pub enum BuildError {
     /// Two checks manage the same AdmissionChecks: they have the same controller name, and take
     /// parameters of the same kind, or none.
     #[error(
-        "two checks have the controller name `{0}` and parameters of one kind: AdmissionChecks could not tell them apart"
+        "two checks have the controller name `{0}` and parameters of one kind: AdmissionChecks could not be assigned to one of them"
     )]
     SameName(String),
     /// The Lease's times allow two leaders at once, or none for long.

@@ -291,7 +291,7 @@ fn suppression_text(why: Suppression) -> String {
         Suppression::RateLimited { limit } => {
             format!(": the check has stopped {limit} jobs in the last hour already")
         }
-        Suppression::Growth => ", because this Workload only asks for more pods for it".to_owned(),
+        Suppression::Growth => ", because this Workload only requests more pods for it".to_owned(),
     }
 }
 

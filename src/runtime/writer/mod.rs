@@ -45,7 +45,7 @@ pub(crate) enum WriteError {
     #[error("refused with {code}: {message}")]
     Refused { code: u16, message: String },
     /// The API server requests a pause.
-    #[error("the API server asks for a pause of {0:?}")]
+    #[error("the API server requests a pause of {0:?}")]
     Paused(Duration),
     /// No reply, or one that does not depend on the request.
     #[error("{0}")]
@@ -275,7 +275,7 @@ impl ReadWorkload for Writer {
                     WriteError::Gone => Err(CheckError::permanent(format!("{workload} is gone"))),
                     WriteError::Paused(after) => Err(CheckError::throttled(
                         after,
-                        "the API server asks for a pause",
+                        "the API server requests a pause",
                     )),
                     error => Err(CheckError::transient(error)),
                 },

@@ -346,7 +346,7 @@ async fn the_programs_own_rights_are_enough() {
     );
     assert_eq!(code, Some(0), "{error}");
     let shown: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(shown["checks"][0]["asked"]["verdict"], "Ready");
+    assert_eq!(shown["checks"][0]["forecast"]["verdict"], "Ready");
 
     let (code, _, error) = run(&["explain", "trian", "-n", &world.namespace], &kubeconfig);
     assert_eq!(code, Some(1));

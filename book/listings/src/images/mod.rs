@@ -33,7 +33,7 @@ const PICTURES: [Picture; 5] = [
     ),
     (
         "preempted",
-        "A job is preempted while a check thinks",
+        "A job is preempted while a check evaluates",
         stories::preempted,
     ),
 ];

@@ -92,7 +92,7 @@ impl<B: Backend> CapacityCheck<B> {
         for (name, missing) in insufficient {
             let kind = B::KIND;
             let note = format!(
-                "Deleted {kind} \"{name}\", which asks for less than the Workload needs: {missing}"
+                "Deleted {kind} \"{name}\", which requests less than the Workload needs: {missing}"
             );
             tracing::warn!(workload = %question.workload(), note, "request deleted");
             let event = CheckEvent::warning("InsufficientRequest", note).action("Deleted");

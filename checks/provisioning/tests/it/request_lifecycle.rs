@@ -340,7 +340,7 @@ fn an_insufficient_request_is_deleted_and_the_sufficient_one_kept() {
             assert_eq!(names(cluster), [own.as_str()]);
             assert_eq!(templates(cluster).len(), 1, "its template is still there");
         }
-        let note = "Deleted ProvisioningRequest \"small\", which asks for less than the Workload needs: of 4 pods like those of pod set \"main\" it has 1";
+        let note = "Deleted ProvisioningRequest \"small\", which requests less than the Workload needs: of 4 pods like those of pod set \"main\" it has 1";
         assert!(events(cluster, "InsufficientRequest").iter().all(|text| text == note));
         assert!(!events(cluster, "InsufficientRequest").is_empty());
         set_condition(cluster, &own, "Provisioned", "True", "Provisioned");

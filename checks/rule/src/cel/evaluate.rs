@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::compile::{Access, Each, Kind, Node, Operator, Program};
-use super::functions::{add, compare, multiply, sorted, subtract, unsupported};
+use super::compile::Program;
+use super::operators::{add, compare, multiply, sorted, subtract, unsupported};
 use super::run::{Failure, Run};
+use super::tree::{Access, Each, Kind, Node, Operator};
 use super::value::{Key, Value};
 
 /// The values of the variables of a scope.

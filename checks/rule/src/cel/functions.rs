@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use kueue_check::api::Quantity;
 
 use super::calendar::{Part, part};
-use super::run::{Failure, Run, order};
+use super::operators::{add, compare, number, sorted, too_far, too_large, unexpected};
+use super::run::{Failure, Run};
 use super::types::Type;
 use super::value::{Value, duration_text};
 
@@ -640,18 +641,6 @@ static FUNCTIONS: &[Function] = &[
     }),
 ];
 
-fn unexpected() -> Failure {
-    Failure::new("an argument has another type")
-}
-
-fn too_large() -> Failure {
-    Failure::new("the number is too large")
-}
-
-fn too_far() -> Failure {
-    Failure::new("the time is too far away")
-}
-
 fn refused(value: &str, what: &str) -> Failure {
     let shown: String = value.chars().take(50).collect();
     Failure::new(format!("`{shown}` is {what}"))
@@ -701,15 +690,6 @@ fn optional(value: &Value) -> Result<Option<&Value>, Failure> {
 
 fn whole(number: usize) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a float is the requested type")]
-pub(crate) fn number(value: &Value) -> Result<f64, Failure> {
-    match value {
-        Value::Int(whole) => Ok(*whole as f64),
-        Value::Double(number) => Ok(*number),
-        _ => Err(unexpected()),
-    }
 }
 
 #[expect(
@@ -911,132 +891,9 @@ fn extreme(run: &mut Run<'_>, all: &Value, wanted: Ordering) -> Result<Value, Fa
     Ok(best.clone())
 }
 
-/// Returns the indexes of `all` in the order of their values.
-pub(crate) fn sorted(run: &mut Run<'_>, all: &[Value]) -> Result<Vec<usize>, Failure> {
-    let levels = usize::try_from(all.len().max(1).ilog2()).unwrap_or(usize::MAX);
-    let levels = levels.saturating_add(1);
-    run.spend(all.len().saturating_mul(levels))?;
-    // Values that are comparable with the first one are comparable with each other.
-    for value in all {
-        compare(run, value, &all[0])?;
-        if let Value::String(text) = value {
-            run.spend_text(text.len().saturating_mul(levels))?;
-        }
-    }
-    let mut places: Vec<usize> = (0..all.len()).collect();
-    places.sort_by(|one, other| order(&all[*one], &all[*other]).unwrap_or(Ordering::Equal));
-    Ok(places)
-}
-
 fn index(value: &Value) -> Result<Option<usize>, Failure> {
     match value {
         Value::Int(whole) => Ok(usize::try_from(*whole).ok()),
         _ => Err(unexpected()),
     }
-}
-
-/// Returns the order of two values.
-pub(crate) fn compare(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<Ordering, Failure> {
-    if let (Value::String(one), Value::String(other)) = (one, other) {
-        run.spend_text(one.len().min(other.len()))?;
-    }
-    order(one, other).ok_or_else(|| {
-        Failure::new(format!(
-            "{} and {} have no order",
-            one.kind().one(),
-            other.kind().one()
-        ))
-    })
-}
-
-/// Returns `one + other`.
-pub(crate) fn add(run: &mut Run<'_>, one: &Value, other: &Value) -> Result<Value, Failure> {
-    match (one, other) {
-        (Value::Int(one), Value::Int(other)) => one
-            .checked_add(*other)
-            .map(Value::Int)
-            .ok_or_else(too_large),
-        (Value::Int(_) | Value::Double(_), Value::Int(_) | Value::Double(_)) => {
-            Ok(Value::Double(number(one)? + number(other)?))
-        }
-        (Value::String(one), Value::String(other)) => {
-            run.spend_text(one.len() + other.len())?;
-            Ok(Value::text(format!("{one}{other}")))
-        }
-        (Value::List(one), Value::List(other)) => {
-            run.spend(one.len() + other.len())?;
-            Ok(Value::list(one.iter().chain(other.iter()).cloned()))
-        }
-        (Value::Quantity(one), Value::Quantity(other)) => Ok(Value::Quantity(*one + *other)),
-        (Value::Duration(one), Value::Duration(other)) => {
-            let sum = one.checked_add(*other);
-            sum.map(Value::Duration).ok_or_else(too_far)
-        }
-        (Value::Timestamp(time), Value::Duration(length))
-        | (Value::Duration(length), Value::Timestamp(time)) => {
-            let sum = time.checked_add(*length).map_err(|_| too_far())?;
-            Ok(Value::Timestamp(sum))
-        }
-        (one, other) => Err(unsupported("+", one, other)),
-    }
-}
-
-/// Returns `one - other`.
-pub(crate) fn subtract(one: &Value, other: &Value) -> Result<Value, Failure> {
-    match (one, other) {
-        (Value::Int(one), Value::Int(other)) => one
-            .checked_sub(*other)
-            .map(Value::Int)
-            .ok_or_else(too_large),
-        (Value::Int(_) | Value::Double(_), Value::Int(_) | Value::Double(_)) => {
-            Ok(Value::Double(number(one)? - number(other)?))
-        }
-        (Value::Duration(one), Value::Duration(other)) => {
-            let rest = one.checked_sub(*other);
-            rest.map(Value::Duration).ok_or_else(too_far)
-        }
-        (Value::Timestamp(time), Value::Duration(length)) => {
-            let earlier = time.checked_sub(*length).map_err(|_| too_far())?;
-            Ok(Value::Timestamp(earlier))
-        }
-        (Value::Timestamp(one), Value::Timestamp(other)) => {
-            Ok(Value::Duration(one.duration_since(*other)))
-        }
-        (one, other) => Err(unsupported("-", one, other)),
-    }
-}
-
-/// Returns `one * other`, `one / other`, or `one % other`.
-pub(crate) fn multiply(sign: &str, one: &Value, other: &Value) -> Result<Value, Failure> {
-    match (one, other) {
-        (Value::Int(_), Value::Int(0)) if sign != "*" => {
-            Err(Failure::new("a whole number is divided by zero"))
-        }
-        (Value::Int(one), Value::Int(other)) => {
-            let result = match sign {
-                "*" => one.checked_mul(*other),
-                "/" => one.checked_div(*other),
-                _ => one.checked_rem(*other),
-            };
-            result.map(Value::Int).ok_or_else(too_large)
-        }
-        (Value::Int(_) | Value::Double(_), Value::Int(_) | Value::Double(_)) if sign != "%" => {
-            let (one, other) = (number(one)?, number(other)?);
-            let result = if sign == "*" {
-                one * other
-            } else {
-                one / other
-            };
-            Ok(Value::Double(result))
-        }
-        (one, other) => Err(unsupported(sign, one, other)),
-    }
-}
-
-pub(crate) fn unsupported(sign: &str, one: &Value, other: &Value) -> Failure {
-    Failure::new(format!(
-        "there is no {} {sign} {}",
-        one.kind(),
-        other.kind()
-    ))
 }

@@ -7,8 +7,10 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | `compile` | compilation of text to a checked program |
+//! | `checker` | the checks of its tree, and its types |
+//! | `scope`, `tree` | the names that it may use; its operations |
 //! | `evaluate` | evaluation of a program to a value |
-//! | `functions` | the table of functions |
+//! | `functions`, `operators` | the table of functions; the operators |
 //! | `calendar` | days and hours in a time zone |
 //! | `run` | the data of an evaluation, and its step limit |
 //! | `types`, `value` | types and values |
@@ -37,17 +39,22 @@
 //! ```
 
 mod calendar;
+mod checker;
 mod compile;
 mod evaluate;
 mod functions;
+mod operators;
 mod run;
+mod scope;
+mod tree;
 mod types;
 mod value;
 
-pub(crate) use compile::nearest;
-pub use compile::{LONGEST, Mistake, Program, Scope, SourceKind, Uses};
+pub(crate) use checker::nearest;
+pub use compile::{LONGEST, Program};
 pub use evaluate::Variables;
 pub use run::{Data, Failure, Run, STEPS};
+pub use scope::{Mistake, Scope, SourceKind, Uses};
 pub use types::{ObjectType, Type};
 pub use value::{Key, Value};
 

@@ -59,16 +59,16 @@ pub(super) struct Recording<'a> {
     trace: &'a Trace,
     reasons: Reasons,
     observed: (States, Events),
-    overlook: Option<IgnoreRule>,
+    pub(super) overlook: Option<&'a IgnoreRule>,
 }
 
 impl<'a> Recording<'a> {
-    pub(super) fn of(trace: &'a Trace, overlook: Option<IgnoreRule>) -> Self {
+    pub(super) fn of(trace: &'a Trace, overlook: Option<&'a IgnoreRule>) -> Self {
         let reasons = Reasons::of(trace);
         Self {
             trace,
             reasons,
-            observed: overlooked(recorded(trace, reasons), overlook.as_ref()),
+            observed: overlooked(recorded(trace, reasons), overlook),
             overlook,
         }
     }
@@ -78,10 +78,7 @@ impl<'a> Recording<'a> {
         let trace = self.trace;
         let mut compared = responses(trace, played);
         compared.differences.extend(played.looks.iter().cloned());
-        let simulated = overlooked(
-            simulated(played, trace, self.reasons),
-            self.overlook.as_ref(),
-        );
+        let simulated = overlooked(simulated(played, trace, self.reasons), self.overlook);
         states_and_events(trace, &self.observed, &simulated, &mut compared);
         compared
     }

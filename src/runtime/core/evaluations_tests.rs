@@ -1,0 +1,388 @@
+//! One check and the Workload `w`: changes while a task is in flight, and failed writes.
+
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+
+use super::super::driver::{Driver, OLD, admission_check};
+use super::super::{Input, LeaseState, TaskId, TaskResult};
+use super::*;
+use crate::api::ResourceVersion;
+use crate::check::{ReleaseOutcome, Trigger};
+use crate::runtime::evaluate::CallError;
+use crate::runtime::writer::WriteError;
+
+/// The Workload `w` in its state `version`, with quota since the second `since`.
+fn reserved(version: u32, since: i64, more: &Value) -> Workload {
+    let since = jiff::Timestamp::from_second(since).unwrap().to_string();
+    let mut object = json!({
+        "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
+        "spec": {"podSets": [{"name": "main", "count": 1}]},
+        "status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": since}],
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]},
+            "admissionChecks": [{"name": "c", "state": "Pending"}],
+        },
+    });
+    json_patch(&mut object, more);
+    Workload::from_json(object).unwrap()
+}
+
+/// Sets the values of the JSON pointers in `changes`.
+fn json_patch(object: &mut Value, changes: &Value) {
+    for (pointer, value) in changes.as_object().unwrap() {
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        match object.pointer_mut(parent).expect("it exists") {
+            Value::Array(list) => list.push(value.clone()),
+            parent => parent[field] = value.clone(),
+        }
+    }
+}
+
+fn waits(version: u32) -> Workload {
+    reserved(version, 1, &json!({}))
+}
+
+fn evicted(version: u32) -> Workload {
+    let evicted =
+        json!({"type": "Evicted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:02Z"});
+    reserved(version, 1, &json!({"/status/conditions/-": evicted}))
+}
+
+/// The Workload after it has lost its quota, with the verdict `state`.
+fn without_quota(version: u32, state: &str) -> Workload {
+    let changes = json!({
+        "/status/conditions": [{"type": "QuotaReserved", "status": "False"}],
+        "/status/admission": null,
+        "/status/admissionChecks": [{"name": "c", "state": state}],
+    });
+    reserved(version, 1, &changes)
+}
+
+/// Returns a driver that leads and shows `workload`, which is evaluated.
+fn evaluating(workload: Workload) -> (Driver, TaskId) {
+    let mut driver = Driver::leading(1);
+    driver.shows(workload);
+    let id = driver.evaluation(OLD).expect("it is evaluated");
+    (driver, id)
+}
+
+/// Returns a driver that leads and has written Ready, in the version 6.
+fn ready() -> Driver {
+    let (mut driver, id) = evaluating(waits(5));
+    driver.evaluated(id, Verdict::ready("ok"));
+    let (id, _) = driver.write().expect("it is written");
+    let entry = json!([{"name": "c", "state": "Ready", "message": "ok"}]);
+    let written = reserved(6, 1, &json!({"/status/admissionChecks": entry}));
+    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver
+}
+
+/// The watch selects Workloads with quota, and `last` has left it.
+fn leaves(driver: &mut Driver, last: Workload) {
+    let (event, selected) = (Event::Delete(last), true);
+    driver.feed(Input::Workloads { event, selected });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_is_dropped_when_the_workload_changed_meanwhile() {
+    let update = json!({"name": "d", "state": "Ready",
+        "podSetUpdates": [{"name": "main", "nodeSelector": {"zone": "b"}}]});
+    let updated = reserved(6, 1, &json!({"/status/admissionChecks/-": update}));
+    let labeled = reserved(6, 1, &json!({"/metadata/labels": {"team": "a"}}));
+    let table = [
+        ("nothing", waits(6), true),
+        ("the updates of another check", updated, false),
+        ("a label", labeled, false),
+        ("its reservation", reserved(6, 3, &json!({})), false),
+    ];
+    for (changed, workload, written) in table {
+        let (mut driver, id) = evaluating(waits(5));
+        driver.shows(workload);
+        driver.evaluated(id, Verdict::ready("ok"));
+        driver.pass(Duration::from_secs(10));
+        assert_eq!(driver.write().is_some(), written, "{changed} changed");
+        while let Some((id, release)) = driver.release() {
+            assert_eq!(release.1, 1, "{changed} changed");
+            assert!(driver.evaluation(OLD).is_none(), "not before the release");
+            driver.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
+        }
+        assert_eq!(
+            driver.evaluation(OLD).is_none(),
+            written,
+            "{changed} changed"
+        );
+    }
+}
+
+/// A growth is evaluated while the slice that it replaces runs, which is deleted meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_verdict_is_dropped_when_what_runs_of_the_job_changed_meanwhile() {
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "el", "uid": "el", "controller": true}]);
+    let elastic = json!({"kueue.x-k8s.io/elastic-job": "true"});
+    let admitted = json!({"type": "Admitted", "status": "True"});
+    let first = |version: u32, more: Value| {
+        let mut changes = json!({
+            "/metadata/name": "first", "/metadata/uid": "first",
+            "/metadata/annotations": elastic, "/metadata/ownerReferences": owner,
+            "/status/conditions/-": admitted,
+            "/status/admissionChecks": [{"name": "c", "state": "Ready"}],
+        });
+        for (pointer, value) in more.as_object().unwrap() {
+            changes[pointer] = value.clone();
+        }
+        reserved(version, 1, &changes)
+    };
+    let mut annotations = elastic.clone();
+    annotations["kueue.x-k8s.io/workload-slice-replacement-for"] = "t/first".into();
+    let growth = reserved(
+        6,
+        2,
+        &json!({"/metadata/annotations": annotations, "/metadata/ownerReferences": owner,
+            "/spec/podSets": [{"name": "main", "count": 3}],
+            "/status/admission/podSetAssignments": [{"name": "main", "count": 3}]}),
+    );
+    let mut driver = Driver::leading(10);
+    driver.core.work.never_allocate.insert(OLD);
+    driver.shows(first(5, json!({})));
+    let id = driver
+        .evaluation(OLD)
+        .expect("the first slice is evaluated");
+    driver.evaluated(id, Verdict::ready("ok"));
+    driver.shows(growth);
+    let id = driver.evaluation(OLD).expect("the growth is evaluated");
+    let finished = json!({"/status/conditions": [
+        {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:01Z"},
+        {"type": "Finished", "status": "True", "reason": "Succeeded"},
+    ]});
+    driver.shows(first(7, finished));
+    driver.evaluated(id, Verdict::ready("ok"));
+    assert!(driver.write().is_none(), "nothing runs any more");
+    assert!(driver.evaluation(OLD).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_is_evaluated_after_the_release_of_the_one_before() {
+    let mut driver = ready();
+    driver.shows(reserved(7, 3, &json!({})));
+    assert!(driver.evaluation(OLD).is_none());
+    let (id, (_, since, why)) = driver.release().expect("it is released");
+    assert_eq!((since, why), (1, ReleaseReason::QuotaLost));
+    let later = Ok(ReleaseOutcome::RetryAfter(Duration::from_mins(10)));
+    driver.ends(id, TaskResult::Released(later));
+    let (id, blocked) = driver.write().expect("the message is written");
+    driver.ends(id, TaskResult::EntryWritten(Ok(blocked)));
+    driver.pass(Duration::from_secs(1));
+    driver.shows(reserved(8, 3, &json!({"/metadata/labels": {"team": "a"}})));
+    driver.pass(Duration::from_secs(10));
+    assert!(driver.evaluation(OLD).is_none(), "it is not released yet");
+    driver.pass(Duration::from_mins(10));
+    while let Some((id, _)) = driver.release() {
+        driver.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
+    }
+    assert!(driver.evaluation(OLD).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_lists_workloads_before_it_decides() {
+    let mut driver = Driver::new(10);
+    driver.lists(Vec::new(), vec![waits(5)]);
+    driver.refers_to(1, "c", "Limit");
+    driver.restarted = false;
+    driver.feed(Input::Lease(LeaseState::Acquired));
+    assert!(driver.restarted, "the watch");
+    assert!(driver.activation(OLD).is_none(), "it does not lead yet");
+    driver.lists_workloads(vec![waits(6)]);
+    driver.activated(OLD);
+    assert!(driver.evaluation(OLD).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canceled_task_is_started_again_by_the_same_leader() {
+    let lapses = |driver: &mut Driver| {
+        driver.feed(Input::Lease(LeaseState::Lapsed));
+        assert!(driver.started.is_empty(), "canceled");
+        driver.feed(Input::Lease(LeaseState::Acquired));
+        driver.settle();
+    };
+    let (mut driver, _) = evaluating(waits(5));
+    lapses(&mut driver);
+    let id = driver.evaluation(OLD).expect("an evaluation, in its place");
+    driver.evaluated(id, Verdict::pending("a moment"));
+    let (id, _) = driver.write().expect("it is written");
+    let entry = json!([{"name": "c", "state": "Pending", "message": "a moment"}]);
+    let written = reserved(6, 1, &json!({"/status/admissionChecks": entry}));
+    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    assert!(driver.evaluation(OLD).is_none(), "nothing changed");
+    let (controller, trigger) = (OLD, Trigger::AllWorkloads);
+    driver.pass(Duration::from_secs(10));
+    driver.feed(Input::Trigger {
+        controller,
+        trigger,
+    });
+    let id = driver.evaluation(OLD).expect("it is triggered");
+    driver.evaluated(id, Verdict::ready("ok"));
+    assert!(driver.write().is_some(), "it may be applied or not");
+    lapses(&mut driver);
+    assert!(driver.evaluation(OLD).is_some(), "after a canceled write");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_is_decided_again_after_a_failed_write() {
+    let unavailable = WriteError::Unavailable("no reply".to_owned());
+    for error in [WriteError::Conflict, unavailable, WriteError::NotLeader] {
+        let (mut driver, id) = evaluating(waits(5));
+        driver.evaluated(id, Verdict::ready("ok"));
+        let (id, _) = driver.write().expect("it is written");
+        let text = format!("{error:?}");
+        driver.ends(id, TaskResult::EntryWritten(Err(error)));
+        assert!(driver.evaluation(OLD).is_none(), "{text}: not at once");
+        driver.pass(Duration::from_secs(10));
+        assert!(driver.evaluation(OLD).is_some(), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_already_is_evaluated_again_when_that_is_due() {
+    let entry = json!([{"name": "c", "state": "Pending", "message": "a moment"}]);
+    let waits = reserved(5, 1, &json!({"/status/admissionChecks": entry}));
+    let (mut driver, id) = evaluating(waits);
+    let again = Duration::from_mins(10);
+    driver.evaluated(id, Verdict::pending("a moment").recheck_in(again));
+    assert!(driver.write().is_none(), "nothing differs");
+    driver.pass(Duration::from_mins(9));
+    assert!(driver.evaluation(OLD).is_none(), "not yet");
+    driver.pass(Duration::from_mins(3));
+    assert!(driver.evaluation(OLD).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ready_without_quota_is_withdrawn_in_the_newest_state() {
+    let mut driver = ready();
+    leaves(&mut driver, without_quota(7, "Ready"));
+    let id = driver.read().expect("it is read");
+    // Meanwhile it gets quota and loses it again.
+    driver.shows(reserved(8, 3, &json!({})));
+    driver.ends(id, TaskResult::Read(Ok(Some(without_quota(7, "Ready")))));
+    assert!(driver.write().is_none(), "the state that was read is old");
+    assert!(driver.read().is_some(), "it is read again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_withdrawal_is_tried_again() {
+    let unavailable = WriteError::Unavailable("no reply".to_owned());
+    for (error, reads) in [(WriteError::Conflict, true), (unavailable, false)] {
+        let text = format!("{error:?}");
+        let mut driver = ready();
+        driver.core.work.never_allocate.insert(OLD);
+        driver.shows(without_quota(7, "Ready"));
+        let (id, _) = driver.write().expect("it is withdrawn");
+        driver.ends(id, TaskResult::EntryWritten(Err(error)));
+        driver.pass(Duration::from_mins(1));
+        if reads {
+            let id = driver.read().expect("it is read");
+            driver.ends(id, TaskResult::Read(Ok(Some(without_quota(8, "Ready")))));
+        }
+        let (id, _) = driver.write().unwrap_or_else(|| panic!("{text}: again"));
+        let withdrawn = without_quota(9, "Pending");
+        driver.ends(id, TaskResult::EntryWritten(Ok(withdrawn)));
+        driver.pass(Duration::from_mins(10));
+        assert!(driver.started.is_empty(), "{text}: once");
+    }
+}
+
+/// A list that was too old to name the Workload, while its job is being evicted.
+#[tokio::test(start_paused = true)]
+async fn what_was_started_is_released_though_its_workload_was_taken_for_gone() {
+    let (mut driver, id) = evaluating(waits(5));
+    driver.decided(id);
+    driver.lists_workloads(Vec::new());
+    let id = driver.read().expect("it is read");
+    driver.ends(id, TaskResult::Read(Ok(Some(evicted(6)))));
+    assert!(driver.release().is_none(), "its pods remain");
+    driver.shows(without_quota(7, "Pending"));
+    assert!(driver.release().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_while_a_verdict_is_written_is_evaluated() {
+    let (mut driver, id) = evaluating(waits(5));
+    driver.evaluated(id, Verdict::pending("a moment"));
+    let (id, _) = driver.write().expect("it is written");
+    driver.shows(reserved(6, 1, &json!({"/metadata/labels": {"team": "a"}})));
+    assert!(driver.evaluation(OLD).is_none(), "not twice at once");
+    let entry = json!([{"name": "c", "state": "Pending", "message": "a moment"}]);
+    let changes = json!({"/metadata/labels": {"team": "a"}, "/status/admissionChecks": entry});
+    let written = reserved(7, 1, &changes);
+    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver.pass(Duration::from_secs(1));
+    assert!(driver.evaluation(OLD).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_of_an_older_state_changes_nothing() {
+    let mut driver = ready();
+    leaves(&mut driver, waits(5));
+    driver.pass(Duration::from_secs(10));
+    assert!(driver.started.is_empty());
+    leaves(&mut driver, waits(7));
+    assert!(driver.read().is_some(), "a newer one does");
+}
+
+/// After a restore of the API server's storage, versions are lower than before.
+#[tokio::test(start_paused = true)]
+async fn an_older_state_is_taken_after_a_restore_of_the_storage() {
+    let restored = reserved(3, 1, &json!({"/metadata/labels": {"team": "a"}}));
+    let compare = |driver: &mut Driver, as_of| {
+        let (workload, as_of) = (restored.clone(), ResourceVersion::new(as_of));
+        driver.feed(Input::Compare { workload, as_of });
+        driver.read()
+    };
+    let mut driver = ready();
+    assert!(compare(&mut driver, "5").is_none(), "the list is older");
+    let id = compare(&mut driver, "7").expect("it is read");
+    driver.ends(id, TaskResult::Read(Ok(Some(restored.clone()))));
+    driver.pass(Duration::from_secs(1));
+    let id = driver.evaluation(OLD).expect("its label is another one");
+    driver.evaluated(id, Verdict::ready("ok"));
+    let (_, workload) = driver.write().expect("it is written");
+    assert_eq!(*workload.resource_version(), ResourceVersion::new("3"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_unreleased_reservations_that_fails_is_repeated() {
+    let mut driver = Driver::new(10);
+    driver.leads_at_once();
+    let lists = |task: &Task| matches!(task, Task::ListUnreleased { controller: OLD });
+    for _ in ["once", "twice"] {
+        let (id, _) = driver.take(lists).expect("it is listed");
+        let failed = CallError::TimedOut(Duration::from_secs(30));
+        driver.ends(id, TaskResult::Unreleased(Err(failed)));
+        assert!(driver.take(lists).is_none(), "not at once");
+        driver.pass(Duration::from_mins(1));
+    }
+    assert!(driver.take(lists).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn verdicts_on_workloads_without_quota_are_looked_for_when_a_check_is_created_again() {
+    let mut driver = Driver::leading(10);
+    let deleted = admission_check(1, "c", "Limit");
+    driver.feed(Input::AdmissionChecks(Event::Delete(deleted)));
+    driver.scans = 0;
+    driver.refers_to(2, "c", "Limit");
+    assert_eq!(driver.scans, 1);
+}
+
+/// Kueue decided about a Workload from an older copy, after its quota was lost.
+#[tokio::test(start_paused = true)]
+async fn a_verdict_without_quota_is_withdrawn_also_while_something_is_released() {
+    let mut driver = ready();
+    leaves(&mut driver, without_quota(7, "Pending"));
+    let id = driver.read().expect("it is read");
+    let read = without_quota(7, "Pending");
+    driver.ends(id, TaskResult::Read(Ok(Some(read))));
+    let (id, _) = driver.release().expect("it is released");
+    driver.feed(Input::WithoutQuota(without_quota(8, "Ready")));
+    driver.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
+    assert!(driver.write().is_some());
+}
