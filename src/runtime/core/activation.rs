@@ -174,8 +174,7 @@ impl Core {
                     error: error.to_string(),
                 });
                 if never {
-                    let message =
-                        format!("activating the check failed and is tried again: {error}");
+                    let message = format!("activating the check failed; will retry: {error}");
                     let problem = Problem::new("ActivationFailed", message);
                     self.judge(name, generation, Err(problem));
                 }

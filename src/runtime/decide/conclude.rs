@@ -456,7 +456,7 @@ impl Draft<'_> {
             ErrorKind::Parameters | ErrorKind::Permanent => NextEvaluation::OnChange,
         };
         let text = match kind {
-            ErrorKind::Transient => format!("the check failed and is tried again: {message}"),
+            ErrorKind::Transient => format!("the check failed; will retry: {message}"),
             ErrorKind::Throttled { .. } => {
                 format!("the check was rate limited and will be retried: {message}")
             }

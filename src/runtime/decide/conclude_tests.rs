@@ -413,7 +413,7 @@ fn an_error_determines_the_message_and_the_next_evaluation() {
     for (kind, message, again) in [
         (
             ErrorKind::Transient,
-            "the check failed and is tried again: refused",
+            "the check failed; will retry: refused",
             NextEvaluation::Backoff { at_most: None },
         ),
         (

@@ -242,7 +242,7 @@ impl WatchMonitor {
         tracing::debug!(
             watch = self.health.name(),
             error = failure.message,
-            "a watch failed and is tried again"
+            "a watch failed; will retry"
         );
         let requested = pause_in(error).unwrap_or_default();
         let pause = requested.max(self.backoff.delay(self.failures, self.key));

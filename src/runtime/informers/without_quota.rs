@@ -55,7 +55,7 @@ pub(crate) async fn scan_without_quota(
                 failures += 1;
                 tracing::debug!(
                     error = brief(&error),
-                    "the scan of Workloads without quota failed and is tried again"
+                    "the scan of Workloads without quota failed; will retry"
                 );
                 // The position in the list may be the cause: too old, or from before a restart.
                 pages.continue_token = None;

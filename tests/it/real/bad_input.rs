@@ -45,7 +45,7 @@ async fn is_reported(
 async fn an_error_of_the_check() {
     is_reported(
         || Err(std::io::Error::other("connection refused"))?,
-        "the check failed and is tried again: connection refused",
+        "the check failed; will retry: connection refused",
     )
     .await;
 }
@@ -54,7 +54,7 @@ async fn an_error_of_the_check() {
 async fn a_panic_in_the_authors_code() {
     is_reported(
         || panic!("index out of bounds"),
-        "the check failed and is tried again: the check's code panicked: index out of bounds",
+        "the check failed; will retry: the check's code panicked: index out of bounds",
     )
     .await;
 }

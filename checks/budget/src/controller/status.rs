@@ -80,7 +80,7 @@ impl StatusWriter {
                     );
                 }
                 Err(error) => {
-                    tracing::warn!(name, error = %kueue_check::Message::new(error.to_string()), "a balance could not be written and is tried again");
+                    tracing::warn!(name, error = %kueue_check::Message::new(error.to_string()), "a balance could not be written; will retry");
                 }
             }
         }

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
+use jiff::SignedDuration;
 use regex::Regex;
 
 use super::functions::{self, Function};
 use super::run::regex;
-use super::scope::{Mistake, Scope, SourceKind, Uses, place};
+use super::scope::{Mistake, Scope, Uses, place};
 use super::tree::{Access, Each, Kind, Node, Operator};
 use super::types::Type;
 use super::value::Value;

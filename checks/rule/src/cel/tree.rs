@@ -1,5 +1,14 @@
 //! The operations of a checked expression.
 
+use std::sync::Arc;
+
+use cel::common::ast::operators;
+use jiff::SignedDuration;
+
+use super::functions::Function;
+use super::types::Type;
+use super::value::Value;
+
 /// An operation, with its position.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -101,7 +110,7 @@ pub(crate) enum Operator {
 }
 
 impl Operator {
-    fn of(name: &str) -> Option<Self> {
+    pub(super) fn of(name: &str) -> Option<Self> {
         Some(match name {
             operators::ADD => Self::Add,
             operators::SUBSTRACT => Self::Subtract,
@@ -137,7 +146,7 @@ impl Operator {
     }
 
     /// Returns the type of the result, if values of these types have one.
-    fn result(self, one: &Type, other: &Type) -> Option<Type> {
+    pub(super) fn result(self, one: &Type, other: &Type) -> Option<Type> {
         use Type as T;
         let number = |kind: &T| matches!(kind, T::Int | T::Double);
         let numbers = number(one) && number(other);
