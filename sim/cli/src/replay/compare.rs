@@ -59,16 +59,16 @@ pub(super) struct Recording<'a> {
     trace: &'a Trace,
     reasons: Reasons,
     observed: (States, Events),
-    pub(super) overlook: Option<&'a IgnoreRule>,
+    overlook: Option<IgnoreRule>,
 }
 
 impl<'a> Recording<'a> {
-    pub(super) fn of(trace: &'a Trace, overlook: Option<&'a IgnoreRule>) -> Self {
+    pub(super) fn of(trace: &'a Trace, overlook: Option<IgnoreRule>) -> Self {
         let reasons = Reasons::of(trace);
         Self {
             trace,
             reasons,
-            observed: overlooked(recorded(trace, reasons), overlook),
+            observed: overlooked(recorded(trace, reasons), overlook.as_ref()),
             overlook,
         }
     }
@@ -78,7 +78,10 @@ impl<'a> Recording<'a> {
         let trace = self.trace;
         let mut compared = responses(trace, played);
         compared.differences.extend(played.looks.iter().cloned());
-        let simulated = overlooked(simulated(played, trace, self.reasons), self.overlook);
+        let simulated = overlooked(
+            simulated(played, trace, self.reasons),
+            self.overlook.as_ref(),
+        );
         states_and_events(trace, &self.observed, &simulated, &mut compared);
         compared
     }

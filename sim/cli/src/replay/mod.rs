@@ -237,9 +237,8 @@ impl Replay {
     /// several outcomes, because Kueue's progress by then varies. So has a request that is sent
     /// within 300 ms of the end of a delay. If a trace differs, it is played again with one other
     /// outcome, each of which is valid: in the step with the first difference, in all steps or in
-    /// an earlier one. It is played to the end if it adds equal states up to two steps after that.
-    /// If none is equal, the one with the most equal states is kept and another is changed, as long
-    /// as that adds equal states. If none is equal then, the differences of the
+    /// an earlier one. If none is equal, the one with the most equal states is kept and another is
+    /// changed, as long as that adds equal states. If none is equal then, the differences of the
     /// first run are reported.
     ///
     /// # Errors
@@ -248,8 +247,7 @@ impl Replay {
     pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
         scope::check(&self.trace)?;
         let trace = Arc::clone(&self.trace);
-        let overlook = self.overlook.take();
-        let recording = Recording::of(&trace, overlook.as_ref());
+        let recording = Recording::of(&trace, self.overlook.take());
         let beside = std::mem::take(&mut self.beside);
         let is_alone = beside.is_empty();
         let (first, changes) = self.play(&Races::default(), beside, &recording)?;

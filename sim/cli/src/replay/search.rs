@@ -1,7 +1,5 @@
 //! The search for outcomes of Kueue's races with which a replay agrees with its recording.
 
-use std::sync::Arc;
-
 use super::compare::{Comparison, Recording};
 use super::races::Races;
 use super::{Replay, ReplayError};
@@ -11,10 +9,6 @@ const ROUNDS: usize = 8;
 
 /// The first of these may also be in all steps, or in a step before that of the first difference.
 const FAR: usize = 3;
-
-/// The number of steps after that of the first difference until which another outcome must show an
-/// effect. If it has no more equal states by then, it is not played to the end.
-const AHEAD: usize = 2;
 
 /// Races whose outcomes do not agree with the recording.
 struct Known {
@@ -76,22 +70,7 @@ impl Replay {
     ) -> Result<Found, ReplayError> {
         let mut most = known.equal;
         let mut found = Found::Nothing;
-        let beginning = self.beginning(known.first);
-        let beginning = match &beginning {
-            Some(replay) => {
-                let recording = Recording::of(&replay.trace, recording.overlook);
-                let (compared, _) = replay.play(&known.races, Vec::new(), &recording)?;
-                Some((replay, recording, compared.equal))
-            }
-            None => None,
-        };
         for races in races {
-            if let Some((replay, recording, equal)) = &beginning {
-                let (compared, _) = replay.play(&races, Vec::new(), recording)?;
-                if compared.equal <= *equal && !compared.differences.is_empty() {
-                    continue;
-                }
-            }
             let (compared, _) = self.play(&races, Vec::new(), recording)?;
             if compared.differences.is_empty() {
                 return Ok(Found::Equal);
@@ -102,27 +81,5 @@ impl Replay {
             }
         }
         Ok(found)
-    }
-
-    /// Returns a replay of the steps until [`AHEAD`] after `first`; `None` if that is nearly all.
-    fn beginning(&self, first: usize) -> Option<Self> {
-        let steps = self.trace.steps.len();
-        let mut last = first.checked_add(AHEAD).filter(|last| *last < steps)?;
-        while self.trace.follows_at_once(last + 1) {
-            last += 1;
-        }
-        if steps - last <= AHEAD {
-            return None;
-        }
-        let mut trace = (*self.trace).clone();
-        trace.steps.truncate(last + 1);
-        trace.endless = true;
-        Some(Self {
-            trace: Arc::new(trace),
-            kinds: self.kinds.clone(),
-            version: self.version,
-            beside: Vec::new(),
-            overlook: None,
-        })
     }
 }
