@@ -255,6 +255,10 @@ impl Step {
         for line in text.lines().filter(|line| self.shows(line)) {
             let _ = writeln!(found, "  {}: {}", self.name, line.trim());
         }
+        if found.is_empty() {
+            // A test that overflows its stack ends the process, without the list of failed tests.
+            let _ = writeln!(found, "  {}: {}", self.name, output.status);
+        }
         Ok(found)
     }
 
