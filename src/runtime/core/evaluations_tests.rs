@@ -23,12 +23,12 @@ fn reserved(version: u32, since: i64, more: &Value) -> Workload {
             "admissionChecks": [{"name": "c", "state": "Pending"}],
         },
     });
-    json_patch(&mut object, more);
+    set(&mut object, more);
     Workload::from_json(object).unwrap()
 }
 
 /// Sets the values of the JSON pointers in `changes`.
-fn json_patch(object: &mut Value, changes: &Value) {
+fn set(object: &mut Value, changes: &Value) {
     for (pointer, value) in changes.as_object().unwrap() {
         let (parent, field) = pointer.rsplit_once('/').unwrap();
         match object.pointer_mut(parent).expect("it exists") {
@@ -46,6 +46,12 @@ fn evicted(version: u32) -> Workload {
     let evicted =
         json!({"type": "Evicted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:02Z"});
     reserved(version, 1, &json!({"/status/conditions/-": evicted}))
+}
+
+/// The Workload with a written verdict.
+fn decided(version: u32, state: &str, message: &str) -> Workload {
+    let entry = json!([{"name": "c", "state": state, "message": message}]);
+    reserved(version, 1, &json!({"/status/admissionChecks": entry}))
 }
 
 /// The Workload after it has lost its quota, with the verdict `state`.
@@ -71,8 +77,7 @@ fn ready() -> Driver {
     let (mut driver, id) = evaluating(waits(5));
     driver.evaluated(id, Verdict::ready("ok"));
     let (id, _) = driver.write().expect("it is written");
-    let entry = json!([{"name": "c", "state": "Ready", "message": "ok"}]);
-    let written = reserved(6, 1, &json!({"/status/admissionChecks": entry}));
+    let written = decided(6, "Ready", "ok");
     driver.ends(id, TaskResult::EntryWritten(Ok(written)));
     driver
 }
@@ -209,8 +214,7 @@ async fn a_canceled_task_is_started_again_by_the_same_leader() {
     let id = driver.evaluation(OLD).expect("an evaluation, in its place");
     driver.evaluated(id, Verdict::pending("a moment"));
     let (id, _) = driver.write().expect("it is written");
-    let entry = json!([{"name": "c", "state": "Pending", "message": "a moment"}]);
-    let written = reserved(6, 1, &json!({"/status/admissionChecks": entry}));
+    let written = decided(6, "Pending", "a moment");
     driver.ends(id, TaskResult::EntryWritten(Ok(written)));
     assert!(driver.evaluation(OLD).is_none(), "nothing changed");
     let (controller, trigger) = (OLD, Trigger::AllWorkloads);
@@ -243,9 +247,7 @@ async fn a_verdict_is_decided_again_after_a_failed_write() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_written_already_is_evaluated_again_when_that_is_due() {
-    let entry = json!([{"name": "c", "state": "Pending", "message": "a moment"}]);
-    let waits = reserved(5, 1, &json!({"/status/admissionChecks": entry}));
-    let (mut driver, id) = evaluating(waits);
+    let (mut driver, id) = evaluating(decided(5, "Pending", "a moment"));
     let again = Duration::from_mins(10);
     driver.evaluated(id, Verdict::pending("a moment").recheck_in(again));
     assert!(driver.write().is_none(), "nothing differs");
