@@ -334,9 +334,10 @@ impl fmt::Debug for DynCheck {
 mod tests {
     use std::marker::PhantomData;
 
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
+    use crate::check::sample_parameters::{Limit, Quota, kind};
     use crate::check::{CheckRequest, NoParameters};
 
     /// A check of this name, which takes parameters `P`.
@@ -355,38 +356,6 @@ mod tests {
 
         async fn evaluate(&self, _: CheckRequest<P>) -> Result<Verdict, CheckError> {
             Ok(Verdict::ready(""))
-        }
-    }
-
-    struct Limit;
-    struct Quota;
-
-    fn kind(kind: &str) -> ParametersKind {
-        ParametersKind {
-            group: "example.com".into(),
-            kind: kind.into(),
-            plural: format!("{}s", kind.to_lowercase()),
-            versions: vec!["v1".into()],
-        }
-    }
-
-    impl Parameters for Limit {
-        fn kind() -> Option<ParametersKind> {
-            Some(kind("Limit"))
-        }
-
-        fn decode(_: Value) -> Result<Self, String> {
-            Ok(Self)
-        }
-    }
-
-    impl Parameters for Quota {
-        fn kind() -> Option<ParametersKind> {
-            Some(kind("Quota"))
-        }
-
-        fn decode(_: Value) -> Result<Self, String> {
-            Ok(Self)
         }
     }
 

@@ -20,6 +20,8 @@ mod policy;
 mod preview;
 mod request;
 mod reservation;
+#[cfg(test)]
+pub(crate) mod sample_parameters;
 mod scheduling;
 pub(crate) mod settings;
 mod updates;

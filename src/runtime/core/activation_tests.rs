@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::super::driver::{Driver, Limit, Limited, OLD, evicts_at_once};
+use super::super::driver::{Driver, Limited, OLD, evicts_at_once, reserved};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
 use crate::api::{ResourceFlavor, StatusCondition, Uid, Workload};
+use crate::check::sample_parameters::Limit;
 use crate::check::{Check, DynCheck, Trigger, Verdict};
 use crate::runtime::core::managed_check::Activation;
 use crate::runtime::decide::Outcome;
@@ -140,27 +141,14 @@ async fn parameters_that_a_check_has_refused_are_tried_again() {
 }
 
 fn with_quota(version: u32, message: &str) -> Workload {
-    workload(version, message, &json!([]))
+    let entry = json!([{"name": "c", "state": "Pending", "message": message}]);
+    reserved(version, 1, &json!({"/status/admissionChecks": entry}))
 }
 
 fn admitted(version: u32) -> Workload {
-    let admitted = json!([{"type": "Admitted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:02Z"}]);
-    workload(version, "", &admitted)
-}
-
-fn workload(version: u32, message: &str, more: &serde_json::Value) -> Workload {
-    let mut workload = json!({
-        "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
-        "spec": {"podSets": [{"name": "main", "count": 1}]},
-        "status": {
-            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:01Z"}],
-            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]},
-            "admissionChecks": [{"name": "c", "state": "Pending", "message": message}],
-        },
-    });
-    let conditions = workload["status"]["conditions"].as_array_mut().unwrap();
-    conditions.extend(more.as_array().unwrap().clone());
-    Workload::from_json(workload).unwrap()
+    let admitted =
+        json!({"type": "Admitted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:02Z"});
+    reserved(version, 1, &json!({"/status/conditions/-": admitted}))
 }
 
 fn flavor(zone: &str) -> ResourceFlavor {
@@ -178,9 +166,7 @@ async fn a_verdict_is_dropped_when_what_it_was_decided_from_changed_meanwhile() 
         ("nothing", |_| {}, true),
         (
             "whether it is admitted",
-            |driver| {
-                driver.shows(admitted(6));
-            },
+            |driver| driver.shows(admitted(6)),
             false,
         ),
         (

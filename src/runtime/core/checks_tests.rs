@@ -5,11 +5,21 @@ use std::time::Duration;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::super::driver::{Driver, NEW, OLD, admission_check, waits, workload};
+use super::super::driver::{Driver, NEW, OLD, admission_check, reserved};
 use super::super::{Controller, Input, LeaseState, Task, TaskResult};
 use crate::api::{AdmissionCheck, ResourceVersion, Uid, Workload};
 use crate::check::{ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict};
 use crate::runtime::writer::WriteError;
+
+/// The Workload `name` with quota since `since`, which waits for `check`.
+fn waits(name: &str, check: &str, since: i64) -> Workload {
+    let changes = json!({
+        "/metadata/name": name,
+        "/metadata/uid": name,
+        "/status/admissionChecks": [{"name": check, "state": "Pending"}],
+    });
+    reserved(5, since, &changes)
+}
 
 fn reservation(since: i64) -> Reservation {
     let since = jiff::Timestamp::from_second(since).unwrap();
@@ -146,16 +156,11 @@ fn changed(version: u32, conditions: &[&str]) -> Workload {
         .chain(conditions)
         .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": "1970-01-01T00:00:01Z"}))
         .collect();
-    let workload = Workload::from_json(json!({
-        "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
-        "spec": {"podSets": [{"name": "main", "count": 1}]},
-        "status": {
-            "conditions": conditions,
-            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]},
-            "admissionChecks": [{"name": "c", "state": "Ready"}],
-        },
-    }));
-    workload.unwrap()
+    let changes = json!({
+        "/status/conditions": conditions,
+        "/status/admissionChecks": [{"name": "c", "state": "Ready"}],
+    });
+    reserved(version, 1, &changes)
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +188,7 @@ async fn an_eviction_that_the_old_check_concluded_is_not_written_after_the_chang
     for kinds in [["Quota"].as_slice(), &["Quota", "Limit"]] {
         let mut driver = Driver::leading(10);
         driver.core.work.never_allocate.extend([OLD, NEW]);
-        driver.shows(workload("w", "c", 1, "Ready", true));
+        driver.shows(changed(5, &[]));
         let id = driver.evaluation(OLD).expect("it is evaluated");
         driver.evaluated(id, Verdict::rejected("no more"));
         let (id, recorded) = driver.conditions().expect("the eviction is recorded");

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use kube::runtime::watcher::Event;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
@@ -12,10 +12,10 @@ use super::{
     TaskResult,
 };
 use crate::api::{AdmissionCheck, ApiVersion, ServedApi, Workload};
+use crate::check::sample_parameters::{Limit, Quota};
 use crate::check::{
     AdmissionCheckController, AfterAdmission, Check, CheckError, CheckRequest, ControllerName,
-    DynCheck, OnFailure, Parameters, ParametersKind, Policy, ReleaseOutcome, ReleaseReason,
-    Verdict,
+    DynCheck, OnFailure, Parameters, Policy, ReleaseOutcome, ReleaseReason, Verdict,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::decide::Outcome;
@@ -26,40 +26,6 @@ use crate::runtime::writer::WriteError;
 pub(super) const OLD: usize = 0;
 /// The check of the same controller name that takes a `Quota`.
 pub(super) const NEW: usize = 1;
-
-/// Parameters, with their name.
-pub(super) struct Limit(pub(super) String);
-/// Parameters of another kind.
-pub(super) struct Quota;
-
-pub(super) fn kind(kind: &str) -> ParametersKind {
-    ParametersKind {
-        group: "example.com".into(),
-        kind: kind.into(),
-        plural: format!("{}s", kind.to_lowercase()),
-        versions: vec!["v1".into()],
-    }
-}
-
-impl Parameters for Limit {
-    fn kind() -> Option<ParametersKind> {
-        Some(kind("Limit"))
-    }
-
-    fn decode(object: serde_json::Value) -> Result<Self, String> {
-        Ok(Self(object["metadata"]["name"].to_string()))
-    }
-}
-
-impl Parameters for Quota {
-    fn kind() -> Option<ParametersKind> {
-        Some(kind("Quota"))
-    }
-
-    fn decode(_: serde_json::Value) -> Result<Self, String> {
-        Ok(Self)
-    }
-}
 
 /// A check that the core never calls.
 pub(super) struct Limited<P>(pub(super) PhantomData<P>);
@@ -318,7 +284,7 @@ impl Driver {
     }
 }
 
-pub(super) fn stored(name: &str) -> StoredParameters {
+fn stored(name: &str) -> StoredParameters {
     StoredParameters {
         name: name.to_owned(),
         revision: Revision::default(),
@@ -337,32 +303,30 @@ pub(super) fn admission_check(version: i64, name: &str, kind: &str) -> Admission
     check.unwrap()
 }
 
-/// The Workload `name` with quota since `since`, which waits for `check`.
-pub(super) fn waits(name: &str, check: &str, since: i64) -> Workload {
-    workload(name, check, since, "Pending", false)
-}
-
-pub(super) fn workload(
-    name: &str,
-    check: &str,
-    since: i64,
-    state: &str,
-    admitted: bool,
-) -> Workload {
+/// The Workload `w` in its state `version`, with quota since the second `since`. It waits for
+/// the check `c`, and has the `changes`: values of JSON pointers.
+pub(super) fn reserved(version: u32, since: i64, changes: &Value) -> Workload {
     let since = jiff::Timestamp::from_second(since).unwrap().to_string();
-    let mut conditions =
-        vec![json!({"type": "QuotaReserved", "status": "True", "lastTransitionTime": since})];
-    if admitted {
-        conditions.push(json!({"type": "Admitted", "status": "True"}));
-    }
-    let workload = Workload::from_json(json!({
-        "metadata": {"namespace": "t", "name": name, "uid": name, "resourceVersion": "5"},
+    let mut object = json!({
+        "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
         "spec": {"podSets": [{"name": "main", "count": 1}]},
         "status": {
-            "conditions": conditions,
+            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": since}],
             "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]},
-            "admissionChecks": [{"name": check, "state": state}],
+            "admissionChecks": [{"name": "c", "state": "Pending"}],
         },
-    }));
-    workload.unwrap()
+    });
+    set(&mut object, changes);
+    Workload::from_json(object).unwrap()
+}
+
+/// Sets the values of the JSON pointers in `changes`.
+fn set(object: &mut Value, changes: &Value) {
+    for (pointer, value) in changes.as_object().unwrap() {
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        match object.pointer_mut(parent).expect("it exists") {
+            Value::Array(list) => list.push(value.clone()),
+            parent => parent[field] = value.clone(),
+        }
+    }
 }

@@ -3,40 +3,13 @@
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::super::driver::{Driver, OLD, admission_check};
+use super::super::driver::{Driver, OLD, admission_check, reserved};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
 use crate::api::ResourceVersion;
 use crate::check::{ReleaseOutcome, Trigger};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::WriteError;
-
-/// The Workload `w` in its state `version`, with quota since the second `since`.
-fn reserved(version: u32, since: i64, more: &Value) -> Workload {
-    let since = jiff::Timestamp::from_second(since).unwrap().to_string();
-    let mut object = json!({
-        "metadata": {"namespace": "t", "name": "w", "uid": "w", "resourceVersion": version.to_string()},
-        "spec": {"podSets": [{"name": "main", "count": 1}]},
-        "status": {
-            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": since}],
-            "admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]},
-            "admissionChecks": [{"name": "c", "state": "Pending"}],
-        },
-    });
-    set(&mut object, more);
-    Workload::from_json(object).unwrap()
-}
-
-/// Sets the values of the JSON pointers in `changes`.
-fn set(object: &mut Value, changes: &Value) {
-    for (pointer, value) in changes.as_object().unwrap() {
-        let (parent, field) = pointer.rsplit_once('/').unwrap();
-        match object.pointer_mut(parent).expect("it exists") {
-            Value::Array(list) => list.push(value.clone()),
-            parent => parent[field] = value.clone(),
-        }
-    }
-}
 
 fn waits(version: u32) -> Workload {
     reserved(version, 1, &json!({}))
