@@ -160,13 +160,10 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
     fixture.check.hold();
     fixture.reserved("a").await;
     fixture.wait_evaluations("a", 1).await;
-    let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
-    let mut status = reserved(&[pending]);
-    status["conditions"]
-        .as_array_mut()
-        .unwrap()
-        .push(condition("Evicted", "True", "Preempted"));
-    fixture.world.apply_status("a", status).await;
+    let world = &fixture.world;
+    world
+        .set_condition("a", "Evicted", "True", "Preempted")
+        .await;
     sleep(A_WHILE).await;
     fixture.check.resume();
     sleep(A_WHILE).await;
