@@ -80,13 +80,13 @@ impl Access {
     }
 
     async fn outcome(&self, token: &str, question: &Question) -> Result<Outcome, ReviewError> {
-        if let Some(outcome) = self.remembered(question) {
+        if let Some(outcome) = self.cached(question) {
             return Ok(outcome);
         }
         // It is never closed.
         let _turn = self.reviews.acquire().await;
         // Another request may have cached the same decision meanwhile.
-        if let Some(outcome) = self.remembered(question) {
+        if let Some(outcome) = self.cached(question) {
             return Ok(outcome);
         }
         let outcome = match self.authenticate(token).await? {
@@ -100,11 +100,11 @@ impl Access {
                 }
             }
         };
-        self.remember(question, outcome.clone());
+        self.cache_outcome(question, outcome.clone());
         Ok(outcome)
     }
 
-    fn remembered(&self, question: &Question) -> Option<Outcome> {
+    fn cached(&self, question: &Question) -> Option<Outcome> {
         let decisions = self
             .decisions
             .lock()
@@ -114,7 +114,7 @@ impl Access {
     }
 
     /// Caches a decision. Many made-up tokens do not displace decisions that allow.
-    fn remember(&self, question: &Question, outcome: Outcome) {
+    fn cache_outcome(&self, question: &Question, outcome: Outcome) {
         let now = Instant::now();
         let mut decisions = self
             .decisions

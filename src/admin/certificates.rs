@@ -41,7 +41,7 @@ struct Files {
     key: Vec<u8>,
 }
 
-/// Why there is no usable certificate.
+/// Why there is no valid certificate.
 ///
 /// ```
 /// # use kueue_check::admin::{CertificateError, Certificates};
@@ -69,7 +69,7 @@ pub enum CertificateError {
     },
     /// Certificate and key do not match, or none could be made.
     #[error("cannot serve with this certificate and key: {0}")]
-    Unusable(String),
+    Invalid(String),
 }
 
 impl Certificates {
@@ -82,19 +82,19 @@ impl Certificates {
     where
         I: IntoIterator<Item: Into<String>>,
     {
-        let unusable = |error: rcgen::Error| CertificateError::Unusable(error.to_string());
+        let invalid = |error: rcgen::Error| CertificateError::Invalid(error.to_string());
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        let made = rcgen::generate_simple_self_signed(names).map_err(unusable)?;
+        let made = rcgen::generate_simple_self_signed(names).map_err(invalid)?;
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let config = config(vec![made.cert.der().clone()], key.into())?;
         Ok(Self::new(config, Files::default(), None))
     }
 
     /// Reads `tls.crt` and `tls.key` in `folder`, as PEM. An endpoint reads them again every 10 s.
-    /// If they are unusable then, it logs that and keeps the last certificate.
+    /// If they are invalid then, it logs that and keeps the last certificate.
     ///
     /// # Errors
-    /// If they are unusable now.
+    /// If they are invalid now.
     pub fn from_folder(folder: impl Into<PathBuf>) -> Result<Self, CertificateError> {
         let folder = folder.into();
         let files = Files::read(&folder)?;
@@ -169,14 +169,13 @@ fn config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<Arc<ServerConfig>, CertificateError> {
-    let unusable =
-        |error: tokio_rustls::rustls::Error| CertificateError::Unusable(error.to_string());
+    let invalid = |error: tokio_rustls::rustls::Error| CertificateError::Invalid(error.to_string());
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(unusable)?
+        .map_err(invalid)?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(unusable)?;
+        .map_err(invalid)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

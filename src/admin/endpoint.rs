@@ -101,7 +101,7 @@ impl Endpoint {
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => connections.add(|busy| self.clone().connection(stream, busy)),
+                    Ok((stream, _)) => connections.add(|in_request| self.clone().connection(stream, in_request)),
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a connection; will retry");
                         sleep(Duration::from_millis(200)).await;
@@ -114,14 +114,14 @@ impl Endpoint {
         }
     }
 
-    async fn connection(self, stream: TcpStream, busy: Arc<AtomicBool>) {
+    async fn connection(self, stream: TcpStream, in_request: Arc<AtomicBool>) {
         let _ = stream.set_nodelay(true);
         match &self.tls {
-            None => serve_connection(stream, self.routes, busy).await,
+            None => serve_connection(stream, self.routes, in_request).await,
             Some(certificates) => {
                 let acceptor = TlsAcceptor::from(certificates.config());
                 if let Ok(Ok(stream)) = timeout(HEAD, acceptor.accept(stream)).await {
-                    serve_connection(stream, self.routes, busy).await;
+                    serve_connection(stream, self.routes, in_request).await;
                 }
             }
         }
@@ -129,16 +129,16 @@ impl Endpoint {
 }
 
 /// Serves the requests of a connection, until either side ends it.
-async fn serve_connection<S>(stream: S, routes: Router, busy: Arc<AtomicBool>)
+async fn serve_connection<S>(stream: S, routes: Router, in_request: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (routes, busy) = (routes.clone(), Arc::clone(&busy));
+        let (routes, in_request) = (routes.clone(), Arc::clone(&in_request));
         async move {
-            busy.store(true, Ordering::Relaxed);
+            in_request.store(true, Ordering::Relaxed);
             let response = timeout(REQUEST, routes.oneshot(request.map(Body::new))).await;
-            busy.store(false, Ordering::Relaxed);
+            in_request.store(false, Ordering::Relaxed);
             Ok::<_, Infallible>(match response {
                 Ok(Ok(response)) => response,
                 Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
@@ -169,7 +169,7 @@ struct Connections {
 struct Open {
     task: AbortHandle,
     /// Whether a request of it is in flight.
-    busy: Arc<AtomicBool>,
+    in_request: Arc<AtomicBool>,
 }
 
 impl Connections {
@@ -180,14 +180,14 @@ impl Connections {
         while self.tasks.try_join_next().is_some() {}
         self.open.retain(|open| !open.task.is_finished());
         if self.open.len() >= CONNECTIONS {
-            let idle = |open: &Open| !open.busy.load(Ordering::Relaxed);
+            let idle = |open: &Open| !open.in_request.load(Ordering::Relaxed);
             let victim = self.open.iter().position(idle).unwrap_or_default();
             if let Some(open) = self.open.remove(victim) {
                 open.task.abort();
             }
         }
-        let busy = Arc::new(AtomicBool::new(false));
-        let task = self.tasks.spawn(connection(Arc::clone(&busy)));
-        self.open.push_back(Open { task, busy });
+        let in_request = Arc::new(AtomicBool::new(false));
+        let task = self.tasks.spawn(connection(Arc::clone(&in_request)));
+        self.open.push_back(Open { task, in_request });
     }
 }

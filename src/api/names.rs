@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// An object's `metadata.uid`: it identifies one object in the whole life of a cluster, even if a
 /// later one has the same name.
 ///
-/// Kubernetes uses UUIDs but promises only a string, so another form is kept as it is.
+/// Kubernetes uses UUIDs but specifies only a string, so another form is kept as it is.
 ///
 /// ```
 /// use kueue_check::api::Uid;

@@ -118,7 +118,7 @@ impl Request {
     /// ```
     /// use kueue_check::{Request, Verdict};
     ///
-    /// /// As in `check` of a controller that has so many seats for pods.
+    /// /// As in `check` of a controller with a number of seats for pods.
     /// fn seats(request: &Request, free: u32) -> Verdict {
     ///     // Pods that run have theirs: of an elastic job that grows, only the others are requested.
     ///     let pod_sets = request.workload().pod_sets().iter();

@@ -18,7 +18,7 @@ use crate::api::Uid;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kueue_check::{Trigger, api::Uid};
 ///
-/// // An object that the check has created for a Workload wakes that Workload.
+/// // An object that the check has created for a Workload triggers that Workload.
 /// let progress: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": "progress", "ownerReferences": [
 ///     {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "train", "uid": "7"},
 /// ]}}))?;
@@ -83,7 +83,7 @@ type StartWatch = Arc<
 
 #[derive(Clone)]
 pub(crate) enum Start {
-    /// Objects in the cluster. `begin` is called each time that the watch has to begin again.
+    /// Objects in the cluster. `begin` is called each time that the watch restarts.
     Objects {
         permission: Box<PolicyRule>,
         begin: StartWatch,
@@ -184,12 +184,12 @@ impl WatchSource {
 
 fn triggers<K>(
     event: watcher::Event<K>,
-    wake: &(dyn Fn(&K) -> Trigger + Send + Sync),
+    trigger: &(dyn Fn(&K) -> Trigger + Send + Sync),
 ) -> watcher::Event<Trigger> {
     match event {
-        watcher::Event::Apply(object) => watcher::Event::Apply(wake(&object)),
-        watcher::Event::Delete(object) => watcher::Event::Delete(wake(&object)),
-        watcher::Event::InitApply(object) => watcher::Event::InitApply(wake(&object)),
+        watcher::Event::Apply(object) => watcher::Event::Apply(trigger(&object)),
+        watcher::Event::Delete(object) => watcher::Event::Delete(trigger(&object)),
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(trigger(&object)),
         watcher::Event::Init => watcher::Event::Init,
         watcher::Event::InitDone => watcher::Event::InitDone,
     }
@@ -248,7 +248,7 @@ mod tests {
             Event::Delete(object()),
         ]
         .map(|event| taken(Ok(event), &take));
-        let wakes = kept.iter().flatten().flatten().filter(|event| {
+        let triggers = kept.iter().flatten().flatten().filter(|event| {
             matches!(
                 event,
                 Event::InitApply(Trigger::AllWorkloads)
@@ -256,7 +256,7 @@ mod tests {
                     | Event::Delete(Trigger::AllWorkloads)
             )
         });
-        assert_eq!(wakes.count(), 4, "the end of a list wakes too");
+        assert_eq!(triggers.count(), 4, "the end of a list is one too");
         assert_eq!(
             *seen.lock().unwrap(),
             ["init", "listed", "done", "applied", "deleted"]

@@ -32,7 +32,7 @@ pub enum Command {
     Manifests(Box<ManifestArguments>),
     /// Prints the definitions of the parameters: `crds | kubectl apply -f -`.
     Crds,
-    /// Prints what the Helm chart has to know of this program: `helm-values > check.yaml`, then
+    /// Prints the values of the Helm chart for this program: `helm-values > check.yaml`, then
     /// `helm install NAME charts/kueue-check --values check.yaml --set image.repository=IMAGE`.
     HelmValues,
     /// Prints a script that completes this command line in a shell: `source <(PROGRAM completions

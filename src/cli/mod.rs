@@ -150,7 +150,7 @@ pub enum Error {
     },
     /// Permission to read something is missing.
     #[error(
-        "you may not {verb} {resource}{place}: ask for a role with the verb `{verb}` on it, or run this in the check's own pod"
+        "you may not {verb} {resource}{place}: request a role with the verb `{verb}` on it, or run this in the check's own pod"
     )]
     Forbidden {
         /// The verb that is missing.

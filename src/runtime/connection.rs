@@ -29,15 +29,15 @@ const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration
 /// Minimum duration of a watch for the next one to start at once.
 const LASTING: Duration = Duration::from_secs(10);
 
-/// The reason why a request has no usable response.
+/// The reason why a request failed without a response of the API server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// It hangs.
-    #[error("the API server did not answer in {0:?}")]
+    #[error("the API server did not respond within {0:?}")]
     Timeout(Duration),
     /// The API server requests a pause (429, or 503 with Retry-After), which kube's own error would
     /// not contain.
-    #[error("the API server answered {code} and requests a pause of {after:?}")]
+    #[error("the API server responded with {code} and requests a pause of {after:?}")]
     Throttled {
         /// The HTTP status.
         code: u16,

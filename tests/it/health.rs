@@ -76,7 +76,7 @@ async fn a_process_that_waits_for_kueue_or_the_api_server_is_alive_and_not_ready
     let without_kueue = ApiServer::new(Clock::system()).client();
     for (client, problem) in [
         (without_kueue, "kueue: Kueue is not installed"),
-        (silent(), "kueue: the API server did not answer in 10s"),
+        (silent(), "kueue: the API server did not respond within 10s"),
     ] {
         let runtime = builder(client).build().unwrap();
         let handle = runtime.handle();

@@ -175,7 +175,7 @@ impl Server {
             .count()
     }
 
-    fn forget(&self) {
+    fn clear_requests(&self) {
         self.0.lock().unwrap().seen.clear();
     }
 }
@@ -257,7 +257,7 @@ async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
     );
     assert!(handle.problems().is_empty(), "{:?}", handle.problems());
 
-    server.forget();
+    server.clear_requests();
     let began = Instant::now();
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(began.elapsed().as_secs(), 3600);

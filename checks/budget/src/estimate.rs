@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    fn book() -> PriceList {
+    fn ledger() -> PriceList {
         let prices = json!([
             {"flavor": "a100-spot", "resources": {"nvidia.com/gpu": "1.20", "cpu": "0.012", "memory": "0.0016"}},
             {"flavor": "free", "resources": {"nvidia.com/gpu": "0", "cpu": "0", "memory": "0"}},
@@ -233,7 +233,7 @@ mod tests {
             ("a100", "23.2", true),
             ("free", "0", false),
         ] {
-            let quote = book().estimate(&workload(&json!({}), &assigned(&all(flavor), &usage)));
+            let quote = ledger().estimate(&workload(&json!({}), &assigned(&all(flavor), &usage)));
             assert_eq!(
                 (quote.rate.per_hour(), quote.unpriced.is_some()),
                 (expected.parse().unwrap(), unpriced),
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_has_no_price_at_all_is_unpriced_and_not_free() {
-        let quote = book().estimate(&workload(
+        let quote = ledger().estimate(&workload(
             &json!({}),
             &assigned(&json!({"tpu": "a100"}), &json!({"tpu": "4"})),
         ));
@@ -257,7 +257,7 @@ mod tests {
                 &json!({"tpu": "4", "nvidia.com/gpu": "1"}),
             )
         };
-        let quote = book().estimate(&workload(&json!({}), &both("a100")));
+        let quote = ledger().estimate(&workload(&json!({}), &both("a100")));
         assert_eq!(
             (quote.unpriced, quote.rate.per_hour()),
             (
@@ -265,7 +265,7 @@ mod tests {
                 "2.9".parse().unwrap()
             )
         );
-        let quote = book().estimate(&workload(&json!({}), &both("tpus-free")));
+        let quote = ledger().estimate(&workload(&json!({}), &both("tpus-free")));
         assert_eq!(
             (quote.unpriced, quote.rate.per_hour()),
             (None, "2.9".parse().unwrap()),
@@ -273,7 +273,9 @@ mod tests {
         );
         // A Workload without requests needs no price.
         assert_eq!(
-            book().estimate(&workload(&json!({}), &json!({}))).unpriced,
+            ledger()
+                .estimate(&workload(&json!({}), &json!({})))
+                .unpriced,
             None
         );
     }
@@ -298,14 +300,14 @@ mod tests {
             });
             let sets = json!({"podSets": [{"name": "main", "count": spec, "template": {}}]});
             let workload = workload(&sets, &status);
-            let quote = book().estimate(&workload);
+            let quote = ledger().estimate(&workload);
             let price: Amount = "2.9".parse().unwrap();
             assert_eq!(
                 quote.rate.per_hour(),
                 Rate::of(pods * 1000, price, 1).per_hour(),
                 "{case}"
             );
-            let described = book().describe(&workload, &quote);
+            let described = ledger().describe(&workload, &quote);
             let expected = match pods {
                 0 => "nothing for 4h and 30s to terminate".to_owned(),
                 _ => format!("{pods}× nvidia.com/gpu a100 for 4h and 30s to terminate"),
@@ -325,7 +327,7 @@ mod tests {
             status
         };
         for (past, seconds) in [(0, 7200), (1800, 5400), (9000, 0)] {
-            let quote = book().estimate(&workload(
+            let quote = ledger().estimate(&workload(
                 &json!({"maximumExecutionTimeSeconds": 7200}),
                 &status(past),
             ));
@@ -350,22 +352,22 @@ mod tests {
         ] {
             let pods = json!([{"name": "main", "count": 8, "template": {"spec": template}}]);
             let spec = json!({"maximumExecutionTimeSeconds": 1, "podSets": pods});
-            let quote = book().estimate(&workload(&spec, &gpu));
+            let quote = ledger().estimate(&workload(&spec, &gpu));
             assert_eq!(quote.total(), quote.rate.cost(seconds), "{template}");
         }
     }
 
     #[test]
     fn the_safety_factor_applies_to_the_rate() {
-        let book = PriceList {
+        let ledger = PriceList {
             safety: "1.1".parse().unwrap(),
-            ..book()
+            ..ledger()
         };
         let one = assigned(
             &json!({"nvidia.com/gpu": "a100"}),
             &json!({"nvidia.com/gpu": "1"}),
         );
-        let quote = book.estimate(&workload(&json!({}), &one));
+        let quote = ledger.estimate(&workload(&json!({}), &one));
         assert_eq!(quote.rate.per_hour(), "3.19".parse().unwrap());
     }
 
@@ -373,10 +375,10 @@ mod tests {
     fn recorded_workloads_are_quoted() {
         // 4 workers of 8 CPUs, 64 GiB and a GPU, and a driver of the same size.
         let workload = Workload::from_json(kueue_check_testenv::workload(1, 4)).unwrap();
-        let quote = book().estimate(&workload);
+        let quote = ledger().estimate(&workload);
         assert_eq!(quote.rate.per_hour(), "14.5".parse().unwrap());
         assert_eq!(
-            book().describe(&workload, &quote),
+            ledger().describe(&workload, &quote),
             "5× nvidia.com/gpu a100 for 4h and 30s to terminate"
         );
     }

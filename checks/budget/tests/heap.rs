@@ -196,21 +196,21 @@ fn a_committed_workload_costs_little() {
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}]});
     let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
     let now = "2026-11-21T09:00:02Z".parse().unwrap();
-    let mut books = Ledgers::default();
-    books.adopt(Arc::new(terms), now);
-    books.refer("check", Some("b"), now);
+    let mut ledgers = Ledgers::default();
+    ledgers.adopt(Arc::new(terms), now);
+    ledgers.refer("check", Some("b"), now);
     let workloads: Vec<Workload> = (0..WORKLOADS).map(workload).collect();
     let before = ALLOCATOR.current_usage();
     for workload in &workloads {
-        books.observe_workload(
+        ledgers.observe_workload(
             WorkloadEvent::Applied(workload, &Family::of(workload, [])),
             now,
         );
     }
     let each = (ALLOCATOR.current_usage() - before) / WORKLOADS;
-    let period = books.ledger("b").unwrap().period(now).unwrap();
+    let period = ledgers.ledger("b").unwrap().period(now).unwrap();
     let account = kueue_check_budget::config::Account::Namespace("team-7".into());
-    let balance = books.ledger("b").unwrap().balance(&account, period, now);
+    let balance = ledgers.ledger("b").unwrap().balance(&account, period, now);
     assert_eq!(balance.committed.jobs, 200, "all are committed");
     println!("{each} bytes for each of {WORKLOADS} committed Workloads");
     assert!(each <= BAR, "{each} bytes");

@@ -9,7 +9,7 @@ pub enum SourceError {
     #[error("{0} cannot be reached: {1}")]
     Unreachable(&'static str, String),
     /// It did not respond in time.
-    #[error("{0} did not answer in {1:?}")]
+    #[error("{0} did not respond within {1:?}")]
     TimedOut(&'static str, Duration),
     /// It rejects the credentials.
     #[error("{0} refused the credentials ({1})")]

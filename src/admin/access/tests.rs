@@ -190,10 +190,10 @@ async fn made_up_tokens_take_bounded_memory_and_push_out_no_user() {
         path: "/metrics".to_owned(),
     };
     let allowed = || Outcome::Allowed(User("prometheus".into()));
-    access.remember(&question("prometheus"), allowed());
+    access.cache_outcome(&question("prometheus"), allowed());
     for number in 0..3 * REMEMBERED {
-        access.remember(&question(&number.to_string()), Outcome::Unauthenticated);
+        access.cache_outcome(&question(&number.to_string()), Outcome::Unauthenticated);
     }
     assert!(access.decisions.lock().unwrap().len() <= REMEMBERED);
-    assert_eq!(access.remembered(&question("prometheus")), Some(allowed()));
+    assert_eq!(access.cached(&question("prometheus")), Some(allowed()));
 }

@@ -30,7 +30,7 @@ async fn send(client: Client, request: Request<Body>) -> Result<Response<Body>, 
         return Err(io::Error::other(why).into());
     }
     let Ok(result) = timeout(HEAD_TIMEOUT, client.send(request)).await else {
-        let why = format!("the API server did not answer in {HEAD_TIMEOUT:?}");
+        let why = format!("the API server did not respond within {HEAD_TIMEOUT:?}");
         return Err(io::Error::other(why).into());
     };
     Ok(result?)

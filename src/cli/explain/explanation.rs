@@ -183,7 +183,7 @@ fn of_job(workload: &Workload, family: &Family) -> Option<String> {
             Some(format!("the job's variant for flavor {flavor}"))
         }
         (FamilyRole::Parent, _) => {
-            Some("it has variants, by one of which the job starts; ask about them".to_owned())
+            Some("it has variants, by one of which the job starts; explain those".to_owned())
         }
         _ => None,
     }

@@ -25,7 +25,6 @@ pub(super) enum CheckForecast {
         waits_at_most: Option<Bound>,
     },
     /// It returned a verdict.
-    #[serde(rename = "Answered")]
     Evaluated {
         verdict: String,
         message: String,
@@ -71,7 +70,7 @@ pub(super) enum ForecastRecheck {
     /// Then too, and after this time at the latest.
     After { seconds: u64 },
     /// Then too, and with exponential backoff.
-    AfterGrowingPause { at_most_seconds: Option<u64> },
+    AfterBackoff { at_most_seconds: Option<u64> },
 }
 
 /// How long a Workload may wait (`pendingTimeout`).
@@ -165,7 +164,7 @@ fn follows(conclusion: &Conclusion, policy: Option<&ResolvedPolicy>) -> Forecast
             NextEvaluation::After(delay) => ForecastRecheck::After {
                 seconds: seconds(delay),
             },
-            NextEvaluation::Backoff { at_most } => ForecastRecheck::AfterGrowingPause {
+            NextEvaluation::Backoff { at_most } => ForecastRecheck::AfterBackoff {
                 at_most_seconds: at_most.map(seconds),
             },
         },

@@ -113,10 +113,10 @@ impl Explanation {
             line(f, "retries", &format!("{count} so far"))?;
         }
         if let Some(at) = check.evicts_at {
-            let text = format!("Kueue takes the quota away at {}", self.moment(at));
+            let text = format!("Kueue evicts the Workload at {}", self.moment(at));
             line(f, "retry", &text)?;
         }
-        line(f, "answered by", &controller_text(check))?;
+        line(f, "controller", &controller_text(check))?;
         line(f, "active", &self.active(check))?;
         if let Some(forecast) = &check.forecast {
             self.forecast(f, forecast)?;
@@ -226,11 +226,11 @@ fn writes(f: &mut fmt::Formatter<'_>, follows: &ForecastEffects) -> fmt::Result 
         ForecastRecheck::After { seconds } => {
             format!("after {}, or when something changes", human(seconds))
         }
-        ForecastRecheck::AfterGrowingPause { at_most_seconds } => {
+        ForecastRecheck::AfterBackoff { at_most_seconds } => {
             let most = at_most_seconds
                 .map(|seconds| format!(", {} at most", human(seconds)))
                 .unwrap_or_default();
-            format!("after a pause that grows with each failure{most}, or when something changes")
+            format!("after an exponential backoff{most}, or when something changes")
         }
     };
     line(f, "recheck", &again)

@@ -125,7 +125,7 @@ Workload team-a/job-train-a1b2c of Job/train
 window: Pending since 2026-11-21T09:00:05Z (59m55s ago)
   message     opens at 22:00
   retries     2 so far
-  answered by this program (example.com/window), with Window/night
+  controller  this program (example.com/window), with Window/night
   active      yes
   now         would return Ready: inside the window
   written     Ready: inside the window
@@ -133,17 +133,17 @@ window: Pending since 2026-11-21T09:00:05Z (59m55s ago)
   waits       until 2026-11-22T09:00:00Z (in 23h), then Retry (pendingTimeout)
 
 broken: Pending since 2026-11-21T09:00:00Z (1h ago)
-  answered by this program (example.com/window), with Window/night
+  controller  this program (example.com/window), with Window/night
   active      no since 2026-11-21T08:00:00Z (2h ago), ParametersNotFound: there is no Window `night`: create it
   now         cannot be evaluated, ParametersNotFound: there is no Window `night`: create it
 
 theirs: Ready since 2026-11-21T09:10:00Z (50m ago)
   message     fine
-  answered by another program (example.com/other), with Window/night
+  controller  another program (example.com/other), with Window/night
   active      unknown: no controller has set it; is the controller running?
 
 gone: Pending
-  answered by no program: there is no AdmissionCheck `gone`. Create it, or remove it from the ClusterQueue
+  controller  no program: there is no AdmissionCheck `gone`. Create it, or remove it from the ClusterQueue
 ";
     assert_eq!(text, expected);
 }
@@ -230,7 +230,7 @@ fn a_retry_shows_when_kueue_evicts_and_why_the_check_is_not_evaluated() {
         })
     });
     for expected in [
-        "retry       Kueue takes the quota away at 2026-11-21T10:03:00Z (in 3m)",
+        "retry       Kueue evicts the Workload at 2026-11-21T10:03:00Z (in 3m)",
         "now         would not be evaluated: the check has returned Retry",
     ] {
         assert!(text.contains(expected), "{text}");
@@ -258,7 +258,7 @@ fn the_effects_are_shown_for_every_outcome() {
             notes: vec!["by the parameters' onError: Admit".into()],
             ..follows(
                 None,
-                ForecastRecheck::AfterGrowingPause {
+                ForecastRecheck::AfterBackoff {
                     at_most_seconds: Some(60),
                 },
             )
@@ -280,7 +280,7 @@ fn the_effects_are_shown_for_every_outcome() {
         ),
         (
             failed,
-            "  now         would fail: connection refused\n  written     nothing would be written\n              by the parameters' onError: Admit\n  recheck     after a pause that grows with each failure, 1m at most, or when something changes\n",
+            "  now         would fail: connection refused\n  written     nothing would be written\n              by the parameters' onError: Admit\n  recheck     after an exponential backoff, 1m at most, or when something changes\n",
         ),
         (
             declined,
@@ -376,7 +376,7 @@ fn a_machine_gets_the_same() {
         )
     );
     let expected = json!({
-        "result": "Answered", "verdict": "Ready", "message": "inside the window", "waitsAtMost": null,
+        "result": "Evaluated", "verdict": "Ready", "message": "inside the window", "waitsAtMost": null,
         "follows": {
             "writes": {"state": "Ready", "message": "inside the window", "requeueAfterSeconds": null, "podSetUpdates": []},
             "notes": [],

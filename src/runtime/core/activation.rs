@@ -195,9 +195,9 @@ impl Core {
                 check.activation.valid = None;
             }
         }
-        let unusable = judged.is_err() && check.activation.valid.is_none();
+        let never_valid = judged.is_err() && check.activation.valid.is_none();
         check.activation.judged = Some((generation, judged));
-        if changed && unusable {
+        if changed && never_valid {
             self.enqueue_users(name);
         }
         self.write_active(name);

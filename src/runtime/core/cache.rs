@@ -375,14 +375,14 @@ impl WorkloadCache {
         (vanished, older.into_iter().collect())
     }
 
-    /// Drops states that nothing depends on; `busy` returns true if a cleanup needs the key.
-    pub(super) fn remove_idle(&mut self, uid: &Uid, busy: impl Fn(&Key) -> bool) {
+    /// Drops states that nothing depends on; `needed` returns true if a cleanup needs the key.
+    pub(super) fn remove_idle(&mut self, uid: &Uid, needed: impl Fn(&Key) -> bool) {
         let Some(tracked) = self.tracked.get_mut(uid) else {
             return;
         };
         tracked
             .keys
-            .retain(|key| !key.is_idle() || busy(&Key::new(uid, &key.check)));
+            .retain(|key| !key.is_idle() || needed(&Key::new(uid, &key.check)));
         tracked.keys.shrink_to_fit();
         if tracked.workload().is_none() && tracked.keys.is_empty() {
             self.tracked.remove(uid);

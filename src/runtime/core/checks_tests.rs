@@ -58,7 +58,7 @@ async fn what_the_old_check_holds_is_released_by_it_before_the_new_one_decides()
     driver.released_by_the_old_one(1);
     assert!(driver.evaluation(NEW).is_some());
     assert!(driver.evaluation(OLD).is_none());
-    assert_eq!(driver.core.work.busy, [0, 1]);
+    assert_eq!(driver.core.work.used_concurrency, [0, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +76,7 @@ async fn a_release_that_is_in_flight_ends_first_when_the_kind_is_changed_back() 
     assert!(driver.evaluation(OLD).is_none(), "not before the release");
     driver.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
     assert!(driver.evaluation(OLD).is_some());
-    assert_eq!(driver.core.work.busy, [1, 0]);
+    assert_eq!(driver.core.work.used_concurrency, [1, 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +99,11 @@ async fn what_the_old_check_lists_is_released_by_it_if_the_kind_changed_while_no
         driver.decided(id);
         driver.released_by_the_old_one(since);
         assert!(driver.release().is_none(), "{listed}: once");
-        assert_eq!(driver.core.work.busy.iter().sum::<usize>(), 1, "{listed}");
+        assert_eq!(
+            driver.core.work.used_concurrency.iter().sum::<usize>(),
+            1,
+            "{listed}"
+        );
         assert!(driver.evaluation(NEW).is_some(), "{listed}");
     }
 }
@@ -253,26 +257,26 @@ async fn what_is_handed_over_counts_for_the_check_whose_code_is_called() {
     driver.activated(NEW);
     driver.settle();
     driver.shows(waits("first", "d", 1));
-    let busy = driver.evaluation(NEW).expect("it is evaluated");
+    let evaluation = driver.evaluation(NEW).expect("it is evaluated");
     driver.shows(waits("w", "c", 1));
     let id = driver.evaluation(OLD).expect("it is evaluated");
     driver.shows(waits("second", "c", 1));
     driver.refers_to(2, "c", "Quota");
     driver.activated(NEW);
     driver.evaluated(id, Verdict::pending("a moment"));
-    assert!(driver.evaluation(NEW).is_none(), "it is busy");
+    assert!(driver.evaluation(NEW).is_none(), "it is in flight");
     assert!(
         driver.evaluation(OLD).is_none(),
         "it no longer serves the check"
     );
-    assert_eq!(driver.core.work.busy, [0, 1]);
-    driver.decided(busy);
+    assert_eq!(driver.core.work.used_concurrency, [0, 1]);
+    driver.decided(evaluation);
     for _ in ["w", "second"] {
         let id = driver.evaluation(NEW).expect("one by one");
         assert!(driver.evaluation(NEW).is_none(), "one by one");
         driver.decided(id);
     }
-    assert_eq!(driver.core.work.busy, [0, 0]);
+    assert_eq!(driver.core.work.used_concurrency, [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -215,7 +215,7 @@ impl Core {
         };
         let subject = cleanup.subject.clone();
         let (reservation, controller) = (&subject.reservation, subject.controller);
-        if self.is_busy(controller) {
+        if self.is_full(controller) {
             // The previous step was of another controller.
             return self.enqueue(key, Lane::Release);
         }

@@ -42,14 +42,14 @@ impl Core {
     /// a key may move from the queue of one controller to that of another.
     fn pop(&mut self, last: Lane) -> Option<(Key, Lane)> {
         (0..self.controllers.len()).find_map(|controller| {
-            let free = !self.is_busy(controller);
+            let free = !self.is_full(controller);
             free.then(|| self.work.queues[controller].pop(last))?
         })
     }
 
     /// Returns true if `controller` has as many tasks in flight as it may have.
-    pub(super) fn is_busy(&self, controller: usize) -> bool {
-        self.work.busy[controller] >= self.work.limits.concurrency
+    pub(super) fn is_full(&self, controller: usize) -> bool {
+        self.work.used_concurrency[controller] >= self.work.limits.concurrency
     }
 
     pub(super) fn is_paused(&self) -> bool {

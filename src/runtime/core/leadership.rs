@@ -117,7 +117,7 @@ impl Core {
         self.effects.push(Effect::ScanWithoutQuota);
     }
 
-    /// Cancels everything in flight: another replica may lead soon. Canceled work starts again if
+    /// Cancels everything in flight: another replica may become leader. Canceled work starts again if
     /// this replica leads again.
     fn suspend(&mut self) {
         self.set_role(Role::Suspended);
@@ -133,7 +133,7 @@ impl Core {
             }
         }
         self.work.restoring.in_flight.clear();
-        self.work.busy.fill(0);
+        self.work.used_concurrency.fill(0);
         for state in self.workloads.keys_mut() {
             if std::mem::take(&mut state.in_flight) {
                 // Whether a canceled write was applied is unknown.

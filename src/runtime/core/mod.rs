@@ -187,7 +187,7 @@ pub(crate) struct Work {
     timers: BTreeSet<(Instant, Timer)>,
     in_flight: BTreeMap<TaskId, Started>,
     /// Number of tasks in flight that count against each controller's concurrency.
-    pub(crate) busy: Vec<usize>,
+    pub(crate) used_concurrency: Vec<usize>,
     next_task: u64,
     /// Whether evaluations are no longer started.
     stopping: bool,
@@ -261,7 +261,7 @@ impl Core {
                 queues: vec![Queue::default(); count],
                 timers: BTreeSet::new(),
                 in_flight: BTreeMap::new(),
-                busy: vec![0; count],
+                used_concurrency: vec![0; count],
                 next_task: 1,
                 stopping: false,
                 restoring: Restoring::default(),
@@ -439,7 +439,7 @@ impl Core {
             queues,
             timers,
             in_flight,
-            busy,
+            used_concurrency,
             next_task: _,
             stopping,
             restoring,
@@ -450,7 +450,14 @@ impl Core {
             paused_until,
         } = &self.work;
         let in_flight = fingerprints(in_flight.values());
-        let work = (queues, timers, in_flight, busy, stopping, restoring);
+        let work = (
+            queues,
+            timers,
+            in_flight,
+            used_concurrency,
+            stopping,
+            restoring,
+        );
         let rest = (unreleased, to_confirm, waiting_checks, paused_until);
         let known = (&self.role, &self.lists, &self.workloads, &self.checks);
         let given = (&self.parameters, &self.flavors);

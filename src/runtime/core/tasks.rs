@@ -273,7 +273,7 @@ impl Core {
             subject.map_or(state.controller(), |subject| subject.controller)
         });
         if let Some(controller) = counts {
-            self.work.busy[controller] += 1;
+            self.work.used_concurrency[controller] += 1;
         }
         self.work.in_flight.insert(id, Started { purpose, counts });
         self.effects.push(Effect::Start(id, Box::new(task)));
@@ -288,7 +288,8 @@ impl Core {
             state.in_flight = false;
         }
         if let Some(controller) = counts {
-            self.work.busy[controller] = self.work.busy[controller].saturating_sub(1);
+            self.work.used_concurrency[controller] =
+                self.work.used_concurrency[controller].saturating_sub(1);
         }
         if let Some(pause) = result.pause() {
             self.pause(pause);

@@ -692,7 +692,7 @@ fn a_check_that_monitors_a_running_job_evicts_it_after_enough_failing_verdicts()
         .verdict(Verdict::retry_now("over budget"));
     assert!(third.evicts);
     assert_eq!(written(&third), Some(("Retry", "over budget", Some(0))));
-    for forgiving in [
+    for lenient in [
         Verdict::ready("ok").recheck_in(MINUTE),
         Verdict::pending("unsure"),
     ] {
@@ -700,7 +700,7 @@ fn a_check_that_monitors_a_running_job_evicts_it_after_enough_failing_verdicts()
             waiting("Ready", "ok")
                 .running()
                 .memory(memory.clone())
-                .verdict(forgiving)
+                .verdict(lenient)
                 .memory
                 .failure_state()
                 .failing_verdicts,

@@ -203,7 +203,7 @@ impl Session {
             },
             leading: self.leads(),
             workloads: core.workloads_with_quota(),
-            in_flight_evaluations: core.work.busy.iter().sum(),
+            in_flight_evaluations: core.work.used_concurrency.iter().sum(),
             queue: self.lanes(),
             pending_cleanups: core
                 .cleanups

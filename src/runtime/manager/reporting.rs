@@ -195,7 +195,7 @@ impl Session {
                     kind.as_str(),
                     suppression_text(*why)
                 );
-                tracing::warn!(workload = %WorkloadName(reservation), text, "held back");
+                tracing::warn!(workload = %WorkloadName(reservation), text, "running job not evicted");
                 self.record(reservation, true, "EvictionSuppressed", text);
             }
             Notice::PreemptionNotSupported(message) => {

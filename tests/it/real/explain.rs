@@ -228,7 +228,7 @@ async fn what_keeps_a_check_from_being_evaluated_is_shown() {
         format!(
             "cannot be evaluated, ParametersInvalid: Setting `{nonsense}` is invalid: `word` must not be nonsense"
         ),
-        "answered by another program (example.com/else)".to_owned(),
+        "controller  another program (example.com/else)".to_owned(),
         format!("there is no AdmissionCheck `{absent}`"),
     ] {
         assert!(text.contains(&expected), "{expected}: {text}");

@@ -105,7 +105,7 @@ impl Faults {
     }
 
     /// Removes the record of the requests so far.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear_requests(&self) {
         self.0.lock().unwrap().seen.clear();
     }
 

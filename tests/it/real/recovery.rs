@@ -73,7 +73,7 @@ async fn watches_that_end_at_once_are_begun_again_without_a_storm() {
     let (world, check, faults, name) = (fixture.world, fixture.check, fixture.faults, fixture.name);
     fixture.running.stop().await;
     faults.inject(usize::MAX, Fault::EndAtOnce, watches_workloads);
-    faults.forget();
+    faults.clear_requests();
     let running = super::harness::Running::start(
         kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
     );
@@ -99,7 +99,7 @@ async fn a_410_in_response_to_a_watch_begins_from_a_new_list() {
     let (world, check, faults, name) = (fixture.world, fixture.check, fixture.faults, fixture.name);
     fixture.running.stop().await;
     faults.inject(2, Fault::Status(410, None), watches_workloads);
-    faults.forget();
+    faults.clear_requests();
     let running = super::harness::Running::start(
         kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
     );
@@ -196,7 +196,7 @@ async fn errors_of_the_server_are_tried_again_with_growing_delays() {
     fixture
         .faults
         .inject(1, Fault::Status(503, None), |seen| seen.verb == "patch");
-    fixture.faults.forget();
+    fixture.faults.clear_requests();
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     let writes = fixture

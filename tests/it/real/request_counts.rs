@@ -25,7 +25,7 @@ async fn one_patch_and_no_read_for_each_verdict() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.faults.forget();
+    fixture.faults.clear_requests();
     for number in 0..50 {
         fixture.reserved(&format!("w{number}")).await;
     }
@@ -54,7 +54,7 @@ async fn updates_cost_no_read_either() {
             .build()?;
         Ok(Verdict::ready("ok").with_updates(updates))
     });
-    fixture.faults.forget();
+    fixture.faults.clear_requests();
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(fixture.faults.seen(costs).len(), 1);
@@ -66,7 +66,7 @@ async fn a_thousand_workloads_without_quota_cost_nothing() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.faults.forget();
+    fixture.faults.clear_requests();
     for number in 0..1000 {
         fixture.world.workload(&format!("waits-{number}")).await;
     }
@@ -104,7 +104,7 @@ async fn a_restart_looks_once_and_writes_nothing() {
     let (world, check, faults) = (fixture.world, fixture.check, fixture.faults);
     fixture.running.stop().await;
     let before = check.evaluations().len();
-    faults.forget();
+    faults.clear_requests();
     let running = super::harness::Running::start(
         kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check.clone()),
     );
@@ -136,7 +136,7 @@ async fn rechecks_that_change_nothing_send_nothing() {
         .returns(|_| Ok(Verdict::ready("ok").recheck_in(Duration::from_millis(50))));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    fixture.faults.forget();
+    fixture.faults.clear_requests();
     fixture.wait_evaluations("a", 20).await;
     assert_eq!(fixture.faults.seen(costs), []);
     fixture.running.stop().await;

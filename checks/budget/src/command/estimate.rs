@@ -43,16 +43,16 @@ fn estimate_text(
 ) -> Result<String, CommandError> {
     let run = run_of(workload, None, terms, ["check"].into_iter())
         .ok_or_else(|| CommandError::new("the job", "it has no pods"))?;
-    let mut book = BudgetLedger::new(Arc::clone(terms));
-    book.set_namespaces(BTreeMap::from([(
+    let mut ledger = BudgetLedger::new(Arc::clone(terms));
+    ledger.set_namespaces(BTreeMap::from([(
         workload.namespace().to_owned(),
         BTreeMap::new(),
     )]));
-    book.set_own_limits(BTreeMap::new());
-    book.watched_since(now);
-    if let Some(period) = book.period(now) {
+    ledger.set_own_limits(BTreeMap::new());
+    ledger.watched_since(now);
+    if let Some(period) = ledger.period(now) {
         let spent = BTreeMap::from([(Arc::from(workload.namespace()), arguments.spent)]);
-        book.observe(
+        ledger.observe(
             &Observation {
                 spent,
                 ..Observation::of(period, now)
@@ -60,7 +60,7 @@ fn estimate_text(
             now,
         );
     }
-    let decision = book.decide(&run, now);
+    let decision = ledger.decide(&run, now);
     let verdict = MessageFormatter {
         terms,
         workload,

@@ -29,7 +29,7 @@ pub(super) async fn run(shared: &Arc<SharedState>, context: BackgroundContext) {
         watches::namespaces(shared, &context),
         watches::cluster_queues(shared, &context),
         polling::run(shared, context.clone()),
-        forget(shared, &context),
+        expire_on_standby(shared, &context),
         grants(shared, context.clone()),
         warnings(shared, context.clone()),
         close_queues(shared, context.clone()),
@@ -68,11 +68,11 @@ impl PageTurns {
     }
 }
 
-/// Removes, on a standby, suspended Workloads that the leader has long settled.
-async fn forget(shared: &SharedState, context: &BackgroundContext) {
+/// Removes, on a standby, suspended Workloads that the leader has settled.
+async fn expire_on_standby(shared: &SharedState, context: &BackgroundContext) {
     loop {
         if !context.is_leader() {
-            shared.books().expire_suspended(shared.now());
+            shared.ledgers().expire_suspended(shared.now());
         }
         sleep(ALLOCATION_INTERVAL).await;
     }
@@ -132,8 +132,8 @@ async fn follow_leadership(shared: &Arc<SharedState>, mut context: BackgroundCon
     loop {
         let leads = context.is_leader();
         if leads {
-            for (_, book) in session.0.books().all_mut() {
-                book.begin_leading();
+            for (_, ledger) in session.0.ledgers().all_mut() {
+                ledger.begin_leading();
             }
         }
         session.0.set_leads_since(leads.then(|| shared.now()));
@@ -143,22 +143,22 @@ async fn follow_leadership(shared: &Arc<SharedState>, mut context: BackgroundCon
 
 fn allocate_again(shared: &SharedState) {
     let now = shared.now();
-    let mut woken = Vec::new();
-    for (_, book) in shared.books().all_mut() {
-        let walked = book.allocate(now);
-        woken.extend(walked.granted);
-        woken.extend(walked.outdated_messages);
+    let mut triggered = Vec::new();
+    for (_, ledger) in shared.ledgers().all_mut() {
+        let pass = ledger.allocate(now);
+        triggered.extend(pass.granted);
+        triggered.extend(pass.outdated_messages);
         // An earlier approval that is not confirmed: its trigger may have been missed.
-        woken.extend(book.overdue_approvals(now).cloned());
-        if book.terms().overspent.0 == Running::Evict {
-            woken.extend(book.overspenders(now));
+        triggered.extend(ledger.overdue_approvals(now).cloned());
+        if ledger.terms().overspent.0 == Running::Evict {
+            triggered.extend(ledger.overspenders(now));
         }
     }
     let waits = |queue: &str| shared.waits_for_quota(queue);
-    woken.extend(shared.books().due_to_yield(now, waits));
-    woken.sort_unstable();
-    woken.dedup();
-    for uid in &woken {
+    triggered.extend(shared.ledgers().due_to_yield(now, waits));
+    triggered.sort_unstable();
+    triggered.dedup();
+    for uid in &triggered {
         shared.trigger(uid);
     }
 }

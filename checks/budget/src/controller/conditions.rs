@@ -18,17 +18,17 @@ struct Observation {
     message: String,
 }
 
-/// Returns the conditions of the Budget of `book`, with the times of `before` where the status is
+/// Returns the conditions of the Budget of `ledger`, with the times of `before` where the status is
 /// the same.
 pub(super) fn conditions(
-    book: &BudgetLedger,
+    ledger: &BudgetLedger,
     source_result: Option<&SourceResult>,
     index: &AccountIndex<'_>,
     balances: &[Balance],
     before: &[Condition],
     now: Timestamp,
 ) -> Vec<Condition> {
-    let unpriced = book.unpriced().next();
+    let unpriced = ledger.unpriced().next();
     let names = |matches: &dyn Fn(&Balance) -> bool| {
         let all: Vec<String> = balances
             .iter()
@@ -45,7 +45,7 @@ pub(super) fn conditions(
             .is_some_and(|smallest| smallest > balance.remaining())
     });
     let overspent = names(&|balance| balance.overspent().is_some());
-    let (limits, fresh) = (limits_known(book), is_fresh(book, source_result, now));
+    let (limits, fresh) = (limits_known(ledger), is_fresh(ledger, source_result, now));
     let observation = |kind, status, reason, message: Option<String>| Observation {
         kind,
         status,
@@ -96,7 +96,7 @@ pub(super) fn conditions(
         ),
     ];
     all.into_iter()
-        .map(|observation| with_times(observation, book.terms().generation, before, now))
+        .map(|observation| with_times(observation, ledger.terms().generation, before, now))
         .collect()
 }
 
@@ -127,14 +127,14 @@ pub(super) fn conflicting(
     with_times(observation, generation, before, now)
 }
 
-/// Returns the condition that a NamespaceBudget changes a limit of the Budget of `book`.
+/// Returns the condition that a NamespaceBudget changes a limit of the Budget of `ledger`.
 pub(super) fn effective(
-    book: &BudgetLedger,
+    ledger: &BudgetLedger,
     generation: i64,
     before: &[Condition],
     now: Timestamp,
 ) -> Condition {
-    let counts = book.terms().limits_namespaces();
+    let counts = ledger.terms().limits_namespaces();
     let observation = Observation {
         kind: "Effective",
         status: counts,
@@ -148,7 +148,7 @@ pub(super) fn effective(
         } else {
             format!(
                 "Budget {} has no spec.namespaceLimits, so it has no limits of single namespaces; set namespaceLimits: {{}} there",
-                book.terms().budget
+                ledger.terms().budget
             )
         },
     };
@@ -156,8 +156,8 @@ pub(super) fn effective(
 }
 
 /// Returns the condition that limits are known. Until then jobs wait.
-fn limits_known(book: &BudgetLedger) -> Observation {
-    let (reason, problem) = match book.limits_are_known() {
+fn limits_known(ledger: &BudgetLedger) -> Observation {
+    let (reason, problem) = match ledger.limits_are_known() {
         Err(HoldReason::ColdStart {
             awaits: Awaited::NamespaceBudgets,
             problem,
@@ -184,7 +184,7 @@ fn limits_known(book: &BudgetLedger) -> Observation {
 
 /// Returns the condition that spend data is fresh.
 fn is_fresh(
-    book: &BudgetLedger,
+    ledger: &BudgetLedger,
     last_result: Option<&SourceResult>,
     now: Timestamp,
 ) -> Observation {
@@ -195,7 +195,7 @@ fn is_fresh(
         message,
     };
     let Some(last_result) = last_result else {
-        let message = if book.terms().source.has_credentials() {
+        let message = if ledger.terms().source.has_credentials() {
             "the source has not responded yet; with credentials it is queried once an AdmissionCheck refers to the Budget"
         } else {
             "the source has not responded yet"
@@ -220,18 +220,18 @@ fn is_fresh(
                 last_result.taken.unmeasured.join(", ")
             ),
         ),
-        Ok(_) if !book.spend().is_covered() => observation(
+        Ok(_) if !ledger.spend().is_covered() => observation(
             false,
             "PeriodNotCovered",
             "the source has nothing about the beginning of the period: what was spent then is unknown, and onUncovered applies".to_owned(),
         ),
         Ok(notes) => {
-            let stale = book
+            let stale = ledger
                 .spend()
                 .watermarks()
                 .common
-                .is_none_or(|known| now.as_second() - known > book.terms().staleness);
-            let first = notes.iter().find_map(|note| noted(note, book, now));
+                .is_none_or(|known| now.as_second() - known > ledger.terms().staleness);
+            let first = notes.iter().find_map(|note| noted(note, ledger, now));
             match first {
                 Some((reason, message)) => observation(false, reason, message),
                 None if stale => observation(
@@ -266,7 +266,7 @@ fn remarks(notes: &[SourceWarning]) -> Vec<String> {
 
 fn noted(
     note: &SourceWarning,
-    book: &BudgetLedger,
+    ledger: &BudgetLedger,
     now: Timestamp,
 ) -> Option<(&'static str, String)> {
     match note {
@@ -278,7 +278,7 @@ fn noted(
             "ClockSkew",
             format!("the source's samples are {seconds} s ahead of this clock"),
         )),
-        SourceWarning::NoSpendMatched if book.has_run_for(UNMATCHED, now) => Some((
+        SourceWarning::NoSpendMatched if ledger.has_run_for(UNMATCHED, now) => Some((
             "NoSpendMatched",
             "jobs run, and the source has no figure for any namespace: see the query and its label"
                 .to_owned(),

@@ -68,13 +68,13 @@ impl Shown {
             decisions: flat(shared.decisions()),
             ..Self::default()
         };
-        let books = shared.books();
-        for (name, book) in books.all() {
-            let known = book.spend().watermarks().common;
-            let limits_are_known = book.limits_are_known().is_ok();
+        let ledgers = shared.ledgers();
+        for (name, ledger) in ledgers.all() {
+            let known = ledger.spend().watermarks().common;
+            let limits_are_known = ledger.limits_are_known().is_ok();
             shown.budgets.push(OfBudget {
                 name: name.to_owned(),
-                source: book.period(now).map(|_| {
+                source: ledger.period(now).map(|_| {
                     // While no spend is known, its age is at least the time since this replica
                     // began to lead.
                     let age = now.as_second() - known.unwrap_or(since.as_second());
@@ -84,13 +84,13 @@ impl Shown {
                     (age, is_up)
                 }),
                 limits_are_known,
-                is_covered: known.map(|_| book.spend().is_covered()),
-                unknown: book.spend().watermarks().behind.len(),
-                unapproved_starts: book.unapproved_starts(),
+                is_covered: known.map(|_| ledger.spend().is_covered()),
+                unknown: ledger.spend().watermarks().behind.len(),
+                unapproved_starts: ledger.unapproved_starts(),
                 invalid_names: invalid.get(name).copied().unwrap_or_default(),
             });
             if limits_are_known {
-                shown.accounts.extend(accounts(name, book, now));
+                shown.accounts.extend(accounts(name, ledger, now));
             }
         }
         shown
@@ -239,18 +239,18 @@ impl Shown {
     }
 }
 
-fn accounts(name: &str, book: &BudgetLedger, now: Timestamp) -> Vec<OfAccount> {
-    let Some(period) = book.period(now) else {
+fn accounts(name: &str, ledger: &BudgetLedger, now: Timestamp) -> Vec<OfAccount> {
+    let Some(period) = ledger.period(now) else {
         return Vec::new();
     };
-    let index = book.index();
+    let index = ledger.index();
     let state = |account: Account| OfAccount {
         budget: name.to_owned(),
         balance: index.balance(&account, period, now),
         held: index.held(&account).0,
-        spend_is_known: book.spend().watermarks().common.is_some(),
+        spend_is_known: ledger.spend().watermarks().common.is_some(),
     };
-    book.known_accounts(now).into_iter().map(state).collect()
+    ledger.known_accounts(now).into_iter().map(state).collect()
 }
 
 fn flat(counts: BTreeMap<(String, &'static str), u64>) -> Vec<(String, &'static str, u64)> {

@@ -122,34 +122,34 @@ impl AdmissionCheckController for BudgetCheck {
             .register_budget(request.admission_check(), budget)?;
         let workload = request.workload();
         // Nothing is awaited from here to the end: decision and commitment are one step.
-        let mut books = self.shared.books();
+        let mut ledgers = self.shared.ledgers();
         // The last observed state counts, not that of the request: a job that has ended must not be
         // counted again.
-        let run = books.run(&name, workload.uid());
-        let book = books
+        let run = ledgers.run(&name, workload.uid());
+        let ledger = ledgers
             .ledger_mut(&name)
             .ok_or_else(|| CheckError::transient("the Budget is not known yet"))?;
         let since = request.reservation().since().as_second();
         let Some(run) = run.filter(|run| run.since == since) else {
             return Ok(Verdict::unchanged());
         };
-        let terms = Arc::clone(book.terms());
-        let message_time = book.message_changed_at(&run.uid);
-        let decision = book.decide(&run, now);
-        let same_message = book.message_changed_at(&run.uid) == message_time;
+        let terms = Arc::clone(ledger.terms());
+        let message_time = ledger.message_changed_at(&run.uid);
+        let decision = ledger.decide(&run, now);
+        let same_message = ledger.message_changed_at(&run.uid) == message_time;
         let held = matches!(decision, Decision::Hold(_) | Decision::Unchanged)
             && !matches!(run.state, RunState::Running(_));
         if held
             && terms.quota == Quota::Yield
             && self
                 .shared
-                .may_yield(book, workload, request.attempt(), now)
+                .may_yield(ledger, workload, request.attempt(), now)
         {
             return Ok(Verdict::retry_now(format!(
                 "gives its quota back for others while Budget {name} has nothing left for it"
             )));
         }
-        drop(books);
+        drop(ledgers);
         let verdict = MessageFormatter {
             terms: &terms,
             workload,
@@ -199,13 +199,13 @@ impl AdmissionCheckController for BudgetCheck {
         reservation: &Reservation,
         _: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
-        self.shared.books().released(reservation);
+        self.shared.ledgers().released(reservation);
         self.shared.changed();
         Ok(ReleaseOutcome::Done)
     }
 
     async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
-        Ok(self.shared.books().suspended())
+        Ok(self.shared.ledgers().suspended())
     }
 
     fn configure(self: &Arc<Self>, check: Check<Budget>) -> Check<Budget> {
@@ -214,14 +214,14 @@ impl AdmissionCheckController for BudgetCheck {
         check
             .observe(move |event| {
                 let now = observer.now();
-                observer.books().observe_workload(event, now);
+                observer.ledgers().observe_workload(event, now);
                 observer.changed();
             })
             .background(move |context| {
                 let shared = Arc::clone(&worker);
                 async move { Box::pin(background::run(&shared, context)).await }
             })
-            .watches_stream("money", move || woken(triggers.triggers()))
+            .watches_stream("money", move || triggered(triggers.triggers()))
             .metrics(move |text| metrics::write(&metrics, text))
             .definitions([NamespaceBudget::crd()])
             .permissions(permissions(&self.shared.features))
@@ -229,11 +229,11 @@ impl AdmissionCheckController for BudgetCheck {
 }
 
 /// Returns a stream of the Workloads to evaluate again.
-fn woken(triggers: broadcast::Receiver<Uid>) -> impl Stream<Item = Trigger> {
-    futures::stream::unfold(triggers, async |mut woken| {
+fn triggered(triggers: broadcast::Receiver<Uid>) -> impl Stream<Item = Trigger> {
+    futures::stream::unfold(triggers, async |mut triggered| {
         loop {
-            match woken.recv().await {
-                Ok(uid) => return Some((Trigger::Uid(uid), woken)),
+            match triggered.recv().await {
+                Ok(uid) => return Some((Trigger::Uid(uid), triggered)),
                 // Some were missed. The next allocation pass triggers approved runs again.
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return None,

@@ -67,15 +67,15 @@ pub(super) async fn run(shared: &Arc<SharedState>, mut context: BackgroundContex
 /// Keeps one state for each Budget; the source of a changed Budget is queried at once. The source
 /// of a Budget without AdmissionChecks is queried only if it requires no credentials.
 fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
-    let books = shared.books();
-    let known: BTreeMap<String, Arc<BudgetConfig>> = books
+    let ledgers = shared.ledgers();
+    let known: BTreeMap<String, Arc<BudgetConfig>> = ledgers
         .all()
-        .filter(|(name, book)| {
-            !book.terms().source.has_credentials() || books.checks_of(name).next().is_some()
+        .filter(|(name, ledger)| {
+            !ledger.terms().source.has_credentials() || ledgers.checks_of(name).next().is_some()
         })
-        .map(|(name, book)| (name.to_owned(), Arc::clone(book.terms())))
+        .map(|(name, ledger)| (name.to_owned(), Arc::clone(ledger.terms())))
         .collect();
-    drop(books);
+    drop(ledgers);
     paces.retain(|name, pace| {
         known
             .get(name)
@@ -160,11 +160,11 @@ fn take(
         (pace.failures.saturating_add(1), pace.source.step())
     });
     let interval = terms.source.interval();
-    let mut books = shared.books();
+    let mut ledgers = shared.ledgers();
     // The Budget may measure something else by now.
-    let Some(book) = books
+    let Some(ledger) = ledgers
         .ledger_mut(name)
-        .filter(|book| book.terms().measures_like(terms) && book.terms().uid == terms.uid)
+        .filter(|ledger| ledger.terms().measures_like(terms) && ledger.terms().uid == terms.uid)
     else {
         return Pause {
             length: Duration::ZERO,
@@ -186,16 +186,16 @@ fn take(
                     shared.count_invalid_names(name, *count);
                 }
             }
-            let taken = book.observe(&report.observation, now);
+            let taken = ledger.observe(&report.observation, now);
             // A cold start ends with the first response about a time that was watched. The next
             // query is sent as soon as that time can be queried.
             let settle = i64::try_from(terms.source.settle_delay().as_secs())
                 .unwrap_or(i64::MAX)
                 .saturating_add(step);
-            let cold = book
+            let cold = ledger
                 .cold_for(settle, now)
                 .and_then(|seconds| u64::try_from(seconds).ok());
-            drop(books);
+            drop(ledgers);
             let slow = report.notes.contains(&SourceWarning::SlowDown);
             shared.record_source_result(name, terms.generation, Ok(report.notes), taken);
             Pause {
@@ -209,8 +209,8 @@ fn take(
         }
         Err(error) => {
             tracing::warn!(budget = name, reason = error.reason(), %error, "spending cannot be found out");
-            book.failed(error.to_string());
-            drop(books);
+            ledger.failed(error.to_string());
+            drop(ledgers);
             // The jitter is derived from the name, so that Budgets that fail together retry at
             // different times.
             let jitter = f64::from(

@@ -49,9 +49,9 @@ impl Queues {
         context: &BackgroundContext,
     ) {
         let wanted = shared
-            .books()
+            .ledgers()
             .all()
-            .any(|(_, book)| book.terms().quota == Quota::CloseLocalQueues);
+            .any(|(_, ledger)| ledger.terms().quota == Quota::CloseLocalQueues);
         let now = shared.now().as_second();
         // This also finds queues closed by an earlier process, or for a removed Budget.
         let due = self.looked.is_none_or(|looked| now - looked >= INTERVAL);
@@ -231,19 +231,19 @@ async fn patched(
 /// Returns the queues in which Workloads wait of which not even the smallest fits.
 fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> {
     let now = shared.now();
-    let books = shared.books();
+    let ledgers = shared.ledgers();
     let mut all = BTreeSet::new();
-    let closes = |book: &BudgetLedger| {
-        book.terms().quota == Quota::CloseLocalQueues
-            && !shared.is_deleted(&book.terms().uid)
-            && book.limits_are_known().is_ok()
+    let closes = |ledger: &BudgetLedger| {
+        ledger.terms().quota == Quota::CloseLocalQueues
+            && !shared.is_deleted(&ledger.terms().uid)
+            && ledger.limits_are_known().is_ok()
     };
-    for (_, book) in books.all().filter(|(_, book)| closes(book)) {
-        let Some(period) = book.period(now) else {
+    for (_, ledger) in ledgers.all().filter(|(_, ledger)| closes(ledger)) {
+        let Some(period) = ledger.period(now) else {
             continue;
         };
-        let index = book.index();
-        for account in book.known_accounts(now) {
+        let index = ledger.index();
+        for account in ledger.known_accounts(now) {
             let Account::Namespace(namespace) = &account else {
                 continue;
             };
@@ -253,12 +253,12 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
             else {
                 continue;
             };
-            for uid in book.waiting(namespace) {
-                if let Some(queue) = books.workload(uid).and_then(|workload| workload.queue()) {
+            for uid in ledger.waiting(namespace) {
+                if let Some(queue) = ledgers.workload(uid).and_then(|workload| workload.queue()) {
                     all.insert((
                         namespace.to_string(),
                         queue.to_owned(),
-                        book.terms().uid.clone(),
+                        ledger.terms().uid.clone(),
                         needs,
                     ));
                 }
@@ -275,26 +275,26 @@ fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> 
         return true;
     }
     let now = shared.now();
-    let books = shared.books();
-    let Some((_, book)) = books.all().find(|(_, book)| book.terms().uid == uid) else {
+    let ledgers = shared.ledgers();
+    let Some((_, ledger)) = ledgers.all().find(|(_, ledger)| ledger.terms().uid == uid) else {
         // A process that has just started has no Budget yet.
         return shared.has_listed_budgets();
     };
     let account = Account::Namespace(namespace.into());
-    if book.terms().quota != Quota::CloseLocalQueues {
+    if ledger.terms().quota != Quota::CloseLocalQueues {
         return true;
     }
     // Before limits are known, it is unknown whether a namespace has a budget.
-    if book.limits_are_known().is_err() {
+    if ledger.limits_are_known().is_err() {
         return false;
     }
-    if book.accounts(namespace, now).is_empty() {
+    if ledger.accounts(namespace, now).is_empty() {
         return true;
     }
     // A process that has just started has no spend data, which would count as zero.
-    let known = book.is_known(&account, now).is_ok();
-    book.period(now).filter(|_| known).is_some_and(|period| {
-        let balance = book.balance(&account, period, now);
+    let known = ledger.is_known(&account, now).is_ok();
+    ledger.period(now).filter(|_| known).is_some_and(|period| {
+        let balance = ledger.balance(&account, period, now);
         balance.remaining() >= needs.min(balance.limit)
     })
 }

@@ -23,7 +23,7 @@ const FIRST_REPORT: Duration = Duration::from_secs(10);
 pub(super) struct SharedState {
     /// The enabled features.
     pub(super) features: Vec<Feature>,
-    books: Mutex<Ledgers>,
+    ledgers: Mutex<Ledgers>,
     pub(super) make: Box<SourceFactory>,
     clock: OnceLock<Clock>,
     /// The last result of each Budget's source.
@@ -83,7 +83,7 @@ impl SharedState {
     pub(super) fn new(make: Box<SourceFactory>) -> Self {
         Self {
             features: Vec::new(),
-            books: Mutex::default(),
+            ledgers: Mutex::default(),
             make,
             clock: OnceLock::new(),
             source_results: Mutex::default(),
@@ -108,8 +108,8 @@ impl SharedState {
         self.features.contains(&feature)
     }
 
-    pub(super) fn books(&self) -> MutexGuard<'_, Ledgers> {
-        lock(&self.books)
+    pub(super) fn ledgers(&self) -> MutexGuard<'_, Ledgers> {
+        lock(&self.ledgers)
     }
 
     /// Sets the runtime's clock, once it exists.
@@ -126,10 +126,10 @@ impl SharedState {
     /// Records that the AdmissionCheck `check` refers to the Budget of `terms`.
     pub(super) fn refer(&self, check: &str, terms: BudgetConfig) {
         let (now, name) = (self.now(), terms.budget.to_string());
-        let mut books = self.books();
-        let adopted = books.adopt(Arc::new(terms), now);
-        books.refer(check, Some(&name), now);
-        drop(books);
+        let mut ledgers = self.ledgers();
+        let adopted = ledgers.adopt(Arc::new(terms), now);
+        ledgers.refer(check, Some(&name), now);
+        drop(ledgers);
         if adopted {
             self.populate_ledgers();
         }
@@ -141,10 +141,10 @@ impl SharedState {
     pub(super) fn populate_ledgers(&self) {
         self.apply_own_limits();
         let namespaces = lock(&self.namespaces);
-        for (_, book) in self.books().all_mut() {
+        for (_, ledger) in self.ledgers().all_mut() {
             match &*namespaces {
-                Listed::Known(known) => book.set_namespaces(known.clone()),
-                Listed::Unknown(Some(problem)) => book.namespaces_failed(problem),
+                Listed::Known(known) => ledger.set_namespaces(known.clone()),
+                Listed::Unknown(Some(problem)) => ledger.namespaces_failed(problem),
                 Listed::Unknown(None) => {}
             }
         }
@@ -182,11 +182,11 @@ impl SharedState {
 
     /// Records that the Budget `name` was deleted.
     pub(super) fn budget_deleted(&self, name: &str) {
-        let mut books = self.books();
-        if let Some(book) = books.ledger(name) {
-            lock(&self.gone).insert(book.terms().uid.clone());
+        let mut ledgers = self.ledgers();
+        if let Some(ledger) = ledgers.ledger(name) {
+            lock(&self.gone).insert(ledger.terms().uid.clone());
         }
-        books.remove(name);
+        ledgers.remove(name);
     }
 
     /// Returns true if the Budget with this uid was deleted.
@@ -216,11 +216,11 @@ impl SharedState {
         let generation = budget.metadata.generation.unwrap_or_default();
         let uid = budget.metadata.uid.as_deref().unwrap_or_default();
         let known = {
-            let books = self.books();
-            let of_book = books.ledger(name).is_some_and(|book| {
-                book.terms().uid == uid && book.terms().generation >= generation
+            let ledgers = self.ledgers();
+            let of_ledger = ledgers.ledger(name).is_some_and(|ledger| {
+                ledger.terms().uid == uid && ledger.terms().generation >= generation
             });
-            of_book && books.budget_of(check) == Some(name)
+            of_ledger && ledgers.budget_of(check) == Some(name)
         };
         if !known {
             self.refer(
@@ -384,7 +384,7 @@ impl SharedState {
     /// and none has released any recently.
     pub(super) fn may_yield(
         &self,
-        book: &mut BudgetLedger,
+        ledger: &mut BudgetLedger,
         workload: &Workload,
         attempt: u32,
         now: Timestamp,
@@ -392,7 +392,7 @@ impl SharedState {
         let Some(queue) = workload.cluster_queue() else {
             return false;
         };
-        self.waits_for_quota(queue) && book.try_yield(workload.uid(), queue, attempt, now)
+        self.waits_for_quota(queue) && ledger.try_yield(workload.uid(), queue, attempt, now)
     }
 
     /// Returns true if a Workload waits for quota of the ClusterQueue `queue`.

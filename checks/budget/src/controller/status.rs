@@ -94,17 +94,17 @@ fn due(
     before: &BTreeMap<(String, String), Last>,
 ) -> Vec<(String, String, Value)> {
     let own = shared.own_limits();
-    let books = shared.books();
+    let ledgers = shared.ledgers();
     let mut all = Vec::new();
-    for (name, book) in books.all() {
+    for (name, ledger) in ledgers.all() {
         // Nothing is written right after the start, before the first lists.
-        if let Err(HoldReason::ColdStart { problem: None, .. }) = book.limits_are_known() {
+        if let Err(HoldReason::ColdStart { problem: None, .. }) = ledger.limits_are_known() {
             continue;
         }
         let known = conditions_before(before, "", name);
         let last_result = shared.source_result(name);
-        let index = book.index();
-        let status = budget_status(book, &index, last_result.as_ref(), &known, now);
+        let index = ledger.index();
+        let status = budget_status(ledger, &index, last_result.as_ref(), &known, now);
         for ((namespace, of), object) in &own {
             if object.spec.budget_ref == name {
                 let first = (namespace.clone(), String::new());
@@ -115,7 +115,7 @@ fn due(
                 let rivals: Vec<&str> = rivals.map(|((_, other), _)| other.as_str()).collect();
                 let known = conditions_before(before, namespace, of);
                 let about = (namespace.as_str(), object.generation);
-                let status = namespace_status(book, &index, about, &rivals, &known, now);
+                let status = namespace_status(ledger, &index, about, &rivals, &known, now);
                 all.push((
                     namespace.clone(),
                     of.clone(),
@@ -129,7 +129,7 @@ fn due(
             serde_json::to_value(status).unwrap_or_default(),
         ));
     }
-    drop(books);
+    drop(ledgers);
     all.retain(|(namespace, name, status)| {
         let last = before.get(&(namespace.clone(), name.clone()));
         is_due(status, last, !namespace.is_empty(), now.as_second())
@@ -198,8 +198,8 @@ fn text(at: Timestamp) -> String {
         .to_string()
 }
 
-fn period_status(book: &BudgetLedger, now: Timestamp) -> Option<PeriodStatus> {
-    let period = book.period(now)?;
+fn period_status(ledger: &BudgetLedger, now: Timestamp) -> Option<PeriodStatus> {
+    let period = ledger.period(now)?;
     Some(PeriodStatus {
         start: text(period.start),
         end: text(period.end),
@@ -208,12 +208,12 @@ fn period_status(book: &BudgetLedger, now: Timestamp) -> Option<PeriodStatus> {
 
 /// Returns the status of an account.
 pub(crate) fn account_status(
-    book: &BudgetLedger,
+    ledger: &BudgetLedger,
     index: &AccountIndex<'_>,
     balance: &Balance,
 ) -> AccountStatus {
     let committed = balance.committed;
-    let as_of = book
+    let as_of = ledger
         .watermark(&balance.account)
         .and_then(|at| Timestamp::from_second(at).ok());
     AccountStatus {
@@ -238,9 +238,9 @@ pub(crate) fn account_status(
 }
 
 /// Returns the known spend, for a process that will have no other data.
-fn spent(book: &BudgetLedger, now: Timestamp) -> BTreeMap<String, crate::money::Amount> {
-    let period = book.period(now).into_iter();
-    let known = period.flat_map(|period| book.spend().by_namespace(period));
+fn spent(ledger: &BudgetLedger, now: Timestamp) -> BTreeMap<String, crate::money::Amount> {
+    let period = ledger.period(now).into_iter();
+    let known = period.flat_map(|period| ledger.spend().by_namespace(period));
     let mut most: Vec<_> = known
         .filter(|(_, spent)| *spent > crate::money::Amount::ZERO)
         .collect();
@@ -251,18 +251,19 @@ fn spent(book: &BudgetLedger, now: Timestamp) -> BTreeMap<String, crate::money::
 }
 
 fn budget_status(
-    book: &BudgetLedger,
+    ledger: &BudgetLedger,
     index: &AccountIndex<'_>,
     last_result: Option<&super::shared::SourceResult>,
     before: &[Condition],
     now: Timestamp,
 ) -> BudgetStatus {
-    let period = book.period(now);
-    let limits_are_known = book.limits_are_known().is_ok();
+    let period = ledger.period(now);
+    let limits_are_known = ledger.limits_are_known().is_ok();
     let balances: Vec<Balance> = period
         .filter(|_| limits_are_known)
         .map(|period| {
-            book.known_accounts(now)
+            ledger
+                .known_accounts(now)
                 .iter()
                 .map(|account| index.balance(account, period, now))
                 .collect()
@@ -270,7 +271,7 @@ fn budget_status(
         .unwrap_or_default();
     let mut accounts: Vec<AccountStatus> = balances
         .iter()
-        .map(|balance| account_status(book, index, balance))
+        .map(|balance| account_status(ledger, index, balance))
         .collect();
     let namespaces = accounts.iter().filter(|account| !account.pool);
     let total = namespaces.fold(
@@ -308,11 +309,11 @@ fn budget_status(
     });
     accounts.truncate(ACCOUNTS);
     BudgetStatus {
-        observed_generation: book.terms().generation,
-        period: period_status(book, now),
-        spent: spent(book, now),
-        measured: Some(book.terms().measured.clone()),
-        as_of: book
+        observed_generation: ledger.terms().generation,
+        period: period_status(ledger, now),
+        spent: spent(ledger, now),
+        measured: Some(ledger.terms().measured.clone()),
+        as_of: ledger
             .spend()
             .watermarks()
             .common
@@ -320,14 +321,14 @@ fn budget_status(
             .map(text),
         total: limits_are_known.then_some(total),
         accounts,
-        conditions: conditions(book, last_result, index, &balances, before, now),
+        conditions: conditions(ledger, last_result, index, &balances, before, now),
     }
 }
 
 /// Returns the status of a NamespaceBudget. `rivals` are the others for the same namespace and
 /// Budget.
 fn namespace_status(
-    book: &BudgetLedger,
+    ledger: &BudgetLedger,
     index: &AccountIndex<'_>,
     (namespace, generation): (&str, i64),
     rivals: &[&str],
@@ -335,23 +336,23 @@ fn namespace_status(
     now: Timestamp,
 ) -> NamespaceBudgetStatus {
     let account = Account::Namespace(namespace.into());
-    let counts = book.terms().limits_namespaces();
-    let balance = book
+    let counts = ledger.terms().limits_namespaces();
+    let balance = ledger
         .period(now)
         .filter(|_| counts)
         .map(|period| index.balance(&account, period, now));
     NamespaceBudgetStatus {
         observed_generation: generation,
-        period: period_status(book, now),
-        as_of: book
+        period: period_status(ledger, now),
+        as_of: ledger
             .watermark(&account)
             .filter(|at| *at > i64::MIN)
             .and_then(|at| Timestamp::from_second(at).ok())
             .map(text),
-        account: balance.map(|balance| account_status(book, index, &balance)),
+        account: balance.map(|balance| account_status(ledger, index, &balance)),
         conditions: vec![
             conflicting(rivals, generation, before, now),
-            effective(book, generation, before, now),
+            effective(ledger, generation, before, now),
         ],
     }
 }

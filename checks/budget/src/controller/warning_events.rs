@@ -44,15 +44,15 @@ impl WarningEvents {
     fn unpublished(&mut self, shared: &SharedState) -> Vec<(String, String, &'static str, String)> {
         let now = shared.now();
         let mut events = Vec::new();
-        let books = shared.books();
+        let ledgers = shared.ledgers();
         // The state of removed Budgets is dropped.
-        let known: BTreeSet<&str> = books.all().map(|(name, _)| name).collect();
+        let known: BTreeSet<&str> = ledgers.all().map(|(name, _)| name).collect();
         self.levels.retain(|(name, _), _| known.contains(&**name));
         self.outages.retain(|name, _| known.contains(&**name));
         self.unapproved_starts
             .retain(|name, _| known.contains(&**name));
-        for (name, book) in books.all() {
-            let terms = book.terms();
+        for (name, ledger) in ledgers.all() {
+            let terms = ledger.terms();
             let mut warn =
                 |reason, note| events.push((name.to_owned(), terms.uid.clone(), reason, note));
             if let Some(last_result) = shared.source_result(name) {
@@ -72,21 +72,24 @@ impl WarningEvents {
                 };
             }
             let seen = self.unapproved_starts.entry(name.to_owned()).or_default();
-            if book.unapproved_starts() > *seen {
+            if ledger.unapproved_starts() > *seen {
                 warn(
                     "UnapprovedStart",
                     format!(
                         "{} jobs may start that the check has not approved",
-                        book.unapproved_starts() - *seen
+                        ledger.unapproved_starts() - *seen
                     ),
                 );
-                *seen = book.unapproved_starts();
+                *seen = ledger.unapproved_starts();
             }
-            let Some(period) = book.period(now).filter(|_| book.limits_are_known().is_ok()) else {
+            let Some(period) = ledger
+                .period(now)
+                .filter(|_| ledger.limits_are_known().is_ok())
+            else {
                 continue;
             };
-            let index = book.index();
-            for account in book.known_accounts(now) {
+            let index = ledger.index();
+            for account in ledger.known_accounts(now) {
                 let balance = index.balance(&account, period, now);
                 let level = terms
                     .warn_at

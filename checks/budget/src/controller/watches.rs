@@ -104,7 +104,7 @@ pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundConte
         };
         match terms {
             Ok(terms) => {
-                let adopted = shared.books().adopt(Arc::new(terms), shared.now());
+                let adopted = shared.ledgers().adopt(Arc::new(terms), shared.now());
                 if adopted {
                     shared.populate_ledgers();
                     shared.request_poll();
@@ -129,7 +129,7 @@ pub(super) async fn budgets(shared: &Arc<SharedState>, context: &BackgroundConte
                     let names: Vec<String> = budgets.iter().map(ResourceExt::name_any).collect();
                     budgets.iter().for_each(adopt);
                     let gone: Vec<String> = shared
-                        .books()
+                        .ledgers()
                         .all()
                         .map(|(name, _)| name.to_owned())
                         .filter(|name| !names.contains(name))
@@ -190,7 +190,11 @@ pub(super) async fn namespaces(shared: &Arc<SharedState>, context: &BackgroundCo
     // Pools and exemptions select namespaces. With a default limit each name that the source
     // reports would be an account.
     let needed = |terms: &BudgetConfig| terms.needs_labels() || terms.governs_all();
-    while !shared.books().all().any(|(_, book)| needed(book.terms())) {
+    while !shared
+        .ledgers()
+        .all()
+        .any(|(_, ledger)| needed(ledger.terms()))
+    {
         sleep(LATER).await;
     }
     let mut known: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
@@ -284,30 +288,30 @@ pub(super) async fn admission_checks(shared: &Arc<SharedState>, context: &Backgr
     };
     follow_dynamic(context, "AdmissionCheck", "admissionchecks", |change| {
         let now = shared.now();
-        let mut books = shared.books();
+        let mut ledgers = shared.ledgers();
         match change {
             Change::Is(check) => {
-                books.refer(&check.name_any(), budget_of(&check).as_deref(), now);
+                ledgers.refer(&check.name_any(), budget_of(&check).as_deref(), now);
             }
-            Change::Gone(check) => books.refer(&check.name_any(), None, now),
+            Change::Gone(check) => ledgers.refer(&check.name_any(), None, now),
             Change::Complete(checks) => {
                 let listed: BTreeMap<String, Option<String>> = checks
                     .iter()
                     .map(|check| (check.name_any(), budget_of(check)))
                     .collect();
-                for check in books
+                for check in ledgers
                     .all_checks()
                     .filter(|check| !listed.contains_key(check))
                     .collect::<Vec<_>>()
                 {
-                    books.refer(&check, None, now);
+                    ledgers.refer(&check, None, now);
                 }
                 for (check, budget) in &listed {
-                    books.refer(check, budget.as_deref(), now);
+                    ledgers.refer(check, budget.as_deref(), now);
                 }
             }
         }
-        drop(books);
+        drop(ledgers);
         // The source of a Budget without AdmissionChecks is not queried with credentials.
         shared.request_poll();
         shared.changed();
@@ -322,9 +326,9 @@ pub(super) async fn cluster_queues(shared: &Arc<SharedState>, context: &Backgrou
         return;
     }
     let is_needed = || {
-        let books = shared.books();
-        let mut all = books.all();
-        all.any(|(_, book)| book.terms().quota == Quota::Yield) || books.has_variants()
+        let ledgers = shared.ledgers();
+        let mut all = ledgers.all();
+        all.any(|(_, ledger)| ledger.terms().quota == Quota::Yield) || ledgers.has_variants()
     };
     while !is_needed() {
         sleep(LATER).await;
@@ -352,7 +356,7 @@ impl SharedState {
         let concurrent = policy.is_some_and(serde_json::Value::is_object);
         self.set_pending(name, queue.map(|queue| waits(queue).unwrap_or(0)));
         let now = self.now();
-        let changed = self.books().set_concurrent(name, concurrent, now);
+        let changed = self.ledgers().set_concurrent(name, concurrent, now);
         if changed {
             self.changed();
         }
@@ -374,13 +378,13 @@ impl SharedState {
             Listed::Known(known) => known,
             Listed::Unknown(None) => return,
             Listed::Unknown(Some(problem)) => {
-                for (_, book) in self.books().all_mut() {
-                    book.own_limits_failed(&problem);
+                for (_, ledger) in self.ledgers().all_mut() {
+                    ledger.own_limits_failed(&problem);
                 }
                 return;
             }
         };
-        for (name, book) in self.books().all_mut() {
+        for (name, ledger) in self.ledgers().all_mut() {
             let mut own: BTreeMap<&str, LimitOverride> = BTreeMap::new();
             for ((namespace, of), LimitOverrideObject { spec, .. }) in &known {
                 if spec.budget_ref == name {
@@ -390,7 +394,7 @@ impl SharedState {
                         .insert(of.clone(), spec.clone());
                 }
             }
-            book.set_own_limits(
+            ledger.set_own_limits(
                 own.into_iter()
                     .map(|(namespace, own)| (namespace.to_owned(), own))
                     .collect(),

@@ -16,7 +16,7 @@ const NOW: &str = "2026-11-21T09:00:00Z";
 
 /// A ledger in which a CPU costs 1 an hour, and jobs run for 4 h.
 struct Cluster {
-    books: Ledgers,
+    ledgers: Ledgers,
     workloads: BTreeMap<String, Workload>,
 }
 
@@ -33,20 +33,20 @@ impl Cluster {
             "estimate": {"safetyFactor": "1", "defaultDuration": "4h"},
         });
         let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
-        let mut books = Ledgers::default();
-        books.adopt(terms.into(), now());
-        books.refer("check", Some("b"), now());
-        books.observe_workload(WorkloadEvent::ListStarted, now());
-        books.observe_workload(WorkloadEvent::ListCompleted { continuous: false }, now());
-        let book = books.ledger_mut("b").unwrap();
-        book.set_own_limits(BTreeMap::new());
+        let mut ledgers = Ledgers::default();
+        ledgers.adopt(terms.into(), now());
+        ledgers.refer("check", Some("b"), now());
+        ledgers.observe_workload(WorkloadEvent::ListStarted, now());
+        ledgers.observe_workload(WorkloadEvent::ListCompleted { continuous: false }, now());
+        let ledger = ledgers.ledger_mut("b").unwrap();
+        ledger.set_own_limits(BTreeMap::new());
         let observation = Observation {
             spent: BTreeMap::from([("n".into(), Amount::ZERO)]),
-            ..Observation::of(book.period(now()).unwrap(), now())
+            ..Observation::of(ledger.period(now()).unwrap(), now())
         };
-        book.observe(&observation, now());
+        ledger.observe(&observation, now());
         let workloads = BTreeMap::new();
-        Self { books, workloads }
+        Self { ledgers, workloads }
     }
 
     /// Shows `workload` to the ledger, with all Workloads of its family, as the runtime does.
@@ -57,7 +57,7 @@ impl Cluster {
         for workload in &all {
             if *workload.family_key() == key {
                 let family = Family::of(workload, all.iter().copied());
-                self.books
+                self.ledgers
                     .observe_workload(WorkloadEvent::Applied(workload, &family), now());
             }
         }
@@ -70,19 +70,19 @@ impl Cluster {
         for workload in &all {
             let family = Family::of(workload, all.iter().copied());
             let shown = WorkloadEvent::Applied(workload, &family);
-            self.books.observe_workload(shown, now());
+            self.ledgers.observe_workload(shown, now());
         }
         let removed = WorkloadEvent::Removed(&deleted);
-        self.books.observe_workload(removed, now());
+        self.ledgers.observe_workload(removed, now());
     }
 
     /// Returns the check's verdict and message for the Workload `name`.
     fn evaluate(&mut self, name: &str) -> (&'static str, String) {
         let workload = &self.workloads[name];
-        let run = self.books.run("b", workload.uid()).unwrap();
-        let book = self.books.ledger_mut("b").unwrap();
-        let terms = book.terms().clone();
-        let decision = book.decide(&run, now());
+        let run = self.ledgers.run("b", workload.uid()).unwrap();
+        let ledger = self.ledgers.ledger_mut("b").unwrap();
+        let terms = ledger.terms().clone();
+        let decision = ledger.decide(&run, now());
         let words = MessageFormatter {
             terms: &terms,
             workload,
@@ -98,10 +98,10 @@ impl Cluster {
     }
 
     fn committed(&self) -> Committed {
-        let book = self.books.ledger("b").unwrap();
-        let period = book.period(now()).unwrap();
+        let ledger = self.ledgers.ledger("b").unwrap();
+        let period = ledger.period(now()).unwrap();
         let account = Account::Namespace("n".into());
-        book.balance(&account, period, now()).committed
+        ledger.balance(&account, period, now()).committed
     }
 
     fn total(&self) -> Amount {
@@ -243,7 +243,7 @@ fn what_was_replaced_counts_after_a_restart() {
     cluster.workloads.insert("el-2".to_owned(), growth);
     cluster.show(slice("el-1", 4, None, &REPLACED));
     assert_eq!(cluster.total(), Amount::units(16));
-    let run = cluster.books.run("b", &Uid::new("el-1")).unwrap();
+    let run = cluster.ledgers.run("b", &Uid::new("el-1")).unwrap();
     assert!(run.replaced, "it is not stopped by itself");
 }
 
@@ -316,7 +316,7 @@ fn variant(flavor: &str, pods: u32, states: &[&str]) -> Workload {
 #[test]
 fn a_variant_that_takes_the_place_of_another_is_charged_the_difference() {
     let mut cluster = Cluster::new("20");
-    cluster.books.set_concurrent("cq", true, now());
+    cluster.ledgers.set_concurrent("cq", true, now());
     cluster.show(variant("spot", 3, &RUNS));
     assert_eq!(cluster.total(), Amount::units(12));
     cluster.show(variant("reserved", 5, &[]));
@@ -332,12 +332,12 @@ fn variants_count_as_one_only_where_kueue_starts_one() {
     for flavor in ["a", "b"] {
         cluster.show(variant(flavor, 3, &[]));
     }
-    assert!(cluster.books.has_variants());
+    assert!(cluster.ledgers.has_variants());
     assert_eq!(cluster.evaluate("a").0, "Ready");
     assert_eq!(cluster.evaluate("b").0, "Pending", "24 are more than 20");
-    cluster.books.set_concurrent("cq", true, now());
+    cluster.ledgers.set_concurrent("cq", true, now());
     assert_eq!(cluster.evaluate("b").0, "Ready");
     assert_eq!(cluster.total(), Amount::units(12));
-    cluster.books.set_concurrent("cq", false, now());
+    cluster.ledgers.set_concurrent("cq", false, now());
     assert_eq!(cluster.total(), Amount::units(24));
 }

@@ -48,14 +48,14 @@ impl Ledgers {
     pub fn all(&self) -> impl Iterator<Item = (&str, &BudgetLedger)> {
         self.by_name
             .iter()
-            .map(|(name, book)| (name.as_str(), book))
+            .map(|(name, ledger)| (name.as_str(), ledger))
     }
 
     /// Returns all ledgers, to change them.
     pub fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut BudgetLedger)> {
         self.by_name
             .iter_mut()
-            .map(|(name, book)| (name.as_str(), book))
+            .map(|(name, ledger)| (name.as_str(), ledger))
     }
 
     /// Returns the AdmissionChecks of the Budget `name`.
@@ -95,22 +95,22 @@ impl Ledgers {
     pub fn adopt(&mut self, terms: Arc<BudgetConfig>, now: Timestamp) -> bool {
         let name = terms.budget.to_string();
         match self.by_name.get_mut(&name) {
-            Some(book) if book.terms().uid == terms.uid => {
-                if book.terms().generation >= terms.generation {
-                    book.remember(&terms, now);
+            Some(ledger) if ledger.terms().uid == terms.uid => {
+                if ledger.terms().generation >= terms.generation {
+                    ledger.apply_published_spend(&terms, now);
                     return false;
                 }
-                book.set_config(Arc::clone(&terms));
-                book.remember(&terms, now);
+                ledger.set_config(Arc::clone(&terms));
+                ledger.apply_published_spend(&terms, now);
             }
             // Another Budget of the same name gets an empty ledger.
             _ => {
-                let mut book = BudgetLedger::new(Arc::clone(&terms));
-                book.remember(&terms, now);
+                let mut ledger = BudgetLedger::new(Arc::clone(&terms));
+                ledger.apply_published_spend(&terms, now);
                 if self.watched_since.is_some() {
-                    book.watched_since(now);
+                    ledger.watched_since(now);
                 }
-                self.by_name.insert(name.clone(), book);
+                self.by_name.insert(name.clone(), ledger);
             }
         }
         self.rebuild(&name, now);
@@ -136,10 +136,10 @@ impl Ledgers {
         }
         // This ledger has not observed runs of the check that have ended.
         let watched = self.watched_since.is_some();
-        if let Some(book) = budget.and_then(|budget| self.by_name.get_mut(budget))
+        if let Some(ledger) = budget.and_then(|budget| self.by_name.get_mut(budget))
             && watched
         {
-            book.watched_since(now);
+            ledger.watched_since(now);
         }
     }
 
@@ -168,12 +168,12 @@ impl Ledgers {
     /// Reconciles all Workloads with one ledger.
     fn rebuild(&mut self, name: &str, now: Timestamp) {
         let checks: Vec<String> = self.checks_of(name).map(str::to_owned).collect();
-        let Some(book) = self.by_name.get_mut(name) else {
+        let Some(ledger) = self.by_name.get_mut(name) else {
             return;
         };
         for (uid, workload) in &self.live {
             let family = accepted_job(&self.concurrent, workload, self.families.get(uid));
-            read(book, &checks, workload, family, now);
+            read(ledger, &checks, workload, family, now);
         }
     }
 
@@ -203,8 +203,8 @@ impl Ledgers {
                 }
                 if !unbroken || self.watched_since.is_none() {
                     self.watched_since = Some(now);
-                    for book in self.by_name.values_mut() {
-                        book.watched_since(now);
+                    for ledger in self.by_name.values_mut() {
+                        ledger.watched_since(now);
                     }
                 }
             }
@@ -221,14 +221,14 @@ impl Ledgers {
         }
         let uid = workload.uid();
         self.suspended.remove(uid);
-        for (name, book) in &mut self.by_name {
+        for (name, ledger) in &mut self.by_name {
             let checks: Vec<&str> = self
                 .checks
                 .iter()
                 .filter(|(_, budget)| *budget == name)
                 .map(|(check, _)| check.as_str())
                 .collect();
-            read(book, &checks, workload, is_accepted, now);
+            read(ledger, &checks, workload, is_accepted, now);
         }
         if holds {
             match family {
@@ -253,11 +253,11 @@ impl Ledgers {
         // Kueue does not start it any more. The pods of a replaced Workload are committed by its
         // growth.
         let is_over = conditions.evicted().is_true() || conditions.finished().is_true();
-        for book in self.by_name.values_mut() {
+        for ledger in self.by_name.values_mut() {
             if is_over {
-                book.stop(uid, now.as_second());
+                ledger.stop(uid, now.as_second());
             } else {
-                book.quota_lost(uid, now.as_second());
+                ledger.quota_lost(uid, now.as_second());
             }
         }
         if !is_over {
@@ -273,17 +273,17 @@ impl Ledgers {
             let queue = live.get(uid)?.cluster_queue()?;
             waits(queue).then(|| queue.to_owned())
         };
-        let books = self.by_name.values_mut();
-        books
-            .flat_map(|book| book.due_to_yield(now, queue_of))
+        let ledgers = self.by_name.values_mut();
+        ledgers
+            .flat_map(|ledger| ledger.due_to_yield(now, queue_of))
             .collect()
     }
 
     /// Records that the runtime has found `reservation` over and has withdrawn its stale verdict.
     pub fn released(&mut self, reservation: &Reservation) {
         self.suspended.remove(reservation.uid());
-        for book in self.by_name.values_mut() {
-            book.released(reservation.uid(), reservation.since().as_second());
+        for ledger in self.by_name.values_mut() {
+            ledger.released(reservation.uid(), reservation.since().as_second());
         }
     }
 
@@ -292,8 +292,8 @@ impl Ledgers {
     pub fn suspended(&self) -> Vec<Reservation> {
         let mut all = Vec::new();
         for (workload, _) in self.suspended.values() {
-            for (name, book) in &self.by_name {
-                let suspended = book.suspended().find(|(uid, _)| *uid == workload.uid());
+            for (name, ledger) in &self.by_name {
+                let suspended = ledger.suspended().find(|(uid, _)| *uid == workload.uid());
                 let Some((uid, since)) = suspended else {
                     continue;
                 };
@@ -324,8 +324,8 @@ impl Ledgers {
             .collect();
         for uid in forgotten {
             self.suspended.remove(&uid);
-            for book in self.by_name.values_mut() {
-                book.drop_suspended(&uid);
+            for ledger in self.by_name.values_mut() {
+                ledger.drop_suspended(&uid);
             }
         }
     }
@@ -361,7 +361,7 @@ fn is_approved(workload: &Workload) -> bool {
 
 /// Reconciles `workload` with one ledger.
 fn read(
-    book: &mut BudgetLedger,
+    ledger: &mut BudgetLedger,
     checks: &[impl AsRef<str>],
     workload: &Workload,
     family: Option<&Family>,
@@ -379,10 +379,10 @@ fn read(
         // Kubernetes 1.31 and later finish a Job when its last pod has terminated; for other kinds
         // that is unknown.
         let is_job = |owner: &Owner| owner.kind() == "Job" && owner.api_version() == "batch/v1";
-        if workload.owner().is_some_and(is_job) && !book.is_stopped_with_its_growth(uid) {
-            book.finished(uid, at);
+        if workload.owner().is_some_and(is_job) && !ledger.is_stopped_with_its_growth(uid) {
+            ledger.finished(uid, at);
         } else {
-            book.stop(uid, at);
+            ledger.stop(uid, at);
         }
         return;
     }
@@ -391,15 +391,15 @@ fn read(
         // are not active (Kueue 0.19.2, `job_controller.go`).
         let at = second(conditions.quota_reserved().last_transition_time());
         if is_approved(workload) {
-            book.quota_lost(uid, at);
+            ledger.quota_lost(uid, at);
         } else {
-            book.stop(uid, at);
+            ledger.stop(uid, at);
         }
         return;
     }
     let checks = checks.iter().map(AsRef::as_ref);
-    match run_of(workload, family, book.terms(), checks) {
-        Some(run) => book.observe_run(&run, now),
-        None => book.finished(uid, now.as_second()),
+    match run_of(workload, family, ledger.terms(), checks) {
+        Some(run) => ledger.observe_run(&run, now),
+        None => ledger.finished(uid, now.as_second()),
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Totals {
 impl Totals {
     pub(super) fn balance(
         &mut self,
-        book: &BudgetLedger,
+        ledger: &BudgetLedger,
         account: &Account,
         period: Period,
         now: Timestamp,
@@ -34,20 +34,20 @@ impl Totals {
         let key = (account.clone(), period.start);
         self.balances
             .entry(key)
-            .or_insert_with(|| book.balance(account, period, now))
+            .or_insert_with(|| ledger.balance(account, period, now))
             .clone()
     }
 
     pub(super) fn is_preceded(
         &mut self,
-        book: &BudgetLedger,
+        ledger: &BudgetLedger,
         run: &Run,
         account: &Account,
     ) -> bool {
         let first = self
             .first
             .entry(account.clone())
-            .or_insert_with(|| book.first_waiting(account));
+            .or_insert_with(|| ledger.first_waiting(account));
         first.as_ref().is_some_and(|first| *first < place(run))
     }
 }

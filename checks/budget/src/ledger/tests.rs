@@ -39,20 +39,20 @@ fn terms(patch: &Value) -> Arc<BudgetConfig> {
 }
 
 /// Returns a ledger with `spent` as the spend of the namespace `n`.
-fn book(patch: &Value, spent: &str) -> BudgetLedger {
-    let mut book = BudgetLedger::new(terms(patch));
-    book.set_own_limits(BTreeMap::new());
-    book.watched_since(time(NOW - 60));
-    know(&mut book, spent, NOW);
-    book
+fn ledger(patch: &Value, spent: &str) -> BudgetLedger {
+    let mut ledger = BudgetLedger::new(terms(patch));
+    ledger.set_own_limits(BTreeMap::new());
+    ledger.watched_since(time(NOW - 60));
+    spent_at(&mut ledger, spent, NOW);
+    ledger
 }
 
-fn know(book: &mut BudgetLedger, spent: &str, at: i64) -> SpendUpdate {
+fn spent_at(ledger: &mut BudgetLedger, spent: &str, at: i64) -> SpendUpdate {
     let observation = Observation {
         spent: BTreeMap::from([("n".into(), spent.parse().unwrap())]),
-        ..Observation::of(book.period(time(at)).unwrap(), time(at))
+        ..Observation::of(ledger.period(time(at)).unwrap(), time(at))
     };
-    book.observe(&observation, time(at))
+    ledger.observe(&observation, time(at))
 }
 
 /// Returns a job of one hour that costs `rate`.
@@ -86,10 +86,10 @@ fn class(kind: PriorityClassKind, name: &str) -> Option<Arc<crate::config::Prior
     Some(Arc::new(crate::config::PriorityClass { kind, name }))
 }
 
-fn balance(book: &BudgetLedger, at: i64) -> Balance {
-    book.balance(
+fn balance(ledger: &BudgetLedger, at: i64) -> Balance {
+    ledger.balance(
         &Account::Namespace("n".into()),
-        book.period(time(at)).unwrap(),
+        ledger.period(time(at)).unwrap(),
         time(at),
     )
 }
@@ -213,15 +213,15 @@ fn a_priority_class_is_exempt_in_the_namespaces_of_its_entry_only() {
             "exempt",
         ),
     ] {
-        let mut book = book(&json!({"exempt": {"priorityClasses": entries}}), "0");
+        let mut ledger = ledger(&json!({"exempt": {"priorityClasses": entries}}), "0");
         if let Some(labels) = &labels {
-            book.set_namespaces(namespaces(labels));
+            ledger.set_namespaces(namespaces(labels));
         }
         let new_run = Run {
             class: run_class,
             ..run("a", 101)
         };
-        let decision = book.decide(&new_run, time(NOW));
+        let decision = ledger.decide(&new_run, time(NOW));
         assert_eq!(
             word(&decision),
             expected,
@@ -236,7 +236,7 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
     let exempt = json!({"priorityClasses": [{"name": "sla", "namespaceSelector": selector}]});
     let patch = json!({"exempt": exempt, "onUnpriced": "Reject",
         "onOverspent": {"running": "Evict", "grace": "1s"}});
-    let mut book = self::book(&patch, "0");
+    let mut ledger = self::ledger(&patch, "0");
     let new_run = Run {
         class: class(WorkloadPriorityClass, "sla"),
         ..run("a", 50)
@@ -249,24 +249,24 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
         },
         ..new_run.clone()
     };
-    assert_eq!(word(&book.decide(&unpriced, time(NOW))), "cold_start");
+    assert_eq!(word(&ledger.decide(&unpriced, time(NOW))), "cold_start");
     // Once the labels are known, runs that wait for them start without an evaluation.
-    book.set_namespaces(namespaces(&json!({"tier": "sla"})));
-    assert_eq!(book.allocate(time(NOW)).granted.len(), 1);
+    ledger.set_namespaces(namespaces(&json!({"tier": "sla"})));
+    assert_eq!(ledger.allocate(time(NOW)).granted.len(), 1);
 
     // Running jobs that are exempt, or may be, are not evicted.
-    let mut book = self::book(&patch, "1000");
+    let mut ledger = self::ledger(&patch, "1000");
     let running = Run {
         state: RunState::Running(NOW - 5),
         ..new_run
     };
-    assert_eq!(word(&book.decide(&running, time(NOW + 30))), "unchanged");
+    assert_eq!(word(&ledger.decide(&running, time(NOW + 30))), "unchanged");
     for (labels, expected) in [
         (json!({"tier": "sla"}), "unchanged"),
         (json!({}), "stopped"),
     ] {
-        book.set_namespaces(namespaces(&labels));
-        assert_eq!(word(&book.decide(&running, time(NOW + 30))), expected);
+        ledger.set_namespaces(namespaces(&labels));
+        assert_eq!(word(&ledger.decide(&running, time(NOW + 30))), expected);
     }
 }
 
@@ -404,10 +404,10 @@ fn each_case_has_its_decision() {
             "does_not_fit",
         ),
     ] {
-        let mut book = book(&patch, spent);
-        let decision = book.decide(&new_run, time(NOW));
+        let mut ledger = ledger(&patch, spent);
+        let decision = ledger.decide(&new_run, time(NOW));
         assert_eq!(word(&decision), expected, "{case}: {decision:?}");
-        let again = book.decide(&new_run, time(NOW));
+        let again = ledger.decide(&new_run, time(NOW));
         assert!(
             word(&again) == "unchanged" || again == decision,
             "{case}, evaluated again: {again:?}"
@@ -420,26 +420,26 @@ fn each_case_has_its_decision() {
 
 #[test]
 fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
-    let mut book = BudgetLedger::new(terms(&json!({})));
-    book.set_own_limits(BTreeMap::new());
-    let evaluate = |book: &mut BudgetLedger| word(&book.decide(&run("a", 1), time(NOW)));
-    assert_eq!(evaluate(&mut book), "cold_start");
-    book.watched_since(time(NOW - 30));
-    know(&mut book, "0", NOW - 31);
+    let mut ledger = BudgetLedger::new(terms(&json!({})));
+    ledger.set_own_limits(BTreeMap::new());
+    let evaluate = |ledger: &mut BudgetLedger| word(&ledger.decide(&run("a", 1), time(NOW)));
+    assert_eq!(evaluate(&mut ledger), "cold_start");
+    ledger.watched_since(time(NOW - 30));
+    spent_at(&mut ledger, "0", NOW - 31);
     assert_eq!(
-        evaluate(&mut book),
+        evaluate(&mut ledger),
         "cold_start",
         "the watermark is before the start"
     );
-    know(&mut book, "0", NOW - 30);
-    assert_eq!(evaluate(&mut book), "fits");
+    spent_at(&mut ledger, "0", NOW - 30);
+    assert_eq!(evaluate(&mut ledger), "fits");
     // With `WaitForSource`, a source that lags by days would hold all jobs for days.
     let mut trusting = BudgetLedger::new(terms(
         &json!({"takeover": "TrustWorkloads", "source": {"fixed": {}, "stalenessBound": "3d"}}),
     ));
     trusting.set_own_limits(BTreeMap::new());
     trusting.watched_since(time(NOW));
-    know(&mut trusting, "0", NOW - 86_400);
+    spent_at(&mut trusting, "0", NOW - 86_400);
     assert_eq!(evaluate(&mut trusting), "fits");
 }
 
@@ -461,24 +461,24 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
         (json!({"max": "5000"}), limit("2500"), "fits"),
         (json!({"max": "5000"}), BTreeMap::new(), "not_governed"),
     ] {
-        let mut book = BudgetLedger::new(terms(&json!({"namespaceLimits": limits})));
-        let evaluate = |book: &mut BudgetLedger| word(&book.decide(&run("a", 1200), time(NOW)));
+        let mut ledger = BudgetLedger::new(terms(&json!({"namespaceLimits": limits})));
+        let evaluate = |ledger: &mut BudgetLedger| word(&ledger.decide(&run("a", 1200), time(NOW)));
         assert_eq!(
-            evaluate(&mut book),
+            evaluate(&mut ledger),
             "cold_start",
             "{limits}: nothing is known"
         );
-        book.watched_since(time(NOW - 60));
-        know(&mut book, "0", NOW);
+        ledger.watched_since(time(NOW - 60));
+        spent_at(&mut ledger, "0", NOW);
         assert_eq!(
-            evaluate(&mut book),
+            evaluate(&mut ledger),
             "cold_start",
             "{limits}: spending is known"
         );
-        book.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
+        ledger.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
         let Decision::Hold(HoldReason::ColdStart {
             awaits, problem, ..
-        }) = book.decide(&run("a", 1200), time(NOW))
+        }) = ledger.decide(&run("a", 1200), time(NOW))
         else {
             panic!("{limits}")
         };
@@ -487,23 +487,23 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
             problem.unwrap().contains("403"),
             "{limits}: the message has the cause"
         );
-        let walked = book.allocate(time(NOW));
+        let pass = ledger.allocate(time(NOW));
         assert_eq!(
-            walked,
+            pass,
             AllocationPass::default(),
             "{limits}: and not again and again"
         );
-        book.set_own_limits(known.clone());
-        let walked = book.allocate(time(NOW));
-        let evaluated = walked.granted.len() + walked.outdated_messages.len();
+        ledger.set_own_limits(known.clone());
+        let pass = ledger.allocate(time(NOW));
+        let evaluated = pass.granted.len() + pass.outdated_messages.len();
         assert_eq!(
             evaluated, 1,
             "{limits}: the job is decided once limits are known"
         );
-        assert_eq!(evaluate(&mut book), expected, "{limits} {known:?}");
+        assert_eq!(evaluate(&mut ledger), expected, "{limits} {known:?}");
         // If a list fails later, its content stays known.
-        book.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
-        assert!(book.limits_are_known().is_ok());
+        ledger.own_limits_failed("cannot list namespacebudgets: forbidden (403)");
+        assert!(ledger.limits_are_known().is_ok());
     }
 }
 
@@ -600,22 +600,22 @@ fn the_rules_have_an_order() {
             "stale",
         ),
     ] {
-        let mut book = BudgetLedger::new(terms(&patch));
-        let evaluate = |book: &BudgetLedger, at| word(&book.clone().decide(new_run, time(at)));
-        let mut decided_early = vec![evaluate(&book, NOW)];
-        book.set_own_limits(BTreeMap::new());
-        decided_early.push(evaluate(&book, NOW));
+        let mut ledger = BudgetLedger::new(terms(&patch));
+        let evaluate = |ledger: &BudgetLedger, at| word(&ledger.clone().decide(new_run, time(at)));
+        let mut decided_early = vec![evaluate(&ledger, NOW)];
+        ledger.set_own_limits(BTreeMap::new());
+        decided_early.push(evaluate(&ledger, NOW));
         let labels = BTreeMap::from([("org".to_owned(), "x".to_owned())]);
-        book.set_namespaces(BTreeMap::from([("n".to_owned(), labels)]));
-        decided_early.push(evaluate(&book, NOW));
-        book.watched_since(time(NOW - 60));
-        decided_early.push(evaluate(&book, NOW));
+        ledger.set_namespaces(BTreeMap::from([("n".to_owned(), labels)]));
+        decided_early.push(evaluate(&ledger, NOW));
+        ledger.watched_since(time(NOW - 60));
+        decided_early.push(evaluate(&ledger, NOW));
         assert_eq!(decided_early, early, "{case}");
         if case != "no period" {
-            know(&mut book, "0", NOW);
+            spent_at(&mut ledger, "0", NOW);
         }
-        assert_eq!(evaluate(&book, NOW), known, "{case}, all is known");
-        assert_eq!(evaluate(&book, NOW + 1801), late, "{case}, stale");
+        assert_eq!(evaluate(&ledger, NOW), known, "{case}, all is known");
+        assert_eq!(evaluate(&ledger, NOW + 1801), late, "{case}, stale");
     }
 }
 
@@ -627,15 +627,18 @@ fn a_budget_without_limits_of_namespaces_does_not_wait_for_namespace_budgets() {
     });
     spec["pools"] = json!([{"name": "all", "limit": "15", "namespaceSelector": {}}]);
     let terms = BudgetConfig::of_spec("b", &serde_json::from_value(spec).unwrap()).unwrap();
-    let mut book = BudgetLedger::new(Arc::new(terms));
-    book.set_namespaces(BTreeMap::from([("n".to_owned(), BTreeMap::new())]));
-    book.watched_since(time(NOW - 60));
-    know(&mut book, "0", NOW);
-    assert_eq!(word(&book.clone().decide(&run("a", 10), time(NOW))), "fits");
+    let mut ledger = BudgetLedger::new(Arc::new(terms));
+    ledger.set_namespaces(BTreeMap::from([("n".to_owned(), BTreeMap::new())]));
+    ledger.watched_since(time(NOW - 60));
+    spent_at(&mut ledger, "0", NOW);
+    assert_eq!(
+        word(&ledger.clone().decide(&run("a", 10), time(NOW))),
+        "fits"
+    );
     // NamespaceBudgets that are listed later change nothing, so decisions do not depend on their
     // time.
-    book.set_own_limits(own(&json!({"limit": "5"})));
-    assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+    ledger.set_own_limits(own(&json!({"limit": "5"})));
+    assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
 }
 
 #[test]
@@ -644,17 +647,17 @@ fn a_namespace_that_has_not_been_seen_is_not_one_without_labels() {
         "namespaceLimits": {},
         "pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}],
     });
-    let mut book = book(&pools, "0");
+    let mut ledger = ledger(&pools, "0");
     let labels = |org: &str| BTreeMap::from([("org".to_owned(), org.to_owned())]);
     for (seen, expected) in [
         (("m", "x"), "cold_start"),
         (("n", "y"), "not_governed"),
         (("n", "x"), "fits"),
     ] {
-        book.set_namespaces(BTreeMap::from([(seen.0.to_owned(), labels(seen.1))]));
-        let mut book = book.clone();
+        ledger.set_namespaces(BTreeMap::from([(seen.0.to_owned(), labels(seen.1))]));
+        let mut ledger = ledger.clone();
         assert_eq!(
-            word(&book.decide(&run("a", 10), time(NOW))),
+            word(&ledger.decide(&run("a", 10), time(NOW))),
             expected,
             "{seen:?}"
         );
@@ -663,36 +666,36 @@ fn a_namespace_that_has_not_been_seen_is_not_one_without_labels() {
 
 #[test]
 fn nothing_that_runs_is_stopped_by_a_limit_that_is_not_known_yet() {
-    let mut book = BudgetLedger::new(terms(
+    let mut ledger = BudgetLedger::new(terms(
         &json!({"onOverspent": {"running": "Evict", "grace": "1m"}}),
     ));
     let running = Run {
         state: RunState::Running(NOW - 50),
         ..run("a", 1)
     };
-    book.observe_run(&running, time(NOW));
-    book.watched_since(time(NOW - 60));
-    know(&mut book, "101", NOW + 1);
-    assert_eq!(word(&book.decide(&running, time(NOW + 100))), "unchanged");
-    assert_eq!(book.overspenders(time(NOW + 100)), []);
-    book.set_own_limits(own(&json!({"limit": "100"})));
-    know(&mut book, "101", NOW + 110);
-    assert_eq!(word(&book.decide(&running, time(NOW + 150))), "unchanged");
-    assert_eq!(word(&book.decide(&running, time(NOW + 170))), "stopped");
+    ledger.observe_run(&running, time(NOW));
+    ledger.watched_since(time(NOW - 60));
+    spent_at(&mut ledger, "101", NOW + 1);
+    assert_eq!(word(&ledger.decide(&running, time(NOW + 100))), "unchanged");
+    assert_eq!(ledger.overspenders(time(NOW + 100)), []);
+    ledger.set_own_limits(own(&json!({"limit": "100"})));
+    spent_at(&mut ledger, "101", NOW + 110);
+    assert_eq!(word(&ledger.decide(&running, time(NOW + 150))), "unchanged");
+    assert_eq!(word(&ledger.decide(&running, time(NOW + 170))), "stopped");
 }
 
 #[test]
 fn what_is_stale_holds_or_lets_go() {
     for (patch, expected) in [(json!({}), "Hold"), (json!({"onStale": "Admit"}), "Admit")] {
-        let mut book = book(&patch, "0");
+        let mut ledger = ledger(&patch, "0");
         let late = time(NOW + 1801);
-        let decision = book.decide(&run("a", 1), late);
+        let decision = ledger.decide(&run("a", 1), late);
         assert_eq!(
             (word(&decision), matches!(decision, Decision::Admit(_))),
             ("stale", expected == "Admit")
         );
         assert_eq!(
-            word(&book.clone().decide(&run("b", 1), time(NOW + 1800))),
+            word(&ledger.clone().decide(&run("b", 1), time(NOW + 1800))),
             "fits",
             "within the bound spending is modelled"
         );
@@ -709,13 +712,13 @@ fn variant() -> Job {
 
 #[test]
 fn of_variants_only_one_starts() {
-    let mut book = book(&json!({}), "0");
+    let mut ledger = ledger(&json!({}), "0");
     for (name, rate) in [("a", 30), ("b", 50), ("c", 40)] {
         let variant = Run {
             job: Some(variant()),
             ..run(name, rate)
         };
-        book.observe_run(
+        ledger.observe_run(
             &Run {
                 state: RunState::Approved(NOW),
                 ..variant
@@ -724,7 +727,7 @@ fn of_variants_only_one_starts() {
         );
     }
     assert_eq!(
-        balance(&book, NOW).committed.reserved,
+        balance(&ledger, NOW).committed.reserved,
         Amount::units(50),
         "the largest"
     );
@@ -733,9 +736,9 @@ fn of_variants_only_one_starts() {
         state: RunState::Running(NOW),
         ..run("a", 30)
     };
-    book.observe_run(&started, time(NOW));
+    ledger.observe_run(&started, time(NOW));
     assert_eq!(
-        balance(&book, NOW).committed.total(),
+        balance(&ledger, NOW).committed.total(),
         Amount::units(50),
         "one that takes its place is charged the difference"
     );
@@ -745,7 +748,7 @@ fn of_variants_only_one_starts() {
 fn no_owner_makes_several_workloads_count_as_one() {
     let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "made-up", "uid": "0"});
     let terms = terms(&json!({}));
-    let mut book = book(&json!({}), "0");
+    let mut ledger = ledger(&json!({}), "0");
     let admitted = (0..12).filter(|number| {
         let workload = Workload::from_json(json!({
             "metadata": {"namespace": "n", "name": "w", "uid": number.to_string(), "ownerReferences": [owner]},
@@ -759,11 +762,11 @@ fn no_owner_makes_several_workloads_count_as_one() {
             },
         }));
         let run = run_of(&workload.unwrap(), None, &terms, ["check"].into_iter()).unwrap();
-        matches!(book.decide(&run, time(NOW)), Decision::Admit(_))
+        matches!(ledger.decide(&run, time(NOW)), Decision::Admit(_))
     });
     assert_eq!(admitted.count(), 10, "of 10 each, 100 are there");
     assert_eq!(
-        balance(&book, NOW).committed.reserved,
+        balance(&ledger, NOW).committed.reserved,
         Amount::units(100),
         "each may start"
     );
@@ -836,62 +839,62 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
             "unchanged",
         ),
     ] {
-        let mut book = book(&json!({}), "80");
-        assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+        let mut ledger = ledger(&json!({}), "80");
+        assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
         let approved = Run {
             state: RunState::Approved(NOW),
             ..run("a", 10)
         };
-        book.observe_run(&approved, time(NOW));
-        know(&mut book, spent, NOW);
+        ledger.observe_run(&approved, time(NOW));
+        spent_at(&mut ledger, spent, NOW);
         let changed = longer(Run { state, ..approved }, seconds);
-        book.observe_run(&changed, time(at));
-        let walked = book.allocate(time(at));
-        let decision = book.decide(&changed, time(at));
+        ledger.observe_run(&changed, time(at));
+        let pass = ledger.allocate(time(at));
+        let decision = ledger.decide(&changed, time(at));
         assert_eq!(word(&decision), expected, "{case}: {decision:?}");
         if expected == "does_not_fit" {
             assert_eq!(
-                walked.outdated_messages.len(),
+                pass.outdated_messages.len(),
                 1,
                 "{case}: it is evaluated again"
             );
             // A lost write is repeated, and until it succeeds the job may start.
-            assert_eq!(book.decide(&changed, time(at)), decision, "{case}");
-            let committed = balance(&book, at).committed.reserved;
+            assert_eq!(ledger.decide(&changed, time(at)), decision, "{case}");
+            let committed = balance(&ledger, at).committed.reserved;
             assert_eq!(committed, changed.estimate.total(), "{case}");
             // Once the cluster shows it, the run waits like others.
             let pending_run = Run {
                 state: RunState::Evaluated,
                 ..changed
             };
-            assert_eq!(word(&book.decide(&pending_run, time(at))), "does_not_fit");
-            assert_eq!(balance(&book, at).committed.reserved, Amount::ZERO);
+            assert_eq!(word(&ledger.decide(&pending_run, time(at))), "does_not_fit");
+            assert_eq!(balance(&ledger, at).committed.reserved, Amount::ZERO);
         } else {
-            assert_eq!(walked.outdated_messages.len(), 0, "{case}");
+            assert_eq!(pass.outdated_messages.len(), 0, "{case}");
         }
     }
     // The same applies to an approval that is not confirmed yet.
-    let mut book = self::book(&json!({}), "80");
-    assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
-    assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+    let mut ledger = self::ledger(&json!({}), "80");
+    assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
+    assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
     let longer = longer(run("a", 10), 7201);
-    assert_eq!(word(&book.decide(&longer, time(NOW))), "does_not_fit");
-    assert_eq!(balance(&book, NOW).committed.reserved, Amount::ZERO);
+    assert_eq!(word(&ledger.decide(&longer, time(NOW))), "does_not_fit");
+    assert_eq!(balance(&ledger, NOW).committed.reserved, Amount::ZERO);
 
     // A changed price has the same effect.
-    let mut book = self::book(&json!({}), "80");
-    book.decide(&run("a", 10), time(NOW));
+    let mut ledger = self::ledger(&json!({}), "80");
+    ledger.decide(&run("a", 10), time(NOW));
     let approved = Run {
         state: RunState::Approved(NOW),
         ..run("a", 10)
     };
-    book.observe_run(&approved, time(NOW));
+    ledger.observe_run(&approved, time(NOW));
     let dearer = Run {
         estimate: run("a", 30).estimate,
         ..approved
     };
-    book.observe_run(&dearer, time(NOW));
-    assert_eq!(word(&book.decide(&dearer, time(NOW))), "does_not_fit");
+    ledger.observe_run(&dearer, time(NOW));
+    assert_eq!(word(&ledger.decide(&dearer, time(NOW))), "does_not_fit");
 }
 
 #[test]
@@ -915,18 +918,18 @@ fn a_run_in_no_account_waits_unless_the_budget_admits_it() {
             "exempt",
         ),
     ] {
-        let mut book = book(&patch, "0");
-        let decision = book.decide(&run("a", 10), time(NOW));
+        let mut ledger = ledger(&patch, "0");
+        let decision = ledger.decide(&run("a", 10), time(NOW));
         assert_eq!(word(&decision), expected, "{patch}");
         if let Decision::Hold(_) = decision {
             assert_eq!(
-                book.allocate(time(NOW)),
+                ledger.allocate(time(NOW)),
                 AllocationPass::default(),
                 "{patch}"
             );
             // The run waits for an account, and starts when it has one.
-            book.set_own_limits(own(&json!({"limit": "10"})));
-            assert_eq!(book.allocate(time(NOW)).granted.len(), 1, "{patch}");
+            ledger.set_own_limits(own(&json!({"limit": "10"})));
+            assert_eq!(ledger.allocate(time(NOW)).granted.len(), 1, "{patch}");
         }
     }
     // A namespace that leaves its pool is still subject to the Budget.
@@ -934,20 +937,20 @@ fn a_run_in_no_account_waits_unless_the_budget_admits_it() {
         "namespaceLimits": {},
         "pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}],
     });
-    let mut book = book(&pools, "0");
+    let mut ledger = ledger(&pools, "0");
     for (labels, expected) in [
         (json!({"org": "x"}), "does_not_fit"),
         (json!({}), "not_governed"),
     ] {
-        book.set_namespaces(namespaces(&labels));
+        ledger.set_namespaces(namespaces(&labels));
         let new_run = Run {
             namespace: "n".into(),
             ..run("a", 10)
         };
-        let mut book = book.clone();
-        know(&mut book, "10", NOW);
+        let mut ledger = ledger.clone();
+        spent_at(&mut ledger, "10", NOW);
         assert_eq!(
-            word(&book.decide(&new_run, time(NOW))),
+            word(&ledger.decide(&new_run, time(NOW))),
             expected,
             "{labels}"
         );
@@ -956,7 +959,7 @@ fn a_run_in_no_account_waits_unless_the_budget_admits_it() {
 
 #[test]
 fn a_job_without_an_end_counts_for_a_horizon_again_and_again() {
-    let mut book = book(&json!({}), "0");
+    let mut ledger = ledger(&json!({}), "0");
     let endless = Run {
         state: RunState::Running(NOW),
         estimate: Estimate {
@@ -965,11 +968,11 @@ fn a_job_without_an_end_counts_for_a_horizon_again_and_again() {
         },
         ..run("a", 10)
     };
-    book.observe_run(&endless, time(NOW));
+    ledger.observe_run(&endless, time(NOW));
     for (later, expected) in [(0, 10), (1800, 5), (3600, 10), (36_000, 10)] {
         let at = NOW + later;
-        know(&mut book, "0", at);
-        let committed = balance(&book, at).committed;
+        spent_at(&mut ledger, "0", at);
+        let committed = balance(&ledger, at).committed;
         assert_eq!(
             (committed.running, committed.unbounded),
             (Amount::units(expected), Amount::units(10)),
@@ -980,24 +983,24 @@ fn a_job_without_an_end_counts_for_a_horizon_again_and_again() {
 
 #[test]
 fn a_period_begins_with_what_runs() {
-    let mut book = book(
+    let mut ledger = ledger(
         &json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}}),
         "90",
     );
-    book.observe_run(
+    ledger.observe_run(
         &Run {
             state: RunState::Running(NOW + 1800),
             ..run("a", 10)
         },
         time(NOW + 1800),
     );
-    know(&mut book, "90", NOW + 1800);
+    spent_at(&mut ledger, "90", NOW + 1800);
     assert_eq!(
-        balance(&book, NOW + 1800).committed.total(),
+        balance(&ledger, NOW + 1800).committed.total(),
         Amount::units(5),
         "half an hour is left of the period"
     );
-    let next = balance(&book, NOW + 3600);
+    let next = balance(&ledger, NOW + 3600);
     assert_eq!(
         (next.spent, next.committed.total()),
         (Amount::ZERO, Amount::units(5)),
@@ -1011,7 +1014,7 @@ fn a_period_begins_with_what_runs() {
         },
         ..run("b", 96)
     };
-    let decision = book.clone().decide(
+    let decision = ledger.clone().decide(
         &Run {
             estimate: Estimate {
                 rate: run("b", 4).estimate.rate,
@@ -1022,37 +1025,40 @@ fn a_period_begins_with_what_runs() {
         time(NOW + 1800),
     );
     assert_eq!(word(&decision), "fits");
-    know(&mut book, "0", NOW + 3601);
-    assert_eq!(word(&book.decide(&long, time(NOW + 3601))), "does_not_fit");
+    spent_at(&mut ledger, "0", NOW + 3601);
+    assert_eq!(
+        word(&ledger.decide(&long, time(NOW + 3601))),
+        "does_not_fit"
+    );
 }
 
 #[test]
 fn all_accounts_must_have_money_left_and_none_pays_alone() {
     let pools = json!({"pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}]});
-    let mut book = book(&pools, "0");
+    let mut ledger = ledger(&pools, "0");
     assert_eq!(
-        word(&book.decide(&run("a", 10), time(NOW))),
+        word(&ledger.decide(&run("a", 10), time(NOW))),
         "cold_start",
         "which pools pay is not known yet"
     );
     let labels = BTreeMap::from([("org".to_owned(), "x".to_owned())]);
-    book.set_namespaces(BTreeMap::from([
+    ledger.set_namespaces(BTreeMap::from([
         ("n".to_owned(), labels.clone()),
         ("m".to_owned(), labels),
     ]));
-    assert_eq!(word(&book.decide(&run("a", 10), time(NOW))), "fits");
+    assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
     let other = Run {
         namespace: "m".into(),
         ..run("b", 10)
     };
-    let decision = book.decide(&other, time(NOW));
+    let decision = ledger.decide(&other, time(NOW));
     let Decision::Hold(HoldReason::DoesNotFit { balance, .. }) = &decision else {
         panic!("{decision:?}")
     };
     assert_eq!(balance.account, Account::Pool("all".into()));
-    let own = book.balance(
+    let own = ledger.balance(
         &Account::Namespace("m".into()),
-        book.period(time(NOW)).unwrap(),
+        ledger.period(time(NOW)).unwrap(),
         time(NOW),
     );
     assert_eq!(
@@ -1068,7 +1074,7 @@ fn the_last_money_goes_by_priority_and_age_and_passes_nobody_if_so_chosen() {
         ("Backfill", vec!["high", "small"]),
         ("Strict", vec!["high"]),
     ] {
-        let mut book = book(&json!({"admitOrder": order}), "99");
+        let mut ledger = ledger(&json!({"admitOrder": order}), "99");
         for (name, rate, priority, since) in
             [("old", 20, 0, 1), ("small", 5, 0, 3), ("high", 10, 9, 4)]
         {
@@ -1077,13 +1083,13 @@ fn the_last_money_goes_by_priority_and_age_and_passes_nobody_if_so_chosen() {
                 since: NOW - 100 + since,
                 ..run(name, rate)
             };
-            assert_eq!(word(&book.decide(&waiting, time(NOW))), "does_not_fit");
+            assert_eq!(word(&ledger.decide(&waiting, time(NOW))), "does_not_fit");
         }
         // A limit of 115 leaves 16.
-        book.set_config(terms(
+        ledger.set_config(terms(
             &json!({"admitOrder": order, "namespaceLimits": {"default": "115"}}),
         ));
-        let granted: Vec<String> = book
+        let granted: Vec<String> = ledger
             .allocate(time(NOW))
             .granted
             .iter()
@@ -1095,9 +1101,9 @@ fn the_last_money_goes_by_priority_and_age_and_passes_nobody_if_so_chosen() {
 
 #[test]
 fn the_message_of_a_held_job_changes_only_when_it_matters() {
-    let mut book = book(&json!({}), "95");
+    let mut ledger = ledger(&json!({}), "95");
     let new_run = run("a", 10);
-    let mut decision = book.decide(&new_run, time(NOW));
+    let mut decision = ledger.decide(&new_run, time(NOW));
     assert_eq!(word(&decision), "does_not_fit");
     for (spent, later, expected) in [
         ("96", 60, "the same"),
@@ -1106,8 +1112,8 @@ fn the_message_of_a_held_job_changes_only_when_it_matters() {
         ("111", 240, "the same"),
         ("111", 790, "the same"),
     ] {
-        know(&mut book, spent, NOW + later);
-        let before = std::mem::replace(&mut decision, book.decide(&new_run, time(NOW + later)));
+        spent_at(&mut ledger, spent, NOW + later);
+        let before = std::mem::replace(&mut decision, ledger.decide(&new_run, time(NOW + later)));
         let same = if before == decision {
             "the same"
         } else {
@@ -1116,7 +1122,7 @@ fn the_message_of_a_held_job_changes_only_when_it_matters() {
         assert_eq!(same, expected, "{spent} after {later} s");
         // A lost message is returned again, word for word.
         assert_eq!(
-            book.decide(&new_run, time(NOW + later)),
+            ledger.decide(&new_run, time(NOW + later)),
             decision,
             "{spent}"
         );
@@ -1125,18 +1131,18 @@ fn the_message_of_a_held_job_changes_only_when_it_matters() {
 
 #[test]
 fn a_warning_is_not_money_and_less_than_before_is_not_accepted() {
-    let mut book = book(&json!({}), "50");
+    let mut ledger = ledger(&json!({}), "50");
     assert_eq!(
-        know(&mut book, "49.99", NOW + 60).decreased,
+        spent_at(&mut ledger, "49.99", NOW + 60).decreased,
         Vec::<Arc<str>>::new(),
         "noise"
     );
-    let taken = know(&mut book, "20", NOW + 120);
+    let taken = spent_at(&mut ledger, "20", NOW + 120);
     assert_eq!(taken.decreased, ["n".into()]);
-    let balance = balance(&book, NOW + 120);
+    let balance = balance(&ledger, NOW + 120);
     assert_eq!(balance.spent, Amount::units(50), "the higher stays");
     assert_eq!(
-        book.watermark(&balance.account),
+        ledger.watermark(&balance.account),
         Some(NOW + 60),
         "and what came after is not known"
     );
@@ -1151,29 +1157,29 @@ fn a_period_whose_beginning_the_source_does_not_know_holds_jobs() {
         (json!({"enforcement": "ReportOnly"}), false, "not_covered"),
         (json!({}), true, "fits"),
     ] {
-        let mut book = book(&patch, "0");
+        let mut ledger = ledger(&patch, "0");
         let observation = Observation {
             covered,
-            ..Observation::of(book.period(time(NOW)).unwrap(), time(NOW))
+            ..Observation::of(ledger.period(time(NOW)).unwrap(), time(NOW))
         };
-        book.observe(&observation, time(NOW));
-        let decision = book.decide(&run("a", 10), time(NOW));
+        ledger.observe(&observation, time(NOW));
+        let decision = ledger.decide(&run("a", 10), time(NOW));
         assert_eq!(word(&decision), expected, "{patch} {covered}");
         // The run starts when the history is available again.
-        know(&mut book, "0", NOW + 60);
+        spent_at(&mut ledger, "0", NOW + 60);
         if let Decision::Hold(_) = decision {
-            assert_eq!(book.allocate(time(NOW + 60)).granted.len(), 1);
+            assert_eq!(ledger.allocate(time(NOW + 60)).granted.len(), 1);
         }
     }
     // A job that is too large is not rejected while the figures are incomplete.
-    let mut book = book(&json!({}), "0");
+    let mut ledger = ledger(&json!({}), "0");
     let observation = Observation {
         covered: false,
-        ..Observation::of(book.period(time(NOW)).unwrap(), time(NOW))
+        ..Observation::of(ledger.period(time(NOW)).unwrap(), time(NOW))
     };
-    book.observe(&observation, time(NOW));
+    ledger.observe(&observation, time(NOW));
     assert_eq!(
-        word(&book.decide(&run("a", 1000), time(NOW))),
+        word(&ledger.decide(&run("a", 1000), time(NOW))),
         "not_covered"
     );
 }
@@ -1206,41 +1212,43 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
         ("the same hour", hour.clone(), hour.clone(), NOW, "90"),
         ("the next hour", hour.clone(), hour, NOW + 3600, "0"),
     ] {
-        let mut books = Ledgers::default();
-        books.adopt(Arc::new(published(&before, &patch)), time(began));
-        let book = books.ledger("b").unwrap();
-        let spent = book.spend().spent("n", book.period(time(began)).unwrap());
+        let mut ledgers = Ledgers::default();
+        ledgers.adopt(Arc::new(published(&before, &patch)), time(began));
+        let ledger = ledgers.ledger("b").unwrap();
+        let spent = ledger
+            .spend()
+            .spent("n", ledger.period(time(began)).unwrap());
         assert_eq!(spent, expected.parse().unwrap(), "{case}");
     }
 
     // Jobs do not become free if the source has lost its history.
-    let mut books = Ledgers::default();
+    let mut ledgers = Ledgers::default();
     let known = published(&json!({}), &json!({}));
-    books.adopt(Arc::new(known), time(NOW - 60));
-    books.observe_workload(WorkloadEvent::ListStarted, time(NOW - 60));
-    books.observe_workload(
+    ledgers.adopt(Arc::new(known), time(NOW - 60));
+    ledgers.observe_workload(WorkloadEvent::ListStarted, time(NOW - 60));
+    ledgers.observe_workload(
         WorkloadEvent::ListCompleted { continuous: false },
         time(NOW - 60),
     );
-    let book = books.ledger_mut("b").unwrap();
-    book.set_own_limits(BTreeMap::new());
-    let taken = know(book, "0", NOW);
+    let ledger = ledgers.ledger_mut("b").unwrap();
+    ledger.set_own_limits(BTreeMap::new());
+    let taken = spent_at(ledger, "0", NOW);
     assert_eq!(taken.decreased, ["n".into()]);
-    assert_eq!(word(&book.decide(&run("a", 20), time(NOW))), "cold_start");
+    assert_eq!(word(&ledger.decide(&run("a", 20), time(NOW))), "cold_start");
     // A higher figure is accepted.
-    know(book, "91", NOW + 60);
+    spent_at(ledger, "91", NOW + 60);
     assert_eq!(
-        word(&book.decide(&run("a", 20), time(NOW + 60))),
+        word(&ledger.decide(&run("a", 20), time(NOW + 60))),
         "does_not_fit"
     );
-    assert_eq!(word(&book.decide(&run("b", 9), time(NOW + 60))), "fits");
+    assert_eq!(word(&ledger.decide(&run("b", 9), time(NOW + 60))), "fits");
 }
 
 #[test]
 fn a_word_that_nobody_gave_counts_and_is_noticed() {
-    let mut book = book(&json!({}), "0");
-    book.observe_run(&run("a", 10), time(NOW));
-    book.observe_run(
+    let mut ledger = ledger(&json!({}), "0");
+    ledger.observe_run(&run("a", 10), time(NOW));
+    ledger.observe_run(
         &Run {
             state: RunState::Approved(NOW),
             ..run("a", 10)
@@ -1249,25 +1257,25 @@ fn a_word_that_nobody_gave_counts_and_is_noticed() {
     );
     assert_eq!(
         (
-            book.unapproved_starts(),
-            balance(&book, NOW).committed.total()
+            ledger.unapproved_starts(),
+            balance(&ledger, NOW).committed.total()
         ),
         (1, Amount::units(10))
     );
-    book.decide(&run("b", 10), time(NOW));
-    book.observe_run(
+    ledger.decide(&run("b", 10), time(NOW));
+    ledger.observe_run(
         &Run {
             state: RunState::Approved(NOW),
             ..run("b", 10)
         },
         time(NOW),
     );
-    assert_eq!(book.unapproved_starts(), 1);
+    assert_eq!(ledger.unapproved_starts(), 1);
 }
 
 #[test]
 fn who_overspends_is_stopped_after_a_while_lowest_priority_and_youngest_first() {
-    let mut book = book(
+    let mut ledger = ledger(
         &json!({"onOverspent": {"running": "Evict", "grace": "1m"}}),
         "0",
     );
@@ -1282,30 +1290,30 @@ fn who_overspends_is_stopped_after_a_while_lowest_priority_and_youngest_first() 
         running("high", 5, NOW - 1),
     ];
     for run in &runs {
-        book.observe_run(run, time(NOW));
+        ledger.observe_run(run, time(NOW));
     }
-    know(&mut book, "101", NOW + 1);
-    let stopped = |book: &mut BudgetLedger, at| {
+    spent_at(&mut ledger, "101", NOW + 1);
+    let stopped = |ledger: &mut BudgetLedger, at| {
         runs.iter()
-            .filter(|run| word(&book.decide(run, time(at))) == "stopped")
+            .filter(|run| word(&ledger.decide(run, time(at))) == "stopped")
             .map(|run| run.uid.to_string())
             .collect::<Vec<_>>()
     };
-    assert_eq!(stopped(&mut book, NOW + 30), [""; 0]);
-    assert_eq!(stopped(&mut book, NOW + 61), ["young"]);
+    assert_eq!(stopped(&mut ledger, NOW + 30), [""; 0]);
+    assert_eq!(stopped(&mut ledger, NOW + 61), ["young"]);
 }
 
 #[test]
 fn quota_is_given_back_in_turns_that_grow_rarer() {
-    let mut book = book(
+    let mut ledger = ledger(
         &json!({"onExhausted": {"quota": "Yield", "every": "10m", "max": "1h"}}),
         "100",
     );
     for name in ["a", "b"] {
-        book.decide(&run(name, 1), time(NOW));
+        ledger.decide(&run(name, 1), time(NOW));
     }
     let mut turn = |name: &str, attempt, later| {
-        book.try_yield(&Uid::new(name), "cq", attempt, time(NOW + later))
+        ledger.try_yield(&Uid::new(name), "cq", attempt, time(NOW + later))
     };
     assert!(!turn("a", 1, 300), "it has waited for five minutes");
     assert!(turn("a", 1, 600));
@@ -1319,26 +1327,27 @@ fn quota_is_given_back_in_turns_that_grow_rarer() {
 #[test]
 fn runs_that_may_release_quota_are_evaluated_when_one_may_and_not_at_each_change() {
     let yields = |quota: &str| json!({"onExhausted": {"quota": quota, "every": "10m"}});
-    let mut book = book(&yields("Yield"), "100");
+    let mut ledger = ledger(&yields("Yield"), "100");
     for name in ["a", "b"] {
-        book.decide(&run(name, 1), time(NOW));
+        ledger.decide(&run(name, 1), time(NOW));
     }
-    let due = |book: &mut BudgetLedger, later: i64, waits: bool| {
-        book.due_to_yield(time(NOW + later), |_| waits.then(|| "cq".to_owned()))
+    let due = |ledger: &mut BudgetLedger, later: i64, waits: bool| {
+        ledger
+            .due_to_yield(time(NOW + later), |_| waits.then(|| "cq".to_owned()))
             .len()
     };
-    assert_eq!(due(&mut book, 300, true), 0, "not for ten minutes");
-    assert_eq!(due(&mut book, 600, false), 0, "nobody waits for quota");
-    assert_eq!(due(&mut book, 600, true), 2);
+    assert_eq!(due(&mut ledger, 300, true), 0, "not for ten minutes");
+    assert_eq!(due(&mut ledger, 600, false), 0, "nobody waits for quota");
+    assert_eq!(due(&mut ledger, 600, true), 2);
     assert_eq!(
-        due(&mut book, 601, true),
+        due(&mut ledger, 601, true),
         0,
         "they have just been evaluated"
     );
-    assert_eq!(due(&mut book, 630, true), 2, "none of them did");
-    assert!(book.try_yield(&Uid::new("a"), "cq", 1, time(NOW + 630)));
-    assert_eq!(due(&mut book, 700, true), 0, "one has");
-    let mut keeps = self::book(&yields("Hold"), "100");
+    assert_eq!(due(&mut ledger, 630, true), 2, "none of them did");
+    assert!(ledger.try_yield(&Uid::new("a"), "cq", 1, time(NOW + 630)));
+    assert_eq!(due(&mut ledger, 700, true), 0, "one has");
+    let mut keeps = self::ledger(&yields("Hold"), "100");
     keeps.decide(&run("a", 1), time(NOW));
     assert_eq!(due(&mut keeps, 600, true), 0);
 }
@@ -1346,11 +1355,11 @@ fn runs_that_may_release_quota_are_evaluated_when_one_may_and_not_at_each_change
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the time that a decision takes")]
 fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
-    let mut book = book(&json!({"namespaceLimits": {"default": "999999999"}}), "0");
+    let mut ledger = ledger(&json!({"namespaceLimits": {"default": "999999999"}}), "0");
     for number in 0..10_000 {
         let namespace: Arc<str> = format!("team-{}", number % 50).into();
         let uid = Uid::new(&format!("00000000-0000-0000-0000-{number:012x}"));
-        book.observe_run(
+        ledger.observe_run(
             &Run {
                 uid,
                 namespace,
@@ -1367,7 +1376,7 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
                 ..run(&format!("new-{number}"), 1)
             };
             let began = std::time::Instant::now();
-            let decision = book.decide(&new_run, time(NOW));
+            let decision = ledger.decide(&new_run, time(NOW));
             let took = began.elapsed();
             assert_eq!(word(&decision), "fits");
             took
@@ -1387,22 +1396,22 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
 fn balances_of_all_accounts_are_one_pass_over_what_is_committed() {
     const ACCOUNTS: u32 = 100_000;
     const ALONE: u32 = 100;
-    let mut book = book(&json!({"namespaceLimits": {"default": "999999999"}}), "0");
+    let mut ledger = ledger(&json!({"namespaceLimits": {"default": "999999999"}}), "0");
     let team = |number: u32| Arc::<str>::from(format!("team-{number}"));
     let own = |number: u32| (team(number).to_string(), LimitOverride::default());
-    book.set_own_limits((0..ACCOUNTS).map(own).collect());
+    ledger.set_own_limits((0..ACCOUNTS).map(own).collect());
     for number in 0..5000 {
         let run = Run {
             namespace: team(number * 20),
             state: RunState::Running(NOW - 100),
             ..run(&format!("running-{number}"), 10)
         };
-        book.observe_run(&run, time(NOW));
+        ledger.observe_run(&run, time(NOW));
     }
-    let (period, now) = (book.period(time(NOW)).unwrap(), time(NOW));
-    let accounts = book.known_accounts(now);
+    let (period, now) = (ledger.period(time(NOW)).unwrap(), time(NOW));
+    let accounts = ledger.known_accounts(now);
     let began = std::time::Instant::now();
-    let index = book.index();
+    let index = ledger.index();
     let balances: Vec<Balance> = accounts
         .iter()
         .map(|account| index.balance(account, period, now))
@@ -1415,7 +1424,7 @@ fn balances_of_all_accounts_are_one_pass_over_what_is_committed() {
     );
     let began = std::time::Instant::now();
     for balance in balances.iter().take(ALONE as usize) {
-        assert_eq!(*balance, book.balance(&balance.account, period, now));
+        assert_eq!(*balance, ledger.balance(&balance.account, period, now));
     }
     let alone = began.elapsed() / ALONE * ACCOUNTS;
     println!(
@@ -1477,33 +1486,36 @@ fn a_claim_ends_when_its_pods_do_and_not_when_its_quota_does() {
             stays,
         ),
     ] {
-        let mut books = Ledgers::default();
-        books.adopt(terms(&json!({})), time(NOW - 60));
-        books.refer("check", Some("b"), time(NOW - 60));
-        books
+        let mut ledgers = Ledgers::default();
+        ledgers.adopt(terms(&json!({})), time(NOW - 60));
+        ledgers.refer("check", Some("b"), time(NOW - 60));
+        ledgers
             .ledger_mut("b")
             .unwrap()
             .set_own_limits(BTreeMap::new());
         let running = workload(owner, 3600, &json!([admitted]), true);
-        books.observe_workload(
+        ledgers.observe_workload(
             WorkloadEvent::Applied(&running, &Family::of(&running, [])),
             time(NOW - 5),
         );
         let mut last = running;
         if let Some((conditions, reserved)) = next {
             last = workload(owner, 3600, conditions, reserved);
-            books.observe_workload(
+            ledgers.observe_workload(
                 WorkloadEvent::Applied(&last, &Family::of(&last, [])),
                 time(NOW),
             );
         }
         if gone {
-            books.observe_workload(WorkloadEvent::Removed(&last), time(NOW));
+            ledgers.observe_workload(WorkloadEvent::Removed(&last), time(NOW));
         }
         let account = Account::Namespace("n".into());
-        let book = books.ledger("b").unwrap();
-        let period = book.period(time(NOW)).unwrap();
-        let settling = book.balance(&account, period, time(NOW)).committed.settling;
+        let ledger = ledgers.ledger("b").unwrap();
+        let period = ledger.period(time(NOW)).unwrap();
+        let settling = ledger
+            .balance(&account, period, time(NOW))
+            .committed
+            .settling;
         let rate = Rate::of(10_000, Amount::units(1), 1);
         assert_eq!(settling, rate.cost(seconds), "{case}");
     }

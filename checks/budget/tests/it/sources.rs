@@ -81,16 +81,16 @@ fn held_message(problem: &SourceError) -> String {
             "admissionChecks": [{"name": "c", "state": "Pending"}]},
     }))
     .unwrap();
-    let mut book = BudgetLedger::new(Arc::clone(&terms));
-    book.set_own_limits(BTreeMap::new());
+    let mut ledger = BudgetLedger::new(Arc::clone(&terms));
+    ledger.set_own_limits(BTreeMap::new());
     let now = time(AT);
-    book.watched_since(now - jiff::SignedDuration::from_hours(2));
+    ledger.watched_since(now - jiff::SignedDuration::from_hours(2));
     let old = time(AT - 3600);
-    let observation = kueue_check_budget::ledger::Observation::of(book.period(old).unwrap(), old);
-    book.observe(&observation, old);
-    book.failed(problem.to_string());
+    let observation = kueue_check_budget::ledger::Observation::of(ledger.period(old).unwrap(), old);
+    ledger.observe(&observation, old);
+    ledger.failed(problem.to_string());
     let run = run_of(&workload, None, &terms, ["c"].into_iter()).unwrap();
-    let decision = book.decide(&run, now);
+    let decision = ledger.decide(&run, now);
     assert!(
         matches!(decision, Decision::Hold(HoldReason::Stale { .. })),
         "{decision:?}"
@@ -256,12 +256,12 @@ fn running(seconds: i64, cpus: &str) -> BudgetLedger {
             "admissionChecks": [{"name": "c", "state": "Ready"}]},
     }))
     .unwrap();
-    let mut book = BudgetLedger::new(Arc::clone(&terms));
-    book.set_own_limits(BTreeMap::new());
-    book.watched_since(time(AT - 7200));
+    let mut ledger = BudgetLedger::new(Arc::clone(&terms));
+    ledger.set_own_limits(BTreeMap::new());
+    ledger.watched_since(time(AT - 7200));
     let run = run_of(&workload, None, &terms, ["c"].into_iter()).unwrap();
-    book.observe_run(&run, time(AT - seconds));
-    book
+    ledger.observe_run(&run, time(AT - seconds));
+    ledger
 }
 
 #[tokio::test]
@@ -294,10 +294,10 @@ async fn a_job_that_runs_and_is_in_no_figure_is_not_free() {
         let report = query_spend(&server, &json!({}), Credentials::default())
             .await
             .unwrap();
-        let mut book = running(seconds, cpus);
-        book.observe(&report.observation, time(AT));
+        let mut ledger = running(seconds, cpus);
+        ledger.observe(&report.observation, time(AT));
         let account = kueue_check_budget::config::Account::Namespace("vision".into());
-        assert_eq!(book.watermark(&account) == Some(AT), is_known, "{case}");
+        assert_eq!(ledger.watermark(&account) == Some(AT), is_known, "{case}");
     }
 }
 

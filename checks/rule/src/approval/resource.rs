@@ -46,7 +46,7 @@ pub struct ApprovalCheckSpec {
     policy: Policy,
 }
 
-/// Users and groups, by the names that the API server knows them by.
+/// Users and groups, by their names in the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [

@@ -26,7 +26,7 @@ impl Program {
     /// # Errors
     /// If it has no value.
     pub fn evaluate(&self, variables: Variables<'_>, run: &mut Run<'_>) -> Result<Value, Failure> {
-        run.know(&self.regexes);
+        run.add_regexes(&self.regexes);
         let mut frame = Frame {
             variables,
             locals: vec![Value::Null; self.locals],

@@ -864,7 +864,7 @@ fn format(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
             other => {
                 let shown = other.map(String::from).unwrap_or_default();
                 return Err(Failure::new(format!(
-                    "format() does not know `%{shown}`: expected %s, %d, %f or %%"
+                    "format() does not support `%{shown}`: expected %s, %d, %f or %%"
                 )));
             }
         }

@@ -135,7 +135,7 @@ impl<'r> Run<'r> {
     }
 
     /// Adds the compiled regular expressions of a program.
-    pub(crate) fn know(&mut self, regexes: &HashMap<Arc<str>, Regex>) {
+    pub(crate) fn add_regexes(&mut self, regexes: &HashMap<Arc<str>, Regex>) {
         for (pattern, regex) in regexes {
             if !self.regexes.contains_key(pattern) {
                 self.regexes.insert(Arc::clone(pattern), regex.clone());

@@ -404,7 +404,7 @@ fn an_expression_without_a_value_returns_the_reason() {
         ("'%s'.format([])", "format() has more places than values"),
         (
             "'%x'.format([1])",
-            "format() does not know `%x`: expected %s, %d, %f or %%",
+            "format() does not support `%x`: expected %s, %d, %f or %%",
         ),
         ("[1, 'x'].map(x, dyn(x) + 1)", "there is no string + int"),
     ] {

@@ -245,7 +245,7 @@ impl Data for Known<'_> {
 
     fn starting(&self, within: SignedDuration) -> Result<Vec<Value>, String> {
         if self.is_preview {
-            return Err("only the check that runs knows which jobs are starting".to_owned());
+            return Err("only the running check records which jobs are starting".to_owned());
         }
         let (check, own) = (
             self.request.admission_check(),

@@ -236,7 +236,7 @@ impl CELCheckSpec {
         self.recheck_after.map(Duration::from).or(default)
     }
 
-    /// Returns true if the administrator wants jobs evicted for which the rule is no longer met.
+    /// Returns true if jobs are evicted for which the rule is no longer met.
     pub(crate) fn stops_jobs(&self) -> bool {
         let after = self.policy.after_admission;
         after.and_then(|after| after.on_failure) == Some(OnFailure::Evict)

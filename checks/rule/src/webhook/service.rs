@@ -87,7 +87,7 @@ impl Services {
         let now = Instant::now();
         let paused = *lock(&host.paused_until);
         if let Some(until) = paused.filter(|until| *until > now) {
-            let text = format!("{WHO} asked for a pause");
+            let text = format!("{WHO} requests a pause");
             return Err(CheckError::throttled(until - now, text));
         }
         host.service.oneshot(call).await
@@ -149,7 +149,7 @@ fn classify(reply: ServiceReply) -> Result<ServiceReply, CheckError> {
             let after = after.clamp(Duration::from_secs(1), LONGEST_PAUSE);
             Err(CheckError::throttled(
                 after,
-                format!("{WHO} asked for a pause of {}s ({status})", after.as_secs()),
+                format!("{WHO} requests a pause of {}s ({status})", after.as_secs()),
             ))
         }
         (300..=399, _) => Err(CheckError::transient(format!(

@@ -79,7 +79,7 @@ async fn a_response_is_read_within_the_limits_of_its_data_source() {
         (
             json!({"timeout": "300ms"}),
             json!({"url": url("/slow")}),
-            "did not answer in 300ms",
+            "did not respond within 300ms",
         ),
         (
             json!({}),

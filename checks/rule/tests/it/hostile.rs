@@ -225,14 +225,14 @@ async fn each_invalid_response_affects_only_itself_and_is_quoted() {
                 "{head}content-length: 5000\r\n\r\n{}",
                 "x".repeat(5000)
             )),
-            "did not answer in 700ms",
+            "did not respond within 700ms",
         ),
         (
             "a head that drips",
             Reply::Drip(format!("{head}x: {}", "x".repeat(5000))),
-            "did not answer in 700ms",
+            "did not respond within 700ms",
         ),
-        ("silence", Reply::Silence, "did not answer in 700ms"),
+        ("silence", Reply::Silence, "did not respond within 700ms"),
         (
             "half a body",
             Reply::Raw(format!("{head}content-length: 500\r\n\r\n{{").into()),

@@ -55,7 +55,7 @@ use kueue_check_sim::kueue::KueueVersion;
 /// use kueue_check_sim_cli::replay::{Replay, Trace};
 /// use serde_json::json;
 ///
-/// // The recording cluster had a flavor of which the trace does not know.
+/// // The recording cluster had a flavor that the trace does not contain.
 /// let trace: Trace = serde_json::from_value(json!({"scenario": "clean-up", "steps": [{"step": "delete the flavor", "t": 0.0, "calls": [
 ///     {"method": "DELETE", "path": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/spot", "code": 200},
 /// ]}]}))?;
@@ -94,7 +94,7 @@ impl fmt::Display for Difference {
 ///     {"method": "GET", "path": "/logs/kubelet.log", "code": 200},
 /// ]}]}))?;
 /// let error = Replay::new(trace).run().unwrap_err();
-/// assert_eq!(error.to_string(), "the trace has a request that the model does not know: GET /logs/kubelet.log");
+/// assert_eq!(error.to_string(), "the trace has a request that the model does not support: GET /logs/kubelet.log");
 /// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +107,7 @@ pub enum ReplayError {
     #[error("the file is not a trace: {0}")]
     Json(#[from] serde_json::Error),
     /// The model does not support a request of the trace.
-    #[error("the trace has a request that the model does not know: {0}")]
+    #[error("the trace has a request that the model does not support: {0}")]
     Request(String),
     /// The model does not have a feature that the trace uses.
     #[error("the model has no {0}, which the trace uses")]

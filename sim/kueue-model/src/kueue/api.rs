@@ -246,7 +246,7 @@ impl Recorder {
             },
         });
         api.create(&events, event);
-        self.series.remember(key, name, now);
+        self.series.insert(key, name, now);
     }
 }
 

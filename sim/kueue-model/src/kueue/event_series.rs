@@ -49,8 +49,8 @@ impl EventSeriesCache {
     }
 
     /// Adds a new event.
-    pub(crate) fn remember(&mut self, key: String, name: String, now: Timestamp) {
-        self.forget(now);
+    pub(crate) fn insert(&mut self, key: String, name: String, now: Timestamp) {
+        self.expire(now);
         self.order.push_back((now, key.clone()));
         let event = Event {
             last: now,
@@ -60,7 +60,7 @@ impl EventSeriesCache {
         self.events.insert(key, event);
     }
 
-    fn forget(&mut self, now: Timestamp) {
+    fn expire(&mut self, now: Timestamp) {
         while let Some((at, _)) = self.order.front() {
             let full = self.order.len() >= REMEMBERED;
             let over = self.ends && is_over(*at, now);
@@ -96,7 +96,7 @@ mod tests {
     fn an_event_repeated_within_six_minutes_is_a_series() {
         let mut cache = EventSeriesCache::new(true);
         assert_eq!(cache.again("key", at(0)), None);
-        cache.remember("key".to_owned(), "name".to_owned(), at(0));
+        cache.insert("key".to_owned(), "name".to_owned(), at(0));
         assert_eq!(cache.again("key", at(359)), Some(("name", 2)));
         assert_eq!(cache.again("key", at(718)), Some(("name", 3)));
         assert_eq!(cache.again("key", at(718 + 360)), None);
@@ -105,10 +105,10 @@ mod tests {
     #[test]
     fn what_goes_on_is_remembered_and_what_is_over_is_forgotten() {
         let mut cache = EventSeriesCache::new(true);
-        cache.remember("goes on".to_owned(), "a".to_owned(), at(0));
-        cache.remember("is over".to_owned(), "b".to_owned(), at(0));
+        cache.insert("goes on".to_owned(), "a".to_owned(), at(0));
+        cache.insert("is over".to_owned(), "b".to_owned(), at(0));
         assert_eq!(cache.again("goes on", at(300)), Some(("a", 2)));
-        cache.remember("new".to_owned(), "c".to_owned(), at(400));
+        cache.insert("new".to_owned(), "c".to_owned(), at(400));
         assert_eq!(cache.events.len(), 2);
         assert_eq!(cache.again("goes on", at(500)), Some(("a", 3)));
     }
@@ -117,7 +117,7 @@ mod tests {
     fn no_more_than_ten_thousand_are_remembered() {
         let mut cache = EventSeriesCache::new(true);
         for number in 0..3 * REMEMBERED {
-            cache.remember(number.to_string(), String::new(), at(0));
+            cache.insert(number.to_string(), String::new(), at(0));
             assert!(cache.events.len() <= REMEMBERED && cache.order.len() <= REMEMBERED);
         }
         assert_eq!(cache.again("0", at(0)), None);

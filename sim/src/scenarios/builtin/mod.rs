@@ -84,7 +84,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "preempted",
-            about: "a job loses its quota to another and gets it back, all while the check thinks",
+            about: "a job loses its quota to another and gets it back, all during one evaluation",
             simulation: || {
                 let check =
                     || Scripted::new(|r| Ok(quota::by_name(r))).latency(quota::long_for_low);
@@ -94,7 +94,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "reclaimed",
-            about: "a job borrows quota, which its owner reclaims: while the check thinks, and later",
+            about: "a job borrows quota, which its owner reclaims: during an evaluation, and later",
             simulation: || {
                 let check = || {
                     Scripted::new(|r| Ok(quota::by_name(r))).latency(cohorts::long_for_borrowers)
@@ -105,7 +105,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "slow-to-stop",
-            about: "a Workload without a job is evicted while the check thinks, and nobody stops it",
+            about: "a Workload without a job is evicted during an evaluation, and nobody stops it",
             simulation: || {
                 let check =
                     || Scripted::new(|r| Ok(quota::by_name(r))).latency(quota::long_for_low);

@@ -53,7 +53,7 @@ fn state_meaning(state: &CheckState) -> &'static str {
         CheckState::Retry => "not now: evicted, then queued again",
         CheckState::Rejected => "never: deactivated",
         CheckState::PreemptionRequired => "may run once others are preempted",
-        _ => "a state of which Kueue knows nothing",
+        _ => "a state that Kueue does not define",
     }
 }
 

@@ -39,7 +39,7 @@ impl Members<'_> {
 /// An index of commitments and held runs by namespace, for readers of many accounts.
 #[derive(Debug)]
 pub(crate) struct AccountIndex<'a> {
-    book: &'a BudgetLedger,
+    ledger: &'a BudgetLedger,
     claims: BTreeMap<&'a str, Vec<&'a Commitment>>,
     held: BTreeMap<&'a str, Vec<&'a PendingRun>>,
 }
@@ -47,17 +47,17 @@ pub(crate) struct AccountIndex<'a> {
 impl AccountIndex<'_> {
     /// Returns the same as [`BudgetLedger::balance`].
     pub(crate) fn balance(&self, account: &Account, period: Period, now: Timestamp) -> Balance {
-        let book = self.book;
-        let members = book.members(account);
+        let ledger = self.ledger;
+        let members = ledger.members(account);
         let claims = members.names().filter_map(|name| self.claims.get(name));
         let claims = claims.flatten().copied();
-        book.balance_of(account, &members, claims, period, now)
+        ledger.balance_of(account, &members, claims, period, now)
     }
 
     /// Returns the number of held runs of `account`, and the smallest estimate of those that wait
     /// for money.
     pub(crate) fn held(&self, account: &Account) -> (u32, Option<Amount>) {
-        let members = self.book.members(account);
+        let members = self.ledger.members(account);
         let held = members.names().filter_map(|name| self.held.get(name));
         let (mut count, mut smallest) = (0_u32, None);
         for held in held.flatten() {
@@ -141,7 +141,7 @@ impl BudgetLedger {
     /// Returns an index for balances of many accounts, from one pass over the commitments.
     pub(crate) fn index(&self) -> AccountIndex<'_> {
         let mut index = AccountIndex {
-            book: self,
+            ledger: self,
             claims: BTreeMap::new(),
             held: BTreeMap::new(),
         };

@@ -122,7 +122,7 @@ impl BudgetLedger {
 
     /// Ends a run whose last pod had terminated by `at`.
     pub fn finished(&mut self, uid: &Uid, at: i64) {
-        if let Some(live) = self.forget(uid) {
+        if let Some(live) = self.drop_run(uid) {
             self.settle_all(live, at);
         }
     }
@@ -130,7 +130,7 @@ impl BudgetLedger {
     /// Ends a run that was evicted or deleted. Its pods received the signal to stop at `at`, and
     /// spend until they have terminated.
     pub fn stop(&mut self, uid: &Uid, at: i64) {
-        if let Some(live) = self.forget(uid) {
+        if let Some(live) = self.drop_run(uid) {
             let terminated = at + i64::from(live.claim.grace);
             self.settle_all(live, terminated);
         }
@@ -154,7 +154,7 @@ impl BudgetLedger {
         !others.any(|(_, other)| key(other) == key(live) && runs(other))
     }
 
-    fn forget(&mut self, uid: &Uid) -> Option<ActiveRun> {
+    fn drop_run(&mut self, uid: &Uid) -> Option<ActiveRun> {
         self.held.remove(uid);
         self.grown.remove(uid);
         self.live.remove(uid)
@@ -184,7 +184,7 @@ impl BudgetLedger {
     /// two. An approval is kept until [`released`](Self::released), because Kueue keeps it
     /// (measured on 0.19.2).
     pub fn quota_lost(&mut self, uid: &Uid, at: i64) {
-        let Some(mut live) = self.forget(uid) else {
+        let Some(mut live) = self.drop_run(uid) else {
             return;
         };
         let terminated = at + i64::from(live.claim.grace);

@@ -107,7 +107,7 @@ impl BudgetLedger {
             .map(|held| (-held.run.priority, held.run.since, held.run.uid.clone()))
             .collect();
         order.sort_unstable();
-        let mut walked = AllocationPass::default();
+        let mut pass = AllocationPass::default();
         let mut tally = Totals::default();
         for (_, _, uid) in order {
             let Some(held) = self.held.get(&uid).cloned() else {
@@ -115,20 +115,20 @@ impl BudgetLedger {
             };
             if let Err(reason) = self.judge(&held.run, now, &mut tally) {
                 if Self::is_untrue(&held, &reason, now) {
-                    walked.outdated_messages.push(uid);
+                    pass.outdated_messages.push(uid);
                 }
             } else {
                 self.approve(&held.run, now);
                 tally = Totals::default();
-                walked.granted.push(uid);
+                pass.granted.push(uid);
             }
         }
         for run in self.grown.values().cloned().collect::<Vec<_>>() {
             if self.taken_back(&run, now).is_some() {
-                walked.outdated_messages.push(run.uid);
+                pass.outdated_messages.push(run.uid);
             }
         }
-        walked
+        pass
     }
 
     /// Returns true if `reason` differs so much from the message of `held` that it is returned

@@ -36,7 +36,7 @@ impl BudgetLedger {
     }
 
     /// Applies published spend, if it is of the current period and the same source.
-    pub(crate) fn remember(&mut self, terms: &BudgetConfig, now: Timestamp) {
+    pub(crate) fn apply_published_spend(&mut self, terms: &BudgetConfig, now: Timestamp) {
         let floor = terms.floor.as_ref();
         let floor = floor.filter(|_| self.terms.measures_like(terms));
         if let Some(floor) = floor.filter(|floor| self.period(now) == Some(floor.period)) {

@@ -46,7 +46,7 @@ impl World<'_> {
         let now = time(self.now);
         let inbox = std::mem::take(&mut self.leader.inbox);
         for (_, event) in inbox {
-            take(&mut self.leader.book, &event, now, self.mutant, true);
+            take(&mut self.leader.ledger, &event, now, self.mutant, true);
         }
         let runs: Vec<Run> = (0..self.phases.len())
             .filter_map(|job| self.run(job))
@@ -54,22 +54,22 @@ impl World<'_> {
         let listed: BTreeSet<&Uid> = runs.iter().map(|run| &run.uid).collect();
         let vanished: Vec<Uid> = self
             .leader
-            .book
+            .ledger
             .live
             .iter()
             .filter(|(uid, live)| !listed.contains(uid) && live.approval != Approval::Suspended)
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in vanished {
-            self.leader.book.quota_lost(&uid, self.now);
+            self.leader.ledger.quota_lost(&uid, self.now);
         }
         for run in &runs {
-            self.leader.book.observe_run(run, now);
+            self.leader.ledger.observe_run(run, now);
         }
         // Cleanup: the approval of a run without quota is withdrawn.
         let suspended: Vec<(Uid, i64)> = self
             .leader
-            .book
+            .ledger
             .suspended()
             .map(|(uid, since)| (uid.clone(), since))
             .collect();
@@ -90,9 +90,9 @@ impl World<'_> {
                 .is_some_and(|(due, _)| *due <= self.now)
                 && let Some((_, event)) = process.inbox.pop_front()
             {
-                take(&mut process.book, &event, now, mutant, closely);
+                take(&mut process.ledger, &event, now, mutant, closely);
                 if mutant == Mutant::NoTombstones {
-                    process.book.ended.clear();
+                    process.ledger.ended.clear();
                 }
             }
         }
@@ -106,9 +106,9 @@ impl World<'_> {
             // reports what it has read.
             let job = self.job_of(&uid);
             if let Some(run) = self.run(job) {
-                self.leader.book.observe_run(&run, now);
+                self.leader.ledger.observe_run(&run, now);
             }
-            self.leader.book.released(&uid, since);
+            self.leader.ledger.released(&uid, since);
         }
     }
 
@@ -122,7 +122,7 @@ impl World<'_> {
 
     pub(super) fn source(&mut self, fault: Option<Fault>) {
         if self.now < self.source_dead {
-            self.leader.book.failed("dead");
+            self.leader.ledger.failed("dead");
             return;
         }
         let at = self.now - self.plan.lag * STEP;
@@ -141,7 +141,7 @@ impl World<'_> {
             // that from the truth.
             Some(Fault::Less) => {
                 for (name, spent) in &mut observation.spent {
-                    let known = self.leader.book.spend.spent(name, period).in_millionths();
+                    let known = self.leader.ledger.spend.spent(name, period).in_millionths();
                     if known > 100_000 {
                         *spent = Amount::millionths(known / 3);
                     }
@@ -154,19 +154,19 @@ impl World<'_> {
             _ => {}
         }
         let known = |world: &Self| {
-            let spend = &world.leader.book.spend;
+            let spend = &world.leader.ledger.spend;
             world.names.each_ref().map(|name| spend.spent(name, period))
         };
         let before = known(self);
         if self.mutant == Mutant::LastFigure {
-            self.leader.book.spend = Spend::default();
+            self.leader.ledger.spend = Spend::default();
         }
-        self.leader.book.observe(&observation, time(self.now));
+        self.leader.ledger.observe(&observation, time(self.now));
         if self.check_choice.one_in(8) {
-            let again = self.leader.book.spend.clone();
-            self.leader.book.observe(&observation, time(self.now));
+            let again = self.leader.ledger.spend.clone();
+            self.leader.ledger.observe(&observation, time(self.now));
             assert_eq!(
-                again, self.leader.book.spend,
+                again, self.leader.ledger.spend,
                 "a repeated observation changes nothing"
             );
         }
@@ -189,12 +189,12 @@ impl World<'_> {
         };
         let now = time(self.now + skew.min(self.plan.lag * STEP));
         for run in std::mem::take(&mut self.late) {
-            self.leader.book.approve(&run, now);
+            self.leader.ledger.approve(&run, now);
         }
         let waiting: Vec<usize> = (0..self.phases.len())
             .filter(|job| {
                 self.leader
-                    .book
+                    .ledger
                     .live
                     .get(&self.uids[*job])
                     .is_some_and(|live| live.approval == Approval::None)
@@ -204,14 +204,14 @@ impl World<'_> {
             .into_iter()
             .filter(|_| !self.random.one_in(5))
             .collect();
-        let snapshot = (self.mutant == Mutant::CommitLater).then(|| self.leader.book.clone());
+        let snapshot = (self.mutant == Mutant::CommitLater).then(|| self.leader.ledger.clone());
         for job in evaluated {
             let Some(run) = self.run(job).filter(|run| run.state == RunState::Evaluated) else {
                 continue;
             };
             if self
                 .leader
-                .book
+                .ledger
                 .live
                 .get(&run.uid)
                 .is_none_or(|live| live.since != run.since)
@@ -221,7 +221,7 @@ impl World<'_> {
             self.mutate();
             let decision = match &snapshot {
                 Some(before) => before.clone().decide(&run, now),
-                None => self.leader.book.decide(&run, now),
+                None => self.leader.ledger.decide(&run, now),
             };
             if let Decision::Admit(_) = decision {
                 if self.mutant == Mutant::CommitLater {
@@ -230,13 +230,13 @@ impl World<'_> {
                 self.write(job);
             }
         }
-        let walked = self.leader.book.allocate(now);
-        for uid_of in walked.granted {
+        let pass = self.leader.ledger.allocate(now);
+        for uid_of in pass.granted {
             let job = self.job_of(&uid_of);
             let Some(run) = self.run(job).filter(|run| run.state == RunState::Evaluated) else {
                 continue;
             };
-            let decision = self.leader.book.decide(&run, now);
+            let decision = self.leader.ledger.decide(&run, now);
             assert!(
                 matches!(decision, Decision::Admit(_)),
                 "what was granted is admitted: {decision:?}"
@@ -249,7 +249,7 @@ impl World<'_> {
     }
 
     fn mutate(&mut self) {
-        let variants = self.leader.book.live.values_mut().filter(|live| {
+        let variants = self.leader.ledger.live.values_mut().filter(|live| {
             let job = live.claim.job.as_ref();
             job.is_some_and(|job| job.is_variant)
         });
@@ -269,7 +269,7 @@ impl World<'_> {
         } else {
             // Evaluated again: it was approved, and stays approved.
             if let Some(run) = self.run(job).filter(|run| run.state == RunState::Evaluated) {
-                let decision = self.leader.book.decide(&run, time(self.now));
+                let decision = self.leader.ledger.decide(&run, time(self.now));
                 assert!(
                     matches!(decision, Decision::Admit(_)) || self.mutant != Mutant::None,
                     "{decision:?}"
@@ -300,14 +300,14 @@ impl World<'_> {
     fn quiet(&mut self, now: Timestamp) {
         // The order of waiting runs may take two rounds to settle.
         for _ in 0..2 {
-            for uid in self.leader.book.held.keys().cloned().collect::<Vec<_>>() {
-                let run = self.leader.book.held[&uid].run.clone();
-                self.leader.book.decide(&run, now);
+            for uid in self.leader.ledger.held.keys().cloned().collect::<Vec<_>>() {
+                let run = self.leader.ledger.held[&uid].run.clone();
+                self.leader.ledger.decide(&run, now);
             }
         }
         if self.mutant == Mutant::None {
-            let walked = self.leader.book.allocate(now);
-            assert_eq!(walked, AllocationPass::default(), "nothing has changed");
+            let pass = self.leader.ledger.allocate(now);
+            assert_eq!(pass, AllocationPass::default(), "nothing has changed");
         }
     }
 }

@@ -17,7 +17,7 @@ fn print_one_history() {
         world.source(fault);
         let live_runs: Vec<String> = world
             .leader
-            .book
+            .ledger
             .live
             .iter()
             .map(|(uid, live)| {
@@ -32,7 +32,10 @@ fn print_one_history() {
         world.decide(fault);
         let period = world.terms.schedule.at(time(world.now)).unwrap();
         for (account, names) in &accounts() {
-            let balance = world.leader.book.balance(account, period, time(world.now));
+            let balance = world
+                .leader
+                .ledger
+                .balance(account, period, time(world.now));
             let mut truth = world.spent(names, period.start.as_second(), world.now);
             for (job, phase) in world.phases.iter().enumerate() {
                 let plan = &plan.jobs[job];
@@ -62,7 +65,7 @@ fn print_one_history() {
                     balance.limit,
                     world
                         .leader
-                        .book
+                        .ledger
                         .watermark(account)
                         .map(|w| (w - START) / STEP)
                 );
@@ -74,7 +77,7 @@ fn print_one_history() {
                             world.ran[job],
                             plan.jobs[job].longest,
                             world.rates[job],
-                            world.leader.book.live.get(&world.uids[job]).map(|live| (
+                            world.leader.ledger.live.get(&world.uids[job]).map(|live| (
                                 live.approval,
                                 live.claim.state,
                                 live.claim.seconds,

@@ -41,14 +41,14 @@ impl World<'_> {
         }
         self.relist();
         self.receive();
-        let mut fresh = self.process().book;
-        for book in [&mut fresh, &mut self.leader.book] {
-            book.observe(&observation, now);
+        let mut fresh = self.process().ledger;
+        for ledger in [&mut fresh, &mut self.leader.ledger] {
+            ledger.observe(&observation, now);
         }
         for (account, _) in accounts() {
             let (rebuilt, kept) = (
                 fresh.balance(&account, period, now),
-                self.leader.book.balance(&account, period, now),
+                self.leader.ledger.balance(&account, period, now),
             );
             // Only a process that has observed a run has its pods that terminate, or whose Workload
             // was deleted. Only it has the time since which a variant may have been running.
@@ -62,7 +62,7 @@ impl World<'_> {
                 "{account}: rebuilt {rebuilt:?}, kept {kept:?}"
             );
             assert!(kept.remaining() <= kept.limit);
-            let indexed = self.leader.book.index().balance(&account, period, now);
+            let indexed = self.leader.ledger.index().balance(&account, period, now);
             assert_eq!(indexed, kept, "an index changes nothing");
         }
     }
@@ -79,14 +79,14 @@ impl World<'_> {
             return;
         };
         let observation = Observation::of(period, now);
-        self.leader.book.observe(&observation, now);
+        self.leader.ledger.observe(&observation, now);
         for (account, _) in accounts() {
             assert_eq!(
-                self.leader.book.balance(&account, period, now).committed,
+                self.leader.ledger.balance(&account, period, now).committed,
                 Committed::default(),
                 "{account}"
             );
         }
-        assert!(self.leader.book.ended.is_empty() && self.leader.book.live.is_empty());
+        assert!(self.leader.ledger.ended.is_empty() && self.leader.ledger.live.is_empty());
     }
 }

@@ -107,7 +107,7 @@ enum Event {
 }
 
 struct Process {
-    book: BudgetLedger,
+    ledger: BudgetLedger,
     inbox: VecDeque<(i64, Event)>,
 }
 
@@ -194,11 +194,11 @@ impl<'a> World<'a> {
             names: NAMES.map(Into::into),
             check_choice: Random(plan.noise ^ 1),
             leader: Process {
-                book: BudgetLedger::new(Arc::clone(&terms)),
+                ledger: BudgetLedger::new(Arc::clone(&terms)),
                 inbox: VecDeque::new(),
             },
             standby: Process {
-                book: BudgetLedger::new(Arc::clone(&terms)),
+                ledger: BudgetLedger::new(Arc::clone(&terms)),
                 inbox: VecDeque::new(),
             },
             terms,
@@ -215,22 +215,22 @@ impl<'a> World<'a> {
 
     /// Returns a process that has just read the list.
     fn process(&self) -> Process {
-        let mut book = BudgetLedger::new(Arc::clone(&self.terms));
+        let mut ledger = BudgetLedger::new(Arc::clone(&self.terms));
         let labels = NAMES.map(|name| (name.to_owned(), BTreeMap::new()));
-        book.set_namespaces(labels.into());
-        book.set_own_limits(BTreeMap::new());
-        book.watched_since(time(if self.mutant == Mutant::NoWait {
+        ledger.set_namespaces(labels.into());
+        ledger.set_own_limits(BTreeMap::new());
+        ledger.watched_since(time(if self.mutant == Mutant::NoWait {
             0
         } else {
             self.now
         }));
         for job in 0..self.phases.len() {
             if let Some(run) = self.run(job) {
-                book.observe_run(&run, time(self.now));
+                ledger.observe_run(&run, time(self.now));
             }
         }
         Process {
-            book,
+            ledger,
             inbox: VecDeque::new(),
         }
     }
@@ -384,35 +384,35 @@ impl<'a> World<'a> {
     }
 }
 
-fn take(book: &mut BudgetLedger, event: &Event, now: Timestamp, mutant: Mutant, closely: bool) {
+fn take(ledger: &mut BudgetLedger, event: &Event, now: Timestamp, mutant: Mutant, closely: bool) {
     match event {
         Event::Seen(run) => {
-            let known = book.live.get_mut(&run.uid);
+            let known = ledger.live.get_mut(&run.uid);
             if let Some(known) = known.filter(|_| mutant == Mutant::AlwaysAsSmall) {
                 known.claim.rate = run.estimate.rate;
             }
-            book.observe_run(run, now);
+            ledger.observe_run(run, now);
             if !closely {
                 return;
             }
-            let before = book.clone();
-            book.observe_run(run, now);
-            let period = book.period(now).unwrap();
+            let before = ledger.clone();
+            ledger.observe_run(run, now);
+            let period = ledger.period(now).unwrap();
             for (account, _) in accounts() {
                 assert_eq!(
                     before.balance(&account, period, now),
-                    book.balance(&account, period, now),
+                    ledger.balance(&account, period, now),
                     "seen twice is seen once"
                 );
             }
         }
-        Event::Ended(uid, at) => book.finished(uid, *at),
-        Event::Stopped(uid, at) if mutant == Mutant::OverWithoutQuota => book.finished(uid, *at),
-        Event::Stopped(uid, at) => book.stop(uid, *at),
+        Event::Ended(uid, at) => ledger.finished(uid, *at),
+        Event::Stopped(uid, at) if mutant == Mutant::OverWithoutQuota => ledger.finished(uid, *at),
+        Event::Stopped(uid, at) => ledger.stop(uid, *at),
         Event::Gone(uid) => {
-            book.quota_lost(uid, now.as_second());
+            ledger.quota_lost(uid, now.as_second());
             if mutant == Mutant::NoParking {
-                book.drop_suspended(uid);
+                ledger.drop_suspended(uid);
             }
         }
     }

@@ -276,7 +276,7 @@ async fn each_bad_response_has_its_reason_and_pause() {
             Mishap::Slow(Duration::from_secs(5)),
             "TimedOut",
             1,
-            "did not answer in 500ms",
+            "did not respond within 500ms",
         ),
         (
             Mishap::response(200, "{}").header("content-encoding", "gzip"),

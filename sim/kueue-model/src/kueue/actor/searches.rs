@@ -51,7 +51,7 @@ impl FlavorSearches {
     }
 
     /// Removes the state of a deleted Workload.
-    pub(super) fn forget(&mut self, key: &str) {
+    pub(super) fn remove(&mut self, key: &str) {
         self.last_tried.remove(key);
         self.own_writes.remove(key);
         self.continued.remove(key);

@@ -58,7 +58,7 @@ impl Kueue {
         let Some(new) = new else {
             if let Some(gone) = old {
                 let key = gone.workload.metadata.key();
-                self.forget(&key);
+                self.remove(&key);
                 for (name, queue) in &mut self.queues {
                     queue.remove(&key);
                     self.ready.insert(name.clone());
@@ -114,10 +114,10 @@ impl Kueue {
     }
 
     /// Removes the state of a deleted Workload: a later Workload may have the same name.
-    fn forget(&mut self, key: &str) {
+    fn remove(&mut self, key: &str) {
         self.copies.remove(key);
         self.delays_written.remove(key);
-        self.searches.forget(key);
+        self.searches.remove(key);
         self.queued_checks.remove(key);
         self.assigned.remove(key);
     }

@@ -95,14 +95,14 @@ pub(crate) fn sync_admitted(
         (false, _) => (false, "NoReservation", "The workload has no reservation"),
     };
     if !admitted {
-        remember_execution_time(workload, now);
+        record_execution_time(workload, now);
     }
     let condition = Condition::new("Admitted", True(admitted), reason, message, now);
     workload.set_condition(condition)
 }
 
 /// Adds the last run to the past execution time, if the Workload's execution time is limited.
-fn remember_execution_time(workload: &mut Workload, now: Timestamp) {
+fn record_execution_time(workload: &mut Workload, now: Timestamp) {
     let admitted = workload.status.conditions.get("Admitted");
     let Some(since) = admitted
         .filter(|c| c.is_true())
