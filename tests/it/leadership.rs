@@ -21,23 +21,39 @@ async fn open() -> Verdict {
     Verdict::ready("open")
 }
 
-/// A check's state in memory belongs to the time in which its replica led.
-#[tokio::test(start_paused = true)]
-async fn a_replica_whose_lease_another_one_has_taken_ends() {
+fn cluster() -> (Clock, ApiServer) {
     let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
     let server = ApiServer::with_definitions(clock.clone(), kueue_check_sim::definitions::kueue());
+    (clock, server)
+}
+
+fn replica(server: &ApiServer, clock: &Clock, pod: &str, check: Check) -> Runtime {
     let lease = LeaseConfig {
         namespace: "default".into(),
         name: "open".into(),
-        identity: "open-0".into(),
+        identity: pod.into(),
         times: LeaseTimes::default(),
     };
-    let runtime = Runtime::builder(server.client())
-        .check(open)
-        .clock(clock)
+    Runtime::builder(server.client_as(pod))
+        .check(check)
+        .clock(clock.clone())
         .lease(lease)
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// A check's state in memory belongs to the time in which its replica led.
+#[tokio::test(start_paused = true)]
+async fn a_replica_whose_lease_another_one_has_taken_ends() {
+    // The other one may have released it by now.
+    for holder in ["open-1", ""] {
+        ends_after_a_term_of(holder).await;
+    }
+}
+
+async fn ends_after_a_term_of(holder: &str) {
+    let (clock, server) = cluster();
+    let runtime = replica(&server, &clock, "open-0", Check::new(open));
     let handle = runtime.handle();
     let running = tokio::spawn(runtime.run(std::future::pending()));
     sleep(Duration::from_secs(10)).await;
@@ -45,7 +61,7 @@ async fn a_replica_whose_lease_another_one_has_taken_ends() {
     assert_eq!(shown["leadership"], "leader");
 
     let leases = Resource::new("coordination.k8s.io", "v1", "leases");
-    let taken = json!({"spec": {"holderIdentity": "open-1", "leaseTransitions": 7}});
+    let taken = json!({"spec": {"holderIdentity": holder, "leaseTransitions": 7}});
     let call = ApiRequest::new(Verb::Patch(Patch::Merge), &leases)
         .namespace("default")
         .name("open")
@@ -54,7 +70,7 @@ async fn a_replica_whose_lease_another_one_has_taken_ends() {
     let ended = tokio::time::timeout(Duration::from_secs(15), running).await;
     let error = ended.unwrap().unwrap().unwrap_err();
     assert!(
-        matches!(&error, RunError::LeadershipLost { holder } if holder == "open-1"),
+        matches!(&error, RunError::LeadershipLost { holder: by } if by == holder),
         "{error}"
     );
 }
@@ -65,13 +81,14 @@ struct CutOff {
     clock: Clock,
     from: Timestamp,
     until: Timestamp,
+    fault: RequestFault,
 }
 
 impl Faults for CutOff {
     fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
         let of_lease = request.call.resource.plural == "leases" && request.agent == self.agent;
         let cut = of_lease && (self.from..self.until).contains(&self.clock.now());
-        cut.then_some(RequestFault::Disconnect)
+        cut.then(|| self.fault.clone())
     }
 }
 
@@ -114,23 +131,12 @@ fn writes_always(attempts: &Attempts, pod: &'static str) -> Check {
 /// A replica that cannot renew its Lease, and one that takes it over.
 #[tokio::test(start_paused = true)]
 async fn background_work_writes_only_while_the_lease_of_its_replica_is_valid() {
-    let clock = Clock::following_tokio("2026-11-21T09:00:00Z".parse().unwrap());
-    let server = ApiServer::with_definitions(clock.clone(), kueue_check_sim::definitions::kueue());
+    let (clock, server) = cluster();
     let times = LeaseTimes::default();
     let attempts = Attempts::default();
     let start = |pod: &'static str| {
-        let lease = LeaseConfig {
-            namespace: "default".into(),
-            name: "open".into(),
-            identity: pod.into(),
-            times,
-        };
-        let runtime = Runtime::builder(server.client_as(pod))
-            .check(writes_always(&attempts, pod))
-            .clock(clock.clone())
-            .lease(lease)
-            .build();
-        tokio::spawn(runtime.unwrap().run(std::future::pending()))
+        let runtime = replica(&server, &clock, pod, writes_always(&attempts, pod));
+        tokio::spawn(runtime.run(std::future::pending()))
     };
     let first = start("open-0");
     sleep(Duration::from_secs(10)).await;
@@ -142,6 +148,7 @@ async fn background_work_writes_only_while_the_lease_of_its_replica_is_valid() {
         clock: clock.clone(),
         from: now,
         until: now + SignedDuration::from_secs(60),
+        fault: RequestFault::Disconnect,
     }));
     sleep(Duration::from_secs(50)).await;
     assert!(!first.is_finished(), "it does not know yet who leads");
@@ -174,5 +181,33 @@ async fn background_work_writes_only_while_the_lease_of_its_replica_is_valid() {
             "{pod}: {made} of {}",
             all.len()
         );
+    }
+}
+
+/// The renewal that would tell the replica so has no reply yet.
+#[tokio::test(start_paused = true)]
+async fn a_replica_stops_leading_when_its_lease_expires_while_a_renewal_hangs() {
+    let (clock, server) = cluster();
+    let runtime = replica(&server, &clock, "open-0", Check::new(open));
+    let handle = runtime.handle();
+    tokio::spawn(runtime.run(std::future::pending()));
+    sleep(Duration::from_secs(10)).await;
+    let now = clock.now();
+    server.set_faults(Arc::new(CutOff {
+        agent: "open-0",
+        clock: clock.clone(),
+        from: now,
+        until: now + SignedDuration::from_secs(60),
+        fault: RequestFault::Hang,
+    }));
+    let renewals = server.history().into_iter();
+    let renewals = renewals.filter(|change| change.resource.plural == "leases");
+    let expires = renewals.last().unwrap().at + LeaseTimes::default().renew_deadline;
+    let steps = [(-100, "leader"), (100, "lapsed"), (1_000, "lapsed")];
+    for (milliseconds, leadership) in steps {
+        let at = expires + SignedDuration::from_millis(milliseconds);
+        sleep(at.duration_since(clock.now()).unsigned_abs()).await;
+        let shown = serde_json::to_value(handle.diagnostics().await).unwrap();
+        assert_eq!(shown["leadership"], leadership, "{milliseconds} ms");
     }
 }

@@ -7,6 +7,7 @@ use super::cache::Key;
 use super::managed_check::{ActivationInput, Next, Problem, ValidParameters, view};
 use super::tasks::{InFlight, NotActivated};
 use super::workloads::is_undecided;
+use super::writes::NOT_LEADER_DELAY;
 use super::{Core, Report, Task, Timer};
 use crate::api::{AdmissionCheck, Name};
 use crate::check::{Message, Policy};
@@ -340,7 +341,11 @@ impl Core {
                 }
                 (repeats > REPEATS_AT_ONCE).then(|| self.delay(repeats - REPEATS_AT_ONCE, 0))
             }
-            Err(WriteError::NotLeader | WriteError::Gone) => return,
+            Err(WriteError::Gone) => return,
+            Err(WriteError::NotLeader) => {
+                check.announcement.last = None;
+                Some(NOT_LEADER_DELAY)
+            }
             Err(error) => {
                 let announcement = &mut check.announcement;
                 announcement.failures = announcement.failures.saturating_add(1);

@@ -41,6 +41,8 @@ struct Eviction {
     uid: Uid,
     /// The reservation that this process ends by it; `None` if another process took the place.
     reservation: Option<Timestamp>,
+    /// Whether the eviction was sent without a reply: it may have been written.
+    sent: bool,
     /// Freed. It is kept, because the condition still lists it.
     free: bool,
 }
@@ -72,6 +74,7 @@ impl FromStr for Eviction {
             at: at.parse().map_err(drop)?,
             uid: Uid::new(uid),
             reservation: None,
+            sent: false,
             free: false,
         })
     }
@@ -139,6 +142,7 @@ impl AfterAdmission {
     pub(super) fn take(&mut self, now: Timestamp, reservation: &Reservation) {
         self.evictions
             .retain(|eviction| now.duration_since(eviction.at) < WINDOW);
+        let sent = self.is_sent(reservation);
         self.evictions
             .retain(|known| !known.is(reservation) || now.duration_since(known.at) < RENEWAL);
         if !self.evictions.iter().any(|known| known.is(reservation)) {
@@ -146,14 +150,30 @@ impl AfterAdmission {
                 at: Timestamp::from_second(now.as_second()).unwrap_or(now),
                 uid: reservation.uid().clone(),
                 reservation: Some(reservation.since()),
+                sent,
                 free: false,
             });
         }
     }
 
-    /// Frees the place of `reservation`: the eviction was certainly not written. `recorded` is true
-    /// if the place itself was.
+    fn is_sent(&self, reservation: &Reservation) -> bool {
+        let mut evictions = self.evictions.iter();
+        evictions.any(|eviction| eviction.is(reservation) && eviction.sent)
+    }
+
+    /// Keeps the place of `reservation` whatever follows: the eviction may have been written.
+    pub(super) fn keep(&mut self, reservation: &Reservation) {
+        for eviction in &mut self.evictions {
+            eviction.sent |= eviction.is(reservation);
+        }
+    }
+
+    /// Frees the place of `reservation` if the eviction was certainly not written. `recorded` is
+    /// true if the place itself was.
     pub(super) fn give_back(&mut self, reservation: &Reservation, recorded: bool) {
+        if self.is_sent(reservation) {
+            return;
+        }
         if !recorded {
             self.evictions.retain(|eviction| !eviction.is(reservation));
         }

@@ -357,11 +357,6 @@ impl WorkloadCache {
         self.listing = None;
     }
 
-    /// Returns true if a list is in progress.
-    pub(super) fn is_listing(&self) -> bool {
-        self.listing.is_some()
-    }
-
     /// Completes a list. Returns the present Workloads that are missing from it, and those that it
     /// contained in an older version than the cached one.
     pub(super) fn end_list(&mut self) -> (Vec<Uid>, Vec<Uid>) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::driver::{Driver, OLD, admission_check, reserved};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
-use crate::api::ResourceVersion;
+use crate::api::{ResourceVersion, Uid};
 use crate::check::{ReleaseOutcome, Trigger};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::WriteError;
@@ -33,6 +33,15 @@ fn without_quota(version: u32, state: &str) -> Workload {
         "/status/conditions": [{"type": "QuotaReserved", "status": "False"}],
         "/status/admission": null,
         "/status/admissionChecks": [{"name": "c", "state": state}],
+    });
+    reserved(version, 1, &changes)
+}
+
+/// The admitted Workload, with a written Ready.
+fn admitted(version: u32) -> Workload {
+    let changes = json!({
+        "/status/conditions/-": {"type": "Admitted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:02Z"},
+        "/status/admissionChecks": [{"name": "c", "state": "Ready"}],
     });
     reserved(version, 1, &changes)
 }
@@ -360,4 +369,135 @@ async fn a_verdict_without_quota_is_withdrawn_also_while_something_is_released()
     driver.feed(Input::WithoutQuota(without_quota(8, "Ready")));
     driver.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
     assert!(driver.write().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cleanup_of_this_leader_continues_after_a_lapse_however_old_it_is() {
+    let mut driver = ready();
+    driver.shows(reserved(7, 3, &json!({})));
+    let (id, _) = driver.release().expect("it is released");
+    let later = Ok(ReleaseOutcome::RetryAfter(Duration::from_mins(5)));
+    driver.ends(id, TaskResult::Released(later));
+    driver.pass(Duration::from_mins(2));
+    driver.feed(Input::Lease(LeaseState::Lapsed));
+    driver.feed(Input::Lease(LeaseState::Acquired));
+    driver.settle();
+    driver.pass(Duration::from_mins(5));
+    assert!(driver.evaluation(OLD).is_none(), "not before the release");
+    assert!(driver.release().is_some());
+}
+
+/// A standby cannot know what the leader allocates.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_ended_before_a_standby_leads_is_released() {
+    let finished = json!({"type": "Finished", "status": "True", "reason": "Succeeded"});
+    let finished = reserved(6, 1, &json!({"/status/conditions/-": finished}));
+    for shown in [Some(finished), None] {
+        let mut driver = Driver::new(10);
+        driver.lists(vec![admission_check(1, "c", "Limit")], Vec::new());
+        driver.shows(waits(5));
+        if let Some(finished) = shown {
+            driver.shows(finished);
+        }
+        driver.leads(Vec::new());
+        driver.settle();
+        if let Some(id) = driver.read() {
+            driver.ends(id, TaskResult::Read(Ok(None)));
+        }
+        assert!(driver.release().is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_without_a_reply_counts_though_the_next_write_of_it_fails() {
+    for lapses in [false, true] {
+        let (mut driver, first) = evaluating(admitted(5));
+        let id = evicts(&mut driver, first);
+        if lapses {
+            driver.feed(Input::Lease(LeaseState::Lapsed));
+            driver.feed(Input::Lease(LeaseState::Acquired));
+            driver.settle();
+        } else {
+            let lost = WriteError::Unavailable("lost".into());
+            driver.ends(id, TaskResult::EntryWritten(Err(lost)));
+            driver.pass(Duration::from_secs(3));
+        }
+        let second = driver.evaluation(OLD).expect("it is evaluated again");
+        let id = evicts(&mut driver, second);
+        driver.ends(id, TaskResult::EntryWritten(Err(WriteError::Conflict)));
+        let (at, uid) = (jiff::Timestamp::UNIX_EPOCH, Uid::new("other"));
+        let other = Reservation::new("t", "other", uid, "c", at);
+        let limit = &driver.core.checks["c"].after_admission;
+        assert_eq!(limit.used(driver.now.wall, &other), 1, "{lapses}");
+    }
+}
+
+/// Ends the evaluation `id` with Rejected, and returns the write of the eviction.
+fn evicts(driver: &mut Driver, id: TaskId) -> TaskId {
+    driver.evaluated(id, Verdict::rejected("no more"));
+    if let Some((id, recorded)) = driver.conditions() {
+        driver.ends(id, TaskResult::ConditionsWritten(Ok(Box::new(recorded))));
+    }
+    driver.write().expect("it is written").0
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_condition_of_a_check_is_written_after_the_lease_had_lapsed_for_a_moment() {
+    let mut driver = Driver::new(10);
+    driver.leads_at_once();
+    driver.refers_to(1, "c", "Limit");
+    driver.activated(OLD);
+    let (id, _) = driver.conditions().expect("it is written");
+    driver.ends(
+        id,
+        TaskResult::ConditionsWritten(Err(WriteError::NotLeader)),
+    );
+    driver.pass(Duration::from_secs(10));
+    assert!(driver.conditions().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_active_again_before_it_was_evicted_is_evaluated() {
+    let (mut driver, id) = evaluating(waits(5));
+    driver.evaluated(
+        id,
+        Verdict::pending("a moment").recheck_in(Duration::from_mins(10)),
+    );
+    let (id, _) = driver.write().expect("it is written");
+    let written = |version, active: bool| {
+        let entry = json!([{"name": "c", "state": "Pending", "message": "a moment"}]);
+        reserved(
+            version,
+            1,
+            &json!({"/status/admissionChecks": entry, "/spec/active": active}),
+        )
+    };
+    driver.ends(id, TaskResult::EntryWritten(Ok(written(6, true))));
+    driver.shows(written(7, false));
+    driver.pass(Duration::from_mins(20));
+    assert!(driver.evaluation(OLD).is_none(), "its pods end");
+    driver.shows(written(8, true));
+    assert!(driver.evaluation(OLD).is_some());
+}
+
+#[test]
+fn a_reservation_ended_by_an_eviction_if_that_was_not_before_it() {
+    use super::super::workloads::replacement_reason;
+    let (evicted, lost) = (ReleaseReason::Evicted, ReleaseReason::QuotaLost);
+    // The condition `Evicted` with its time, beside a reservation that began at 3 s.
+    for (status, at, why) in [
+        ("True", 2, &lost),
+        ("True", 3, &evicted),
+        ("True", 4, &evicted),
+        ("False", 2, &lost),
+        ("False", 3, &lost),
+        ("False", 4, &evicted),
+    ] {
+        let since = |second| jiff::Timestamp::from_second(second).unwrap();
+        let condition = json!({"type": "Evicted", "status": status, "lastTransitionTime": since(at).to_string()});
+        let workload = reserved(9, 5, &json!({"/status/conditions/-": condition}));
+        let found = replacement_reason(&workload, Some(since(3)));
+        assert_eq!(found, *why, "{status} since {at}");
+    }
+    assert_eq!(replacement_reason(&waits(9), None), lost);
 }

@@ -64,6 +64,7 @@ impl Core {
         match (state, self.role) {
             (LeaseState::Acquired, Role::Standby) => {
                 self.set_role(Role::Starting);
+                self.drop_inherited_cleanups();
                 if self.lists.workloads {
                     // A new leader must read the writes of the old one.
                     self.restart_workload_watch();
@@ -97,6 +98,11 @@ impl Core {
         self.role == Role::Leading
     }
 
+    /// Returns true if this replica leads, or will once it has read its lists.
+    pub(crate) fn holds_lease(&self) -> bool {
+        matches!(self.role, Role::Leading | Role::Starting)
+    }
+
     /// Starts to lead, once the lists that decisions depend on have been read.
     pub(super) fn lead_if_synced(&mut self) {
         if self.role != Role::Starting || !self.is_synced() {
@@ -108,7 +114,6 @@ impl Core {
             until: Some(self.now.instant + RESTORE_TIMEOUT),
             in_flight: BTreeSet::new(),
         };
-        self.drop_inherited_cleanups();
         self.reconcile_all();
         self.refresh_all();
         for controller in 0..self.controllers.len() {
@@ -128,8 +133,14 @@ impl Core {
     pub(super) fn cancel_tasks(&mut self) {
         self.effects.push(Effect::CancelTasks);
         for started in std::mem::take(&mut self.work.in_flight).into_values() {
-            if let InFlight::Confirm { uid, place, .. } = started.purpose {
-                self.confirm_at(uid, place);
+            match started.purpose {
+                InFlight::Confirm { uid, place, .. } => self.confirm_at(uid, place),
+                InFlight::Verdict {
+                    key,
+                    reservation,
+                    conclusion,
+                } if conclusion.evicts => self.keep_place(&key, &reservation),
+                _ => {}
             }
         }
         self.work.restoring.in_flight.clear();

@@ -307,7 +307,7 @@ impl Core {
             .last_transition_time()
             .unwrap_or_default();
         // The verdict may be of an earlier process, which may have allocated resources.
-        let started = *entry.state() != CheckState::Pending || self.workloads.is_listing();
+        let started = *entry.state() != CheckState::Pending || !self.leads();
         let digest = EntryDigest::of(entry);
         // A growth is evaluated early in a term: the running slices of its job were approved
         // before.
@@ -332,9 +332,13 @@ impl Core {
             }
         }
         state.evicted = evicted;
-        if phase == CheckPhase::PodsRemain && !cleans {
-            self.dequeue(&key);
-            self.set_timer(&key, None);
+        if phase == CheckPhase::PodsRemain {
+            // It is evaluated again if it may go on after all: a deactivation may be undone.
+            state.expected = None;
+            if !cleans {
+                self.dequeue(&key);
+                self.set_timer(&key, None);
+            }
         }
         if matches!(phase, CheckPhase::AwaitingReset | CheckPhase::PodsRemain) || !leads {
             return;
@@ -523,7 +527,11 @@ impl Core {
 /// Returns why the reservation that began at `since` ended, if `workload` has another one now.
 pub(super) fn replacement_reason(workload: &Workload, since: Option<Timestamp>) -> ReleaseReason {
     let evicted = workload.conditions().evicted();
-    if evicted.last_transition_time() >= since && evicted.last_transition_time().is_some() {
+    let at = evicted.last_transition_time();
+    // The next reservation resets the condition, so that one from before `since` is reset at
+    // `since`.
+    let later = at > since || (at == since && evicted.is_true());
+    if at.is_some() && later {
         ReleaseReason::Evicted
     } else {
         ReleaseReason::QuotaLost

@@ -18,7 +18,7 @@ const CONFLICT_DELAY: Duration = Duration::from_millis(50);
 const RECORD_DELAY: Duration = Duration::from_secs(1);
 
 /// The delay after a write that the Lease did not allow, unless the Lease changes earlier.
-const NOT_LEADER_DELAY: Duration = Duration::from_secs(1);
+pub(super) const NOT_LEADER_DELAY: Duration = Duration::from_secs(1);
 
 /// Consecutive failed writes after which a conflict causes a read: no event has shown the change.
 const CONFLICTS_BEFORE_READING: u32 = 2;
@@ -131,6 +131,13 @@ impl Core {
         }
     }
 
+    /// Keeps the place of an eviction in the limit: a write without a reply may have been applied.
+    pub(super) fn keep_place(&mut self, key: &Key, reservation: &Reservation) {
+        if let Some(check) = self.checks.get_mut(&key.check) {
+            check.after_admission.keep(reservation);
+        }
+    }
+
     fn write_entry(&mut self, key: &Key, verdict: ConcludedVerdict) {
         let Some(check) = self.checks.get(&key.check) else {
             return;
@@ -198,9 +205,11 @@ impl Core {
         conclusion: &Conclusion,
         error: &WriteError,
     ) {
-        // A write without a reply may have been applied, so its place in the limit stays taken.
-        if !matches!(error, WriteError::Unavailable(_)) && conclusion.evicts {
-            self.free_place(key, reservation, true);
+        if conclusion.evicts {
+            match error {
+                WriteError::Unavailable(_) => self.keep_place(key, reservation),
+                _ => self.free_place(key, reservation, true),
+            }
         }
         let Some(state) = self.workloads.key_mut(key) else {
             return;

@@ -44,6 +44,8 @@ pub(super) struct Candidate {
     renewed_at: Option<Instant>,
     /// The record's count of transitions at this replica's first write; `None` before.
     led_at: Option<i32>,
+    /// Whether another replica has led since.
+    lost: bool,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,7 @@ impl Candidate {
             looked_at: None,
             renewed_at: None,
             led_at: None,
+            lost: false,
         }
     }
 
@@ -76,11 +79,15 @@ impl Candidate {
         }
     }
 
-    /// Returns the record's count of transitions when this process began to lead; `None` if it
-    /// never led. As long as the record has this replica and that count, no other replica has led
-    /// since.
-    pub(super) fn led_at(&self) -> Option<i32> {
-        self.led_at
+    /// Returns true if this replica has led.
+    pub(super) fn has_led(&self) -> bool {
+        self.led_at.is_some()
+    }
+
+    /// Returns true if another replica has led since this one did, also if it holds the Lease no
+    /// more. This replica never acquires it again.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// Returns the end of this replica's leadership, if it leads at `now`.
@@ -91,6 +98,9 @@ impl Candidate {
 
     /// Returns the next step at `now`.
     pub(super) fn plan(&self, now: Instant) -> Plan {
+        if self.lost {
+            return Plan::Wait(now + self.times.retry_period);
+        }
         match &self.seen {
             ObservedLease::Unknown => Plan::Read,
             ObservedLease::Absent => Plan::Create,
@@ -118,15 +128,19 @@ impl Candidate {
         }
     }
 
-    /// Stores the record, read by a request sent at `sent`.
-    pub(super) fn on_read(&mut self, record: Option<Record>, sent: Instant) {
-        self.looked_at = Some(sent);
+    /// Stores the record, whose read returned at `now`: it may have been written as late as that.
+    pub(super) fn on_read(&mut self, record: Option<Record>, now: Instant) {
+        self.looked_at = Some(now);
         let Some(record) = record else {
             self.renewed_at = None;
             self.seen = ObservedLease::Absent;
             return;
         };
-        if record.holder != self.identity {
+        let others = record.holder != self.identity;
+        self.lost |= self
+            .led_at
+            .is_some_and(|led_at| others || record.transitions != led_at);
+        if others || self.lost {
             self.renewed_at = None;
         }
         let unchanged = match &self.seen {
@@ -138,7 +152,7 @@ impl Candidate {
         };
         self.seen = ObservedLease::Record {
             record,
-            since: unchanged.unwrap_or(sent),
+            since: unchanged.unwrap_or(now),
         };
     }
 
@@ -280,5 +294,28 @@ mod tests {
             ),
             (None, Plan::Create)
         );
+    }
+
+    #[test]
+    fn a_lease_that_another_replica_has_held_is_not_acquired_again() {
+        for holder in ["", "other", "me"] {
+            let (mut candidate, start) = candidate();
+            candidate.on_written(record("me", "1"), start);
+            candidate.on_conflict();
+            let later = start + 20 * SECOND;
+            let found = Record {
+                transitions: 1,
+                ..record(holder, "3")
+            };
+            candidate.on_read(Some(found), later);
+            assert!(candidate.is_lost(), "held by {holder:?}");
+            for later in [later, later + 60 * SECOND] {
+                let plan = candidate.plan(later);
+                assert!(
+                    matches!(plan, Plan::Wait(_)),
+                    "held by {holder:?}: {plan:?}"
+                );
+            }
+        }
     }
 }

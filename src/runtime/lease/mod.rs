@@ -209,7 +209,7 @@ impl Holder {
     /// Runs one round: reads if it must, then writes if it may. Returns the time of the next round.
     async fn step(&mut self) -> Instant {
         if self.candidate.plan(Instant::now()) == Plan::Read {
-            self.read(Instant::now()).await;
+            self.read().await;
         }
         let started = Instant::now();
         match self.candidate.plan(started) {
@@ -223,9 +223,12 @@ impl Holder {
         }
     }
 
-    async fn read(&mut self, started: Instant) {
+    async fn read(&mut self) {
         match self.bounded(self.api.get_opt(&self.config.name)).await {
-            Ok(lease) => self.candidate.on_read(lease.map(Record::from), started),
+            Ok(lease) => {
+                let record = lease.map(Record::from);
+                self.candidate.on_read(record, Instant::now());
+            }
             Err(error) => {
                 tracing::warn!(%error, lease = self.config.name, "the lease cannot be read");
             }
@@ -301,20 +304,15 @@ impl Holder {
             Some(until) => Leadership::Leader {
                 valid_until: Some(until),
             },
-            None => match (self.candidate.record(), self.candidate.led_at()) {
-                (None, None) => Leadership::Undecided,
-                (Some(record), None) => Leadership::Standby {
+            None => match self.candidate.record() {
+                Some(record) if self.candidate.is_lost() => Leadership::Lost {
                     holder: record.holder.clone(),
                 },
-                (Some(record), Some(transitions))
-                    if record.holder != self.config.identity
-                        || record.transitions != transitions =>
-                {
-                    Leadership::Lost {
-                        holder: record.holder.clone(),
-                    }
-                }
-                (_, Some(_)) => Leadership::Lapsed,
+                _ if self.candidate.has_led() => Leadership::Lapsed,
+                None => Leadership::Undecided,
+                Some(record) => Leadership::Standby {
+                    holder: record.holder.clone(),
+                },
             },
         };
         self.leadership.send_if_modified(|known| {

@@ -115,13 +115,14 @@ pub enum RunError {
     /// or by a bug in this SDK.
     #[error("a background task ended: {0}")]
     TaskEnded(String),
-    /// Another replica leads now. The checks' state in memory belongs to the leadership term of
+    /// Another replica leads now, or has led meanwhile. The checks' state in memory belongs to the leadership term of
     /// this replica, so the process ends and restarts, as client-go's and controller-runtime's do.
     #[error(
-        "leadership was lost to `{holder}`: this process ends, so that a fresh one becomes a standby"
+        "leadership was lost, and `{holder}` holds the lease: this process ends, so that a fresh one \
+         becomes a standby"
     )]
     LeadershipLost {
-        /// The replica that leads.
+        /// The replica that holds the Lease; empty if it has released it.
         holder: String,
     },
     /// etcd was restored from a backup. Watches do not report that, and the caches of this process

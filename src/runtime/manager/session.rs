@@ -122,9 +122,13 @@ impl Session {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let next = self.core.next_step();
+            let expires = self.expires();
             tokio::select! {
                 biased;
                 () = cancelled(&mut stop) => return self.wind_down(queries).await,
+                () = sleep_until(expires.unwrap_or_else(Instant::now)), if expires.is_some() => {
+                    self.leadership_changed()?;
+                }
                 changed = self.leadership.changed() => {
                     if changed.is_err() {
                         return Err(RunError::TaskEnded("lease ended".to_owned()));
@@ -198,17 +202,29 @@ impl Session {
         Ok(())
     }
 
+    /// Returns when the leadership of this replica expires. The task that renews it may wait longer
+    /// for a reply.
+    fn expires(&self) -> Option<Instant> {
+        match *self.leadership.borrow() {
+            Leadership::Leader { valid_until } if self.core.holds_lease() => valid_until,
+            _ => None,
+        }
+    }
+
     /// Ends the process after leadership is lost: a check's state in memory belongs to its
     /// leadership term. A lapse in which no other replica led only suspends.
     fn leadership_changed(&mut self) -> Result<(), RunError> {
-        let leadership = self.leadership.borrow_and_update().clone();
-        self.health.set_leadership(&leadership);
+        let mut leadership = self.leadership.borrow_and_update().clone();
         let holds = leadership.may_write(Instant::now());
+        if !holds && matches!(leadership, Leadership::Leader { .. }) {
+            leadership = Leadership::Lapsed;
+        }
+        self.health.set_leadership(&leadership);
         self.metrics.leader.set(holds.into());
         let state = match leadership {
-            _ if holds => LeaseState::Acquired,
+            Leadership::Leader { .. } => LeaseState::Acquired,
             Leadership::Lost { holder } => return Err(RunError::LeadershipLost { holder }),
-            Leadership::Leader { .. } | Leadership::Lapsed => LeaseState::Lapsed,
+            Leadership::Lapsed => LeaseState::Lapsed,
             Leadership::Undecided | Leadership::Standby { .. } => LeaseState::Standby,
         };
         self.step(Input::Lease(state));

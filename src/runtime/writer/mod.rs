@@ -76,7 +76,8 @@ impl From<kube::Error> for WriteError {
         };
         match status.code {
             409 => Self::Conflict,
-            404 => Self::Gone,
+            // The version of the API may be served no more, which says nothing about the object.
+            404 if names_an_object(status) => Self::Gone,
             // 401 is an expired token, which kube renews by itself.
             400 | 403 | 405 | 413 | 422 => Self::Refused {
                 code: status.code,
@@ -85,6 +86,13 @@ impl From<kube::Error> for WriteError {
             _ => Self::Unavailable(redact(&brief(&error)).into_owned()),
         }
     }
+}
+
+/// Returns true if `status` is about an object: the API server replies with plain text if it does
+/// not serve the resource.
+fn names_an_object(status: &kube::core::Status) -> bool {
+    let details = status.details.as_ref();
+    details.is_some_and(|details| !details.name.is_empty())
 }
 
 /// The desired state of a condition of an AdmissionCheck.
@@ -223,11 +231,12 @@ impl Writer {
         name: &str,
         uid: &Uid,
     ) -> Result<Option<Workload>, WriteError> {
-        match self.workloads(namespace).get_opt(name).await {
-            Ok(object) => Ok(object
-                .map(|object| self.project(object))
-                .filter(|workload| workload.uid() == uid)),
-            Err(error) => Err(WriteError::from(error)),
+        match self.workloads(namespace).get(name).await {
+            Ok(object) => Ok(Some(self.project(object)).filter(|workload| workload.uid() == uid)),
+            Err(error) => match WriteError::from(error) {
+                WriteError::Gone => Ok(None),
+                error => Err(error),
+            },
         }
     }
 
@@ -453,7 +462,11 @@ mod tests {
             WriteError::from(kube::Error::Api(Box::new(status)))
         };
         assert_eq!(api(409, "x"), WriteError::Conflict);
-        assert_eq!(api(404, "x"), WriteError::Gone);
+        let missing = serde_json::json!({"code": 404, "reason": "NotFound", "message": "workloads \"a\" not found",
+            "details": {"name": "a", "group": "kueue.x-k8s.io", "kind": "workloads"}});
+        let missing: kube::core::Status = serde_json::from_value(missing).unwrap();
+        let missing = kube::Error::Api(Box::new(missing));
+        assert_eq!(WriteError::from(missing), WriteError::Gone);
         assert_eq!(api(429, "x"), WriteError::Paused(Duration::from_secs(1)));
         for code in [400, 403, 422] {
             assert_eq!(
@@ -469,6 +482,7 @@ mod tests {
             (503, "x"),
             (504, "x"),
             (401, "x"),
+            (404, "404 page not found"),
         ] {
             assert!(
                 matches!(api(code, message), WriteError::Unavailable(_)),
