@@ -162,9 +162,11 @@ fn code(error: &kube::Error) -> u16 {
     }
 }
 
+/// Returns an owner reference without `blockOwnerDeletion`, which may require the permission to
+/// update the owner's finalizers (admission plugin `OwnerReferencesPermissionEnforcement`).
 fn owner_reference(api_version: &str, kind: &str, name: &str, uid: &Uid) -> Value {
     serde_json::json!({
-        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid.to_string(), "controller": true, "blockOwnerDeletion": true,
+        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid.to_string(), "controller": true,
     })
 }
 

@@ -12,6 +12,8 @@ use crate::backend::Backend;
 use crate::config::ProvisioningRequestConfig;
 use crate::pods;
 
+type Question = CheckRequest<ProvisioningRequestConfig>;
+
 /// The state that this process keeps between evaluations. Only the number of requests to the API
 /// server depends on it.
 #[derive(Debug, Default)]
@@ -19,12 +21,13 @@ pub(super) struct Cache {
     /// Whether capacity is needed, by Workload and AdmissionCheck.
     pub(super) needed: BTreeMap<(Uid, Box<str>), CapacityNeed>,
     /// The requests that were created or compared and are large enough, by Workload and
-    /// AdmissionCheck. Their content never changes.
-    pub(super) sufficient: BTreeMap<(Uid, Box<str>), BTreeSet<Uid>>,
+    /// AdmissionCheck.
+    pub(super) sufficient: BTreeMap<(Uid, Box<str>), SufficientRequests>,
     /// The number of consecutive failed creates.
     pub(super) failures: BTreeMap<(Uid, Box<str>), u32>,
-    /// The reservations whose quota was lost while their request was kept.
-    pub(super) orphans: BTreeSet<Reservation>,
+    /// The last reservations whose quota was lost while their request was kept, by Workload and
+    /// AdmissionCheck.
+    pub(super) orphans: BTreeMap<(Uid, Box<str>), Reservation>,
     /// The reservations that growths have replaced, by the key of their family and AdmissionCheck.
     /// Their pods continue to run.
     pub(super) replaced: BTreeMap<(Uid, Box<str>), BTreeSet<Reservation>>,
@@ -35,19 +38,66 @@ pub(super) struct Cache {
 /// Whether capacity is needed, evaluated for one reservation and one config.
 #[derive(Debug)]
 pub(super) struct CapacityNeed {
-    reserved: i64,
-    /// The config itself, not its generation: another config may have the same generation.
-    config: Arc<ProvisioningRequestConfig>,
+    basis: Basis,
     yes: bool,
 }
 
+/// The requests that are large enough for one reservation and one config. Their content never
+/// changes, but the needs of the Workload may.
+#[derive(Debug)]
+pub(super) struct SufficientRequests {
+    basis: Basis,
+    requests: BTreeSet<Uid>,
+}
+
+/// The reservation and config that the needs of a Workload depend on.
+#[derive(Debug)]
+struct Basis {
+    reserved: i64,
+    /// The config itself, not its generation: another config may have the same generation.
+    config: Arc<ProvisioningRequestConfig>,
+}
+
+impl Basis {
+    fn of(question: &Question) -> Self {
+        Self {
+            reserved: question.reservation().since().as_second(),
+            config: Arc::clone(question.parameters()),
+        }
+    }
+
+    /// Returns true if the needs of the Workload are still the same for `question`.
+    fn is_of(&self, question: &Question) -> bool {
+        let managed = &question.parameters().spec.managed_resources;
+        self.reserved == question.reservation().since().as_second()
+            && self.config.spec.managed_resources == *managed
+    }
+}
+
 impl Cache {
-    /// Returns whether capacity is needed, if that was evaluated for the reservation of `reserved`
-    /// and for these resources.
-    fn known(&self, key: &(Uid, Box<str>), reserved: i64, managed: &[String]) -> Option<bool> {
-        let known = self.needed.get(key)?;
-        let same = known.reserved == reserved && known.config.spec.managed_resources == managed;
-        same.then_some(known.yes)
+    /// Returns whether capacity is needed, if that was evaluated for the reservation and the
+    /// managed resources of `question`.
+    fn known(&self, question: &Question) -> Option<bool> {
+        let known = self.needed.get(&key(question.reservation()))?;
+        known.basis.is_of(question).then_some(known.yes)
+    }
+
+    /// Returns the requests that are large enough for `question`, as far as that is known.
+    pub(super) fn sufficient(&self, question: &Question) -> Option<&BTreeSet<Uid>> {
+        let known = self.sufficient.get(&key(question.reservation()))?;
+        known.basis.is_of(question).then_some(&known.requests)
+    }
+
+    /// Records that `request` is large enough for `question`.
+    pub(super) fn add_sufficient(&mut self, question: &Question, request: Uid) {
+        let key = key(question.reservation());
+        let known = self.sufficient.remove(&key);
+        let known = known.filter(|known| known.basis.is_of(question));
+        let mut requests = known.map(|known| known.requests).unwrap_or_default();
+        requests.insert(request);
+        let basis = Basis::of(question);
+        self.sufficient
+            .insert(key, SufficientRequests { basis, requests });
     }
 }
 
@@ -61,7 +111,7 @@ impl<B: Backend> CapacityCheck<B> {
     /// read is stored in `whole`.
     pub(super) async fn needed(
         &self,
-        request: &CheckRequest<ProvisioningRequestConfig>,
+        request: &Question,
         whole: &mut Option<Value>,
     ) -> Result<bool, CheckError> {
         let workload = request.workload();
@@ -76,20 +126,17 @@ impl<B: Backend> CapacityCheck<B> {
             let more = |set: &PodSet| !is_growth || family.increase(set) > 0;
             return Ok(sets.any(|set| set.spec_count() > 0 && assigned(set) > 0 && more(set)));
         }
-        let key = key(request.reservation());
-        let reserved = request.reservation().since().as_second();
-        if let Some(needed) = self.cache().known(&key, reserved, managed) {
+        if let Some(needed) = self.cache().known(request) {
             return Ok(needed);
         }
         let read = whole.insert(request.full_workload().await?);
         let needed =
             pods::is_needed(read, request.family(), managed).map_err(CheckError::permanent)?;
-        let config = Arc::clone(request.parameters());
         let found = CapacityNeed {
-            reserved,
-            config,
+            basis: Basis::of(request),
             yes: needed,
         };
+        let key = key(request.reservation());
         self.cache().needed.insert(key, found);
         Ok(needed)
     }

@@ -12,7 +12,6 @@ use kueue_check::{CheckError, CheckEvent, CheckRequest};
 use serde_json::Value;
 
 use super::CapacityCheck;
-use super::cache::key;
 use crate::backend::Backend;
 use crate::config::ProvisioningRequestConfig;
 use crate::pods::{Group, RequestedPods, merge, shortfall, wanted};
@@ -35,10 +34,9 @@ impl<B: Backend> CapacityCheck<B> {
         if *state != CheckState::Pending && candidates.len() < 2 {
             return Ok(insufficient);
         }
-        let key = key(question.reservation());
         let unknown: Vec<_> = {
             let cache = self.cache();
-            let known = cache.sufficient.get(&key);
+            let known = cache.sufficient(question);
             let is_known =
                 |request: &CapacityRequest| known.is_some_and(|known| known.contains(&request.uid));
             let unknown = candidates.iter().filter(|request| !is_known(request));
@@ -60,9 +58,7 @@ impl<B: Backend> CapacityCheck<B> {
                 insufficient.insert(request.name.clone(), missing);
                 continue;
             }
-            let mut cache = self.cache();
-            let sufficient = cache.sufficient.entry(key.clone()).or_default();
-            sufficient.insert(request.uid.clone());
+            self.cache().add_sufficient(question, request.uid.clone());
         }
         Ok(insufficient)
     }

@@ -138,11 +138,7 @@ impl<B: Backend> CapacityCheck<B> {
             }
             CreateOutcome::AlreadyExists(present) => present,
         };
-        self.cache()
-            .sufficient
-            .entry(key(request.reservation()))
-            .or_default()
-            .insert(created.uid.clone());
+        self.cache().add_sufficient(request, created.uid.clone());
         self.index.put(created);
         Ok(())
     }

@@ -25,7 +25,7 @@ use kueue_check::{
     Verdict,
 };
 
-use self::cache::Cache;
+use self::cache::{Cache, key};
 use self::topology::Topologies;
 use crate::backend::{Backend, Index, ProvisioningRequests, Templates};
 use crate::config::{PARAMETER_ANNOTATIONS, ProvisioningRequestConfig};
@@ -101,7 +101,7 @@ impl<B: Backend> AdmissionCheckController for CapacityCheck<B> {
         let Some((gathered, whole)) = self.gather(&request).await? else {
             return Ok(Verdict::unchanged());
         };
-        self.cache().orphans.remove(request.reservation());
+        self.cache().orphans.remove(&key(request.reservation()));
         let (workload, config) = (request.workload(), request.parameters());
         let facts = gathered.facts(&request);
         let decision = decide(&facts);

@@ -10,16 +10,19 @@ use crate::backend::{Backend, OwnTemplate};
 use crate::names::is_template_of;
 use crate::request::{CapacityRequest, Phase};
 
-/// Returns true if `request` outlives a reservation that ended because of `why`.
+/// Returns true if `request` outlives a reservation since `since` that ended because of `why`.
 ///
 /// Quota that is lost without an eviction is reserved again, and the request is used again. A
-/// failed request that is kept as a record stays until the next attempt.
-pub(super) fn outlives(request: &CapacityRequest, why: &ReleaseReason) -> bool {
-    let is_record = request.mark.as_ref().is_some_and(|mark| mark.keep_failed)
-        && matches!(request.phase, Phase::Failed { .. });
+/// failed request that is kept as a record stays until the next attempt. A request that was created
+/// for a later reservation is not affected by an earlier eviction.
+fn outlives(request: &CapacityRequest, since: Timestamp, why: &ReleaseReason) -> bool {
+    let mark = request.mark.as_ref();
+    let is_record =
+        mark.is_some_and(|mark| mark.keep_failed) && matches!(request.phase, Phase::Failed { .. });
+    let is_later = mark.is_some_and(|mark| mark.reserved > since.as_second());
     match why {
         ReleaseReason::QuotaLost => true,
-        ReleaseReason::Evicted => is_record,
+        ReleaseReason::Evicted => is_record || is_later,
         _ => false,
     }
 }
@@ -103,7 +106,8 @@ impl<B: Backend> CapacityCheck<B> {
             self.delete_templates(reservation, &all).await?;
         }
         for request in all {
-            if of_check(&request) && !request.deleting && !outlives(&request, why) {
+            let outlives = outlives(&request, reservation.since(), why);
+            if of_check(&request) && !request.deleting && !outlives {
                 self.delete(&request).await?;
             }
         }
@@ -112,16 +116,22 @@ impl<B: Backend> CapacityCheck<B> {
         if !lost {
             self.delete_templates(reservation, &kept).await?;
         }
+        let key = key(reservation);
         let mut memory = self.cache();
-        memory.needed.remove(&key(reservation));
+        memory.needed.remove(&key);
         if !lost {
-            memory.sufficient.remove(&key(reservation));
+            memory.sufficient.remove(&key);
         }
-        memory.failures.remove(&key(reservation));
+        memory.failures.remove(&key);
+        // The record of a later reservation finds what is kept.
+        let orphan = memory.orphans.get(&key);
+        if orphan.is_some_and(|orphan| orphan.since() > reservation.since()) {
+            return Ok(());
+        }
         if lost && kept.iter().any(|request| of_check(request)) {
-            memory.orphans.insert(reservation.clone());
+            memory.orphans.insert(key, reservation.clone());
         } else {
-            memory.orphans.remove(reservation);
+            memory.orphans.remove(&key);
         }
         Ok(())
     }
@@ -156,7 +166,7 @@ impl<B: Backend> CapacityCheck<B> {
     pub(super) fn orphaned(&self) -> Vec<Reservation> {
         let mut memory = self.cache();
         if std::mem::replace(&mut memory.listed_once, true) {
-            return memory.orphans.iter().cloned().collect();
+            return memory.orphans.values().cloned().collect();
         }
         drop(memory);
         let all = self.index.all();
@@ -181,15 +191,89 @@ fn is_made_by(request: &CapacityRequest, name: &str) -> bool {
     }
 }
 
-/// Returns the reservation for which `request` was created, if the request records it.
+/// Returns the reservation for which `request` was created. A request without annotations was
+/// created after the beginning of its reservation, and before any later eviction.
 fn reservation(request: &CapacityRequest) -> Option<Reservation> {
-    let since = request.mark.as_ref().map_or(0, |mark| mark.reserved);
+    let since = match &request.mark {
+        Some(mark) => Timestamp::from_second(mark.reserved).ok()?,
+        None => request.created,
+    };
     let reservation = Reservation::new(
         &request.namespace,
         &request.workload_name,
         request.workload.clone(),
         request.check()?,
-        Timestamp::from_second(since).ok()?,
+        since,
     );
     Some(reservation.in_family(request.family().unwrap_or(&request.workload)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kueue_check::api::ResourceVersion;
+
+    use super::*;
+    use crate::request::{FailureCounts, RequestAnnotations};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// Returns a request that was created at 20 s for the reservation that began at `reserved`;
+    /// `None` is one that Kueue created.
+    fn request(reserved: Option<i64>) -> CapacityRequest {
+        CapacityRequest {
+            namespace: "ns".into(),
+            name: "wl-pr-2".into(),
+            uid: Uid::new("r"),
+            version: ResourceVersion::new("1"),
+            workload: Uid::new("w"),
+            workload_name: "wl".into(),
+            mark: reserved.map(|reserved| RequestAnnotations {
+                controller: "example.com/capacity".into(),
+                check: "pr".into(),
+                attempt: 2,
+                reserved,
+                family: None,
+                tally: FailureCounts::default(),
+                keep_failed: false,
+                merged: BTreeMap::new(),
+            }),
+            created: at(20),
+            deleting: false,
+            class: "class1".into(),
+            parameters: BTreeMap::new(),
+            pods: Box::new([]),
+            phase: Phase::New,
+            details: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn an_eviction_ends_no_request_of_a_later_reservation() {
+        // The reservation for which a request was created, and whether it outlives one that began
+        // at 9 s.
+        for (reserved, expected) in [
+            (None, false),
+            (Some(8), false),
+            (Some(9), false),
+            (Some(10), true),
+        ] {
+            let request = request(reserved);
+            let outlives = |why| outlives(&request, at(9), &why);
+            assert_eq!(outlives(ReleaseReason::Evicted), expected, "{reserved:?}");
+            assert!(outlives(ReleaseReason::QuotaLost));
+            assert!(!outlives(ReleaseReason::Deactivated));
+        }
+    }
+
+    #[test]
+    fn the_reservation_of_a_request_that_kueue_made_began_before_its_creation() {
+        for (reserved, since) in [(None, 20), (Some(9), 9)] {
+            let found = reservation(&request(reserved)).unwrap();
+            assert_eq!((found.admission_check(), found.since()), ("pr", at(since)));
+        }
+    }
 }

@@ -30,6 +30,8 @@ pub struct RequestedPodSet<'a> {
     pub count: u64,
     /// The pods' template.
     pub template: &'a Value,
+    /// The topology that the pod set requests, or null.
+    pub topology_request: &'a Value,
     /// Kueue's assignment.
     pub assignment: &'a Value,
 }
@@ -98,6 +100,7 @@ fn assigned<'a>(
             reserved
         },
         template: &pod_set["template"],
+        topology_request: &pod_set["topologyRequest"],
         assignment,
     })
 }

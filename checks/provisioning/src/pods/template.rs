@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::RequestedPodSet;
 
-/// The label that Kueue adds to pods that are placed by topology: such a pod waits for its
-/// assignment.
-const TOPOLOGY_LABEL: &str = "kueue.x-k8s.io/tas";
+/// The annotation that Kueue adds to pods that are placed by topology and request none.
+const UNCONSTRAINED: &str = "kueue.x-k8s.io/podset-unconstrained-topology";
+/// The gate with which a pod that is placed by topology waits for its assignment.
 const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";
 
 /// The reason why a template can't be made.
@@ -53,11 +53,13 @@ pub fn pod_template(
             containers
                 .into_iter()
                 .flatten()
+                .filter_map(Value::as_object_mut)
                 .for_each(requests_from_limits);
         }
+        requests_from_limits(spec);
     }
     if !pods.assignment["topologyAssignment"].is_null() {
-        by_topology(&mut template)?;
+        by_topology(&mut template, pods.topology_request)?;
     }
     Ok(template)
 }
@@ -136,9 +138,11 @@ fn add_tolerations(spec: &mut Map<String, Value>, wanted: &[Value]) {
     }
 }
 
-/// Sets missing requests to the limits, as the API server does for a pod.
-fn requests_from_limits(container: &mut Value) {
-    let Some(resources) = object_at(container, "resources") else {
+/// Sets missing requests in the `resources` of a container or pod to the limits, as the API server
+/// does for a pod.
+fn requests_from_limits(spec: &mut Map<String, Value>) {
+    let resources = spec.get_mut("resources").and_then(Value::as_object_mut);
+    let Some(resources) = resources else {
         return;
     };
     let limits = resources.get("limits").and_then(Value::as_object).cloned();
@@ -156,13 +160,16 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-fn by_topology(template: &mut Value) -> Result<(), TemplateError> {
-    if template["metadata"].is_null() {
-        template["metadata"] = json!({});
-    }
-    let label = Labels::from([(TOPOLOGY_LABEL.to_owned(), "true".to_owned())]);
-    if let Some(metadata) = object_at(template, "metadata") {
-        add_all(metadata, "labels", &label)?;
+fn by_topology(template: &mut Value, request: &Value) -> Result<(), TemplateError> {
+    let fields = ["required", "preferred", "unconstrained"];
+    if fields.iter().all(|field| request[*field].is_null()) {
+        if template["metadata"].is_null() {
+            template["metadata"] = json!({});
+        }
+        let annotation = Labels::from([(UNCONSTRAINED.to_owned(), "true".to_owned())]);
+        if let Some(metadata) = object_at(template, "metadata") {
+            add_all(metadata, "annotations", &annotation)?;
+        }
     }
     let gate = json!({"name": TOPOLOGY_GATE});
     if let Some(spec) = object_at(template, "spec") {

@@ -157,6 +157,7 @@ fn merged(templates: &[Value], counts: &[u64], policy: Option<MergePolicy>) -> V
         name,
         count: *count,
         template,
+        topology_request: &Value::Null,
         assignment: &assignment,
     });
     let groups = merge(wanted.collect(), policy).into_iter();
@@ -239,6 +240,7 @@ fn template(template: &Value, assignment: &Value) -> Result<Value, String> {
         name: "main",
         count: 1,
         template,
+        topology_request: &Value::Null,
         assignment,
     };
     pod_template(&pods, &flavors()).map_err(|error| error.to_string())
@@ -289,20 +291,51 @@ fn missing_requests_are_the_limits() {
     assert_eq!(requests("containers", 1), json!({"gpu": "1"}));
     assert_eq!(requests("containers", 2), Value::Null);
     assert_eq!(requests("initContainers", 0), json!({"cpu": "1"}));
+    let of_pod = |spec: Value| {
+        let made = template(&json!({ "spec": spec }), &json!({})).unwrap();
+        made["spec"].get("resources").cloned()
+    };
+    let both = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "8Gi"}});
+    assert_eq!(
+        of_pod(json!({"resources": both, "containers": []})).unwrap()["requests"],
+        json!({"cpu": "1", "memory": "8Gi"}),
+        "the pod's own"
+    );
+    let limits = json!({"limits": {"cpu": "2"}});
+    assert_eq!(
+        of_pod(json!({"resources": limits, "containers": []})),
+        Some(json!({"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}))
+    );
+    assert_eq!(of_pod(json!({"containers": []})), None);
 }
 
 #[test]
 fn pods_that_are_placed_by_topology_wait_for_their_place() {
-    let assignment = json!({"topologyAssignment": {"levels": ["rack"]}});
-    let made = template(&json!({"spec": {"containers": []}}), &assignment).unwrap();
-    assert_eq!(
-        made["metadata"]["labels"],
-        json!({"kueue.x-k8s.io/tas": "true"})
-    );
-    assert_eq!(
-        made["spec"]["schedulingGates"],
-        json!([{"name": "kueue.x-k8s.io/topology"}])
-    );
+    let unconstrained = json!({"kueue.x-k8s.io/podset-unconstrained-topology": "true"});
+    for (topology_request, annotations) in [
+        (Value::Null, Some(&unconstrained)),
+        (json!({"podIndexLabel": "i"}), Some(&unconstrained)),
+        (json!({"required": "rack"}), None),
+        (json!({"preferred": "rack"}), None),
+        (json!({"unconstrained": false}), None),
+    ] {
+        let sets = json!([{"name": "main", "count": 1, "template": {"spec": {"containers": []}},
+            "topologyRequest": topology_request}]);
+        let assignments = json!([{"name": "main", "topologyAssignment": {"levels": ["rack"]}}]);
+        let workload = workload(&sets, &assignments);
+        let wanted = wanted(&workload, &whole(), &[]).unwrap();
+        let made = pod_template(&wanted[0], &flavors()).unwrap();
+        assert_eq!(
+            made["metadata"].get("annotations"),
+            annotations,
+            "{topology_request}"
+        );
+        assert_eq!(made["metadata"].get("labels"), None);
+        assert_eq!(
+            made["spec"]["schedulingGates"],
+            json!([{"name": "kueue.x-k8s.io/topology"}])
+        );
+    }
 }
 
 #[test]

@@ -73,6 +73,65 @@ fn what_another_config_manages_is_found_out_anew() {
         });
 }
 
+/// The request that was large enough before requests too little now, also for this process.
+#[test]
+fn a_request_for_fewer_pod_sets_than_a_changed_config_manages_is_replaced() {
+    let config = config(&json!({"managedResources": ["cpu"]}), &json!({}));
+    let set = |name: &str, requests: Value| {
+        json!({"name": name, "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [
+        {"name": "c", "image": "i", "resources": {"requests": requests}}]}}})
+    };
+    let workload = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "wl", "namespace": "default"}, "spec": {
+        "queueName": "queue", "podSets": [set("ps1", json!({"cpu": "1"})), set("ps2", json!({}))],
+    }});
+    let requested_sets = |cluster: &Cluster| -> Vec<usize> {
+        let all = requests(cluster);
+        let sets = all.iter().map(|request| &request["spec"]["podSets"]);
+        sets.map(|sets| sets.as_array().unwrap().len()).collect()
+    };
+    trial(&config).run(async |cluster| {
+        cluster.apply(&workload);
+        let request = requested(cluster, "wl", 1).await;
+        cluster.advance(Duration::from_secs(2)).await;
+        assert_eq!(requested_sets(cluster), [1]);
+        cluster.merge(&config, &json!({"spec": {"managedResources": []}}));
+        let both = |cluster: &Cluster| requested_sets(cluster) == [2];
+        cluster.expect("both pod sets are requested", both).await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(
+            created(cluster, "provisioningrequests"),
+            [request.clone(), request.clone()]
+        );
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_state("wl", CheckState::Ready).await;
+    });
+}
+
+/// Kueue's own check deletes the request of a running job.
+#[test]
+fn a_running_job_keeps_its_request_when_nothing_is_managed_or_the_config_is_deleted() {
+    let config = config(&json!({"managedResources": ["cpu"]}), &json!({}));
+    trial(&config).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let request = requested(cluster, "train", 1).await;
+        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        cluster.merge(
+            &config,
+            &json!({"spec": {"managedResources": ["nvidia.com/gpu"]}}),
+        );
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(names(cluster), std::slice::from_ref(&request));
+        cluster.delete(&config);
+        cluster
+            .expect_inactive("check", "there is no ProvisioningRequestConfig")
+            .await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert!(cluster.is_admitted("train"));
+        assert_eq!(names(cluster), [request]);
+    });
+}
+
 /// Returns the autoscaler's definition, and its versions.
 fn definition() -> (Value, Value) {
     let all = crds_of_autoscaler().unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kueue_check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
 };
-use kueue_check_provisioning::ProvisioningCheck;
+use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
 use kueue_check_sim::kueue::KueueVersion;
 use kueue_check_sim::{Cluster, Simulation};
@@ -73,7 +73,12 @@ impl Trial {
 
 /// Returns a simulation of the check with that config.
 pub(crate) fn trial(config: &Value) -> Trial {
-    let name = ControllerName::from_static(kueue_check_provisioning::CONTROLLER_NAME);
+    trial_as(CONTROLLER_NAME, config)
+}
+
+/// Returns a simulation of the check under the controller name `name`.
+pub(crate) fn trial_as(name: &'static str, config: &Value) -> Trial {
+    let name = ControllerName::from_static(name);
     let trial = Simulation::with_context(move |tools| {
         ProvisioningCheck::new(tools.client.clone(), name.clone())
     });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
-use kueue_check_provisioning::CONTROLLER_NAME;
+use kueue_check_provisioning::{CONTROLLER_NAME, KUEUES_CONTROLLER_NAME};
 use kueue_check_sim::{Cluster, Job};
 use serde_json::json;
 
@@ -71,6 +71,80 @@ fn a_request_is_kept_when_quota_is_lost_without_eviction_and_used_again() {
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
         cluster.expect_admitted("train").await;
         assert_eq!(created(cluster, "provisioningrequests"), [request]);
+    });
+}
+
+/// The eviction by a Retry came before the reservation for which the request was created.
+#[test]
+fn a_request_that_is_used_again_after_a_retry_stays_while_its_job_runs() {
+    trial(&retries(1)).run(async |cluster| {
+        let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
+        cluster.submit(Job::new("train"));
+        let first = requested(cluster, "train", 1).await;
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
+        let second = requested(cluster, "train", 2).await;
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
+        cluster.expect_without_quota("train").await;
+        cluster.advance(Duration::from_secs(60)).await;
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
+        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        cluster.advance(Duration::from_secs(20 * 60)).await;
+        assert_eq!(names(cluster), std::slice::from_ref(&second), "leftover requests were looked for");
+        cluster.crash(0);
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(names(cluster), std::slice::from_ref(&second), "and by another process");
+        assert_eq!(created(cluster, "provisioningrequests"), [first, second]);
+    });
+}
+
+/// The reservation that lost its quota was followed by another one, and that by an eviction.
+#[test]
+fn a_request_that_was_used_again_and_failed_does_not_take_the_next_one_with_it() {
+    trial(&retries(1)).run(async |cluster| {
+        let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
+        cluster.submit(Job::new("train"));
+        let first = requested(cluster, "train", 1).await;
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
+        cluster.expect_without_quota("train").await;
+        cluster.advance(Duration::from_secs(60)).await;
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
+        let again = |cluster: &Cluster| cluster.condition("train", "QuotaReserved");
+        cluster.expect("quota is reserved again", again).await;
+        cluster.advance(Duration::from_secs(5)).await;
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
+        let second = requested(cluster, "train", 2).await;
+        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        cluster.advance(Duration::from_secs(20 * 60)).await;
+        assert_eq!(names(cluster), std::slice::from_ref(&second));
+        assert_eq!(created(cluster, "provisioningrequests"), [first, second]);
+    });
+}
+
+/// A process under Kueue's name finds a request that Kueue's own check created after a Retry.
+#[test]
+fn a_request_that_kueue_made_after_an_eviction_is_taken_over() {
+    trial_as(KUEUES_CONTROLLER_NAME, &retries(1)).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let first = requested(cluster, "train", 1).await;
+        set_condition(cluster, &first, "Failed", "True", "no nodes");
+        let second = requested(cluster, "train", 2).await;
+        cluster.advance(Duration::from_secs(2)).await;
+        // As Kueue's own check would have created it.
+        let workload = cluster.workload("train").unwrap()["metadata"].clone();
+        let owner = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": workload["name"], "uid": workload["uid"], "controller": true});
+        let request = requests(cluster)[0].clone();
+        assert_eq!(request["metadata"]["name"], second);
+        cluster.merge(&request, &json!({"metadata": {"annotations": null, "ownerReferences": [owner]}}));
+        cluster.crash(0);
+        cluster.advance(Duration::from_secs(60)).await;
+        let all = requests(cluster);
+        assert_eq!(names(cluster), std::slice::from_ref(&second));
+        assert_eq!(all[0]["metadata"]["uid"], request["metadata"]["uid"]);
+        assert_eq!(all[0]["metadata"].get("annotations"), None);
+        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
     });
 }
 

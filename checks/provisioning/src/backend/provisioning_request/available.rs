@@ -95,7 +95,10 @@ async fn get<T: serde::de::DeserializeOwned>(
 /// Returns an error unless an autoscaler may handle `class`. Autoscalers ignore an unknown class
 /// silently. `accepted` is true if an autoscaler has accepted a request of the class.
 pub(super) fn known(class: &str, accepted: bool) -> Result<(), Inactive> {
-    let reserved = RESERVED.iter().any(|domain| class.ends_with(domain));
+    let reserved = RESERVED.iter().any(|domain| {
+        let before = class.strip_suffix(domain);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    });
     // An autoscaler with `--check-capacity-processor-instance` handles the class prefixed with the
     // name of its instance.
     let instance = class.ends_with(KNOWN[0]);

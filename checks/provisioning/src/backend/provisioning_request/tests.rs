@@ -4,7 +4,7 @@ use kueue_check::api::Uid;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::backend::{Owner, Pods};
+use crate::backend::{Owner, Pods, owner_reference};
 use crate::request::{FailureCounts, FailureKind, Phase, RequestAnnotations};
 
 fn plan(mark: RequestAnnotations) -> Plan {
@@ -69,6 +69,17 @@ fn what_is_created_is_what_kueue_creates_and_our_annotations() {
         ],
     });
     assert_eq!(object["spec"], spec);
+}
+
+#[test]
+fn owner_references_do_not_block_the_deletion_of_the_owner() {
+    let of_template = owner_reference("v1", "PodTemplate", "ppt-wl-pr-1-driver", &Uid::new("t-1"));
+    assert_eq!(of_template, owner());
+    let of_workload = plan(mark()).workload.reference();
+    assert_eq!(
+        of_workload,
+        json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "wl", "uid": "w-1", "controller": true})
+    );
 }
 
 #[test]
@@ -223,9 +234,14 @@ fn a_reserved_class_that_no_autoscaler_handles_is_reported() {
         "queued-provisioning.gke.io",
         "example.com",
         "class1",
+        "atomic.acme-kubernetes.io",
+        "pool.mykubernetes.io",
     ];
     for class in ok {
         assert!(available::known(class, false).is_ok(), "{class}");
+    }
+    for class in ["typo.kubernetes.io", "kubernetes.io", "typo.x-k8s.io"] {
+        assert!(available::known(class, false).is_err(), "{class}");
     }
     let typo = "check-capcity.autoscaling.x-k8s.io";
     assert!(available::known(typo, false).is_err());
