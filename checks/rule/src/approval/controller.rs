@@ -7,14 +7,15 @@ use std::time::Duration;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::{self, Event};
 use kube::{CustomResourceExt, ResourceExt};
-use kueue_check::api::AdmissionCheck;
+use kueue_check::api::{AdmissionCheck, Uid};
 use kueue_check::{
     AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, Inactive, Preview,
-    Trigger, Verdict,
+    Request, Trigger, Verdict,
 };
 
-use super::decide::decide;
+use super::decide::{decide, may_count};
 use super::guard;
+use super::pods::{Candidate, Judged, Pods};
 use super::resource::{self, Approval};
 use crate::CONTROLLER;
 
@@ -47,15 +48,45 @@ struct Known {
     guards: [Option<bool>; 2],
     /// Whether each part is in the list that is being read.
     seen: [bool; 2],
+    pods: Pods,
 }
 
 impl ApprovalCheck {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Returns which of the `candidates` are of the pods of the Workload of `request`. The Workload
+    /// is read, unless it has not changed since they were judged.
+    async fn judge(
+        &self,
+        request: &Request,
+        candidates: &[Candidate],
+    ) -> Result<Judged, CheckError> {
+        if candidates.is_empty() {
+            return Ok(Judged::new());
+        }
+        let judged = self.known().pods.judged(request, candidates);
+        if let Some(judged) = judged {
+            return Ok(judged);
+        }
+        let (workload, object) = (request.workload(), request.full_workload().await?);
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        if Uid::new(uid) != *workload.uid() {
+            // Its event triggers an evaluation.
+            return Err(CheckError::transient(format!(
+                "{workload} was created again"
+            )));
+        }
+        Ok(self.known().pods.judge(request, &object, candidates))
+    }
 }
 
 impl Known {
+    fn approvals(&self) -> impl Iterator<Item = &Approval> {
+        self.approvals.iter().flat_map(BTreeMap::values)
+    }
+
     fn handle(&mut self, event: Event<Approval>) -> Trigger {
         let key = |approval: &Approval| {
             (
@@ -141,20 +172,22 @@ impl AdmissionCheckController for ApprovalCheck {
         &self,
         request: CheckRequest<resource::ApprovalCheck>,
     ) -> Result<Verdict, CheckError> {
-        let known = self.known();
-        if !known.is_complete() {
+        let spec = &request.parameters().spec;
+        if !self.known().is_complete() {
             // The end of the lists triggers an evaluation.
             return Ok(Verdict::unchanged());
         }
+        let candidates: Vec<Candidate> = self
+            .known()
+            .approvals()
+            .filter_map(|approval| Some(may_count(spec, &request, approval)?.0))
+            .collect();
+        let judged = self.judge(&request, &candidates).await?;
+        let known = self.known();
         if let Some(problem) = known.unguarded() {
             return Err(CheckError::transient(problem));
         }
-        let approvals = known
-            .approvals
-            .iter()
-            .flatten()
-            .map(|(_, approval)| approval);
-        Ok(decide(&request.parameters().spec, &request, approvals))
+        Ok(decide(spec, &request, &judged, known.approvals()))
     }
 
     async fn preview(

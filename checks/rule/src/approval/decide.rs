@@ -1,39 +1,50 @@
 //! The approvals that count, and the verdict. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kueue_check::api::Workload;
+use kube::ResourceExt;
 use kueue_check::{Request, Verdict};
 
+use super::pods::{Candidate, Judged};
 use super::resource::{Approval, ApprovalCheckSpec};
 
 /// The maximum number of names in a message.
 const NAMES: usize = 5;
 
-/// Returns the verdict for the Workload of `request`, by the `approvals` in its namespace.
+/// Returns the verdict for the Workload of `request`, by the `approvals` in its namespace. Of those
+/// that may count, the ones count that `judged` has as true.
 pub(super) fn decide<'a>(
     spec: &ApprovalCheckSpec,
     request: &Request,
+    judged: &Judged,
     approvals: impl IntoIterator<Item = &'a Approval>,
 ) -> Verdict {
     let now = request.now();
     // The approvers, and until when each counts. Of several approvals of one person the one that
     // ends last counts.
     let mut who: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    // Those who approved other pods of the Workload.
+    let mut of_others: BTreeSet<&str> = BTreeSet::new();
     for approval in approvals {
-        if !is_about(approval, request) || !counts(spec, approval) {
-            continue;
-        }
-        let Some(until) = until(spec, approval, request.workload()) else {
+        let Some(((uid, _), until)) = may_count(spec, request, approval) else {
             continue;
         };
-        if until > now {
-            let known = who.entry(&approval.spec.approved_by).or_insert(until);
-            *known = until.max(*known);
+        let by = approval.spec.approved_by.as_str();
+        match judged.get(&uid) {
+            Some(true) => {
+                let known = who.entry(by).or_insert(until);
+                *known = until.max(*known);
+            }
+            Some(false) => {
+                of_others.insert(by);
+            }
+            // It was created after the others were judged, which triggers an evaluation.
+            None => {}
         }
     }
+    of_others.retain(|by| !who.contains_key(by));
     let names = listed(who.keys().copied());
     if who.len() >= spec.required() {
         return Verdict::ready(format!("approved by {names}"));
@@ -43,8 +54,15 @@ pub(super) fn decide<'a>(
         0 => String::new(),
         _ => format!("; approved so far by {names}"),
     };
+    let changed = match of_others.len() {
+        0 => String::new(),
+        _ => format!(
+            "; its pods have changed since the approval by {}",
+            listed(of_others.iter().copied())
+        ),
+    };
     let verdict = Verdict::pending(format!(
-        "waits for {more} approval{} by {}{so_far}",
+        "waits for {more} approval{} by {}{so_far}{changed}",
         if more == 1 { "" } else { "s" },
         approvers(spec)
     ));
@@ -86,14 +104,22 @@ fn counts(spec: &ApprovalCheckSpec, approval: &Approval) -> bool {
     may && (!spec.require_reason || !reason.trim().is_empty())
 }
 
-/// Returns until when `approval` counts for `workload`. One that is older than the Workload was for
-/// another job of that name, or for an earlier version of the job.
-fn until(spec: &ApprovalCheckSpec, approval: &Approval, workload: &Workload) -> Option<Timestamp> {
-    let made = approval.metadata.creation_timestamp.as_ref()?.0;
-    if workload.created().is_some_and(|created| made < created) {
+/// Returns `approval` as a candidate, and until when it counts, if it may count for the Workload of
+/// `request`. One that is older than the Workload was for another job of that name, or for an
+/// earlier version of the job.
+pub(super) fn may_count(
+    spec: &ApprovalCheckSpec,
+    request: &Request,
+    approval: &Approval,
+) -> Option<(Candidate, Timestamp)> {
+    if !is_about(approval, request) || !counts(spec, approval) {
         return None;
     }
-    made.checked_add(spec.valid_for()).ok()
+    let made = approval.metadata.creation_timestamp.as_ref()?.0;
+    let created = request.workload().created();
+    let until = made.checked_add(spec.valid_for()).ok()?;
+    let may = created.is_none_or(|created| made >= created) && until > request.now();
+    may.then(|| ((approval.uid().unwrap_or_default(), made), until))
 }
 
 fn approvers(spec: &ApprovalCheckSpec) -> String {
@@ -119,6 +145,7 @@ fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kueue_check::api::Workload;
     use kueue_check::{NoParameters, RequestBuilder};
     use serde_json::{Value, json};
 
@@ -127,7 +154,7 @@ mod tests {
     fn approval(name: &str, spec: &Value, created: &str) -> Approval {
         serde_json::from_value(json!({
             "apiVersion": "kueue-check.dev/v1alpha1", "kind": "Approval",
-            "metadata": {"namespace": "team-a", "name": name, "creationTimestamp": created},
+            "metadata": {"namespace": "team-a", "name": name, "uid": name, "creationTimestamp": created},
             "spec": spec,
         }))
         .unwrap()
@@ -142,8 +169,7 @@ mod tests {
         spec
     }
 
-    #[test]
-    fn the_table_of_approvals() {
+    fn request() -> Request {
         let workload = Workload::from_json(json!({
             "metadata": {"namespace": "team-a", "name": "job-train-1", "uid": "u", "creationTimestamp": "2026-11-20T00:00:00Z",
                 "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": true}]},
@@ -154,6 +180,45 @@ mod tests {
         let request = RequestBuilder::new(workload, "approval")
             .now("2026-11-23T00:00:00Z".parse().unwrap())
             .build(NoParameters);
+        request.request().clone()
+    }
+
+    #[test]
+    fn an_approval_of_other_pods_is_named_and_does_not_count() {
+        let spec = json!({"approvers": {"groups": ["leads"]}, "required": 2});
+        let spec: ApprovalCheckSpec = serde_json::from_value(spec).unwrap();
+        let approvals = [("a", "ann"), ("b", "bob"), ("c", "ann")];
+        let approvals = approvals
+            .map(|(name, user)| approval(name, &by(user, &["leads"]), "2026-11-21T00:00:00Z"));
+        for (judged, expected) in [
+            (
+                [("a", false), ("b", false), ("c", false)],
+                "waits for 2 approvals by members of leads; its pods have changed since the approval by ann, bob",
+            ),
+            (
+                [("a", true), ("b", false), ("c", false)],
+                "waits for 1 approval by members of leads; approved so far by ann; its pods have changed since the approval by bob",
+            ),
+            (
+                [("a", false), ("b", true), ("c", true)],
+                "approved by ann, bob",
+            ),
+        ] {
+            let judged = judged.map(|(uid, counts)| (uid.to_owned(), counts));
+            let verdict = decide(&spec, &request(), &judged.into(), &approvals);
+            assert_eq!(verdict.message(), expected);
+        }
+        let verdict = decide(&spec, &request(), &Judged::new(), &approvals);
+        assert_eq!(
+            verdict.message(),
+            "waits for 2 approvals by members of leads",
+            "none is judged yet"
+        );
+    }
+
+    #[test]
+    fn the_table_of_approvals() {
+        let (request, judged) = (request(), Judged::from([("a".to_owned(), true)]));
         let day = |day: u32| format!("2026-11-{day:02}T00:00:00Z");
         let of_two = json!({"approvers": {"groups": ["leads"], "users": ["olga"]}, "required": 2});
         let of_one = json!({"approvers": {"groups": ["leads"]}});
@@ -242,7 +307,7 @@ mod tests {
                 .iter()
                 .map(|(spec, made)| approval("a", spec, &day(*made)))
                 .collect();
-            let verdict = decide(&spec, &request, &approvals);
+            let verdict = decide(&spec, &request, &judged, &approvals);
             assert!(
                 verdict.message().starts_with(expected),
                 "{expected}: {verdict:?}"

@@ -169,12 +169,7 @@ impl AdmissionCheckController for WebhookCheck {
     }
 
     async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
-        let specs = self.shared.registry().specs();
-        let mut all = Vec::new();
-        for (check, spec) in specs.iter().filter(|(_, spec)| spec.held_path.is_some()) {
-            all.extend(worker::held(&self.shared, check, spec, self.clock.now()).await?);
-        }
-        Ok(all)
+        worker::all_held(&self.shared, self.clock.now()).await
     }
 
     fn configure(

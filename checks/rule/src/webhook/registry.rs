@@ -64,6 +64,8 @@ struct Known {
     sent_at: Instant,
     /// Whether an evaluation has returned it.
     delivered: bool,
+    /// The minimum time for which it is valid until an evaluation returns it.
+    grace: Duration,
 }
 
 /// The result of a lookup for an evaluation.
@@ -107,7 +109,12 @@ impl Known {
         let age = now.duration_since(self.sent_at);
         let Decision { ttl, recheck, .. } = &self.decision;
         let limit = recheck.map_or(*ttl, |recheck| recheck.min(*ttl));
-        self.fingerprint == fingerprint && (!self.delivered || age < limit)
+        let limit = if self.delivered {
+            limit
+        } else {
+            limit.max(self.grace)
+        };
+        self.fingerprint == fingerprint && age < limit
     }
 
     /// Returns the verdict at `now`.
@@ -406,6 +413,7 @@ impl Registry {
                     fingerprint: item.fingerprint,
                     sent_at: batch.sent_at,
                     delivered: item.early && !changed,
+                    grace: batch.spec.timeout() + GRACE,
                 });
                 changed || !item.early
             }
@@ -472,6 +480,8 @@ impl Entry {
     }
 }
 
+/// The minimum time in which an evaluation can return a verdict, from the latest response on.
+const GRACE: Duration = Duration::from_secs(30);
 /// The maximum time that an evaluation waits for a response.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 

@@ -117,6 +117,21 @@ async fn a_verdict_without_a_ttl_is_returned_once() {
     assert!(is_requested(&mut registry, &train, 1));
 }
 
+/// No evaluation runs while the replica does not lead.
+#[tokio::test(start_paused = true)]
+async fn a_verdict_that_no_evaluation_returned_becomes_too_old() {
+    let (mut registry, train) = (registry(10), request("train", 0));
+    for (age, ttl, holds) in [(31 * 60, 60, false), (20, 0, true), (59, 60, true)] {
+        assert!(is_requested(&mut registry, &train, 1));
+        let batch = take(&mut registry);
+        registry.record(&batch, &batch.items[0], decided(Verdict::ready("go"), ttl));
+        advance(Duration::from_secs(age)).await;
+        let returned = verdict(&mut registry, &train, 1);
+        assert_eq!(returned.is_some(), holds, "{ttl} s, after {age} s");
+        advance(Duration::from_secs(60)).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_verdict_about_an_earlier_version_is_dropped() {
     let mut registry = registry(10);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Stream, stream};
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use kueue_check::api::Uid;
 use kueue_check::{BackgroundContext, CheckError, Clock, Reservation, Trigger, Verdict};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
-use tokio::time::{Instant, interval, sleep, sleep_until};
+use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::failure::Failure;
 use super::registry::{Batch, BatchItem, Outcome, Registry};
@@ -27,6 +28,11 @@ use crate::document::{
 const WINDOW: Duration = Duration::from_millis(50);
 /// The interval between lists of held reservations.
 const RELIST: Duration = Duration::from_mins(10);
+/// How long after a failure the list is repeated; twice as long after each further one, up to
+/// [`RELIST`].
+const RELIST_AFTER_FAILURE: Duration = Duration::from_mins(1);
+/// The maximum time for the list of one service: less than that of the call for all of them.
+const LIST: Duration = Duration::from_secs(20);
 
 /// The state that evaluations and background tasks share.
 pub(crate) struct Shared {
@@ -36,7 +42,29 @@ pub(crate) struct Shared {
     pub(crate) queued: Notify,
     triggers: Mutex<BTreeSet<Uid>>,
     relist: Mutex<bool>,
+    failed: Mutex<FailedLists>,
     triggered: Notify,
+}
+
+/// The lists in a row in which a service failed and another one did not.
+#[derive(Default)]
+struct FailedLists {
+    count: u32,
+    /// When they are repeated.
+    again: Option<Instant>,
+}
+
+impl FailedLists {
+    /// Records lists that ended at `now`; `all` is false if one of them failed.
+    fn listed(&mut self, all: bool, now: Instant) {
+        if all {
+            *self = Self::default();
+            return;
+        }
+        let delay = RELIST_AFTER_FAILURE * 2_u32.pow(self.count.min(4));
+        self.count = self.count.saturating_add(1);
+        self.again = Some(now + delay.min(RELIST));
+    }
 }
 
 impl Shared {
@@ -47,6 +75,7 @@ impl Shared {
             queued: Notify::new(),
             triggers: Mutex::default(),
             relist: Mutex::new(false),
+            failed: Mutex::default(),
             triggered: Notify::new(),
         }
     }
@@ -59,6 +88,13 @@ impl Shared {
     pub(crate) fn relist(&self) {
         *lock(&self.relist) = true;
         self.triggered.notify_one();
+    }
+
+    /// Records whether all services have listed what they hold. If not, the lists are repeated.
+    fn listed(&self, all: bool) {
+        lock(&self.failed).listed(all, Instant::now());
+        // The time of the next list may have changed.
+        self.queued.notify_one();
     }
 
     fn evaluate(&self, uid: &Uid) {
@@ -95,10 +131,15 @@ pub(crate) async fn run(shared: Arc<Shared>, context: BackgroundContext) {
         for (check, spec) in ready {
             flights.push(fly(Arc::clone(&shared), clock.clone(), check, spec));
         }
+        let again = lock(&shared.failed).again;
         tokio::select! {
             () = shared.queued.notified() => {}
             Some(()) = flights.next(), if !flights.is_empty() => {}
             () = sleep_until(later.unwrap_or_else(Instant::now)), if later.is_some() => {}
+            () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {
+                lock(&shared.failed).again = None;
+                shared.relist();
+            }
             _ = relist.tick() => {
                 let holds = |(_, spec): &(String, Arc<WebhookCheckSpec>)| spec.held_path.is_some();
                 if shared.registry().specs().iter().any(holds) {
@@ -324,8 +365,52 @@ pub(crate) async fn release(
     expect_confirmation(reply, RELEASE)
 }
 
-/// Returns the reservations for which something is allocated.
-pub(crate) async fn held(
+/// Returns the reservations for which something is allocated, by all services that list them. A
+/// service that fails does not affect the others.
+///
+/// # Errors
+/// If no service has listed any.
+pub(crate) async fn all_held(
+    shared: &Arc<Shared>,
+    now: Timestamp,
+) -> Result<Vec<Reservation>, CheckError> {
+    let specs = shared.registry().specs();
+    let specs = specs.into_iter();
+    let lists = specs
+        .filter(|(_, spec)| spec.held_path.is_some())
+        .map(|(check, spec)| {
+            let shared = Arc::clone(shared);
+            async move {
+                let listed = timeout(LIST, held(&shared, &check, &spec, now)).await;
+                let late = |_| CheckError::transient(format!("{WHO}: no list within {LIST:?}"));
+                (check, listed.map_err(late).flatten())
+            }
+        });
+    let lists: Vec<_> = lists.collect();
+    let (mut all, mut listed, mut failure) = (Vec::new(), false, None);
+    for (check, reservations) in join_all(lists).await {
+        match reservations {
+            Ok(reservations) => {
+                listed = true;
+                all.extend(reservations);
+            }
+            Err(error) => {
+                tracing::warn!(admission_check = check.as_str(), %error, "cannot list what the service holds; will retry");
+                failure = Some(error);
+            }
+        }
+    }
+    match failure {
+        Some(error) if !listed => Err(error),
+        failure => {
+            shared.listed(failure.is_none());
+            Ok(all)
+        }
+    }
+}
+
+/// Returns the reservations for which something is allocated by the service of `check`.
+async fn held(
     shared: &Shared,
     check: &str,
     spec: &Arc<WebhookCheckSpec>,
@@ -373,5 +458,23 @@ pub(crate) async fn preview(
             Err(CheckError::transient(format!("{WHO}: {problem}")))
         }
         None => Err(CheckError::transient(format!("{WHO}: no answer"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_failed_is_repeated_soon_and_then_less_often() {
+        let (mut failed, now) = (FailedLists::default(), Instant::now());
+        let mut minutes = Vec::new();
+        for _ in 0..6 {
+            failed.listed(false, now);
+            minutes.push(failed.again.unwrap().duration_since(now).as_secs() / 60);
+        }
+        assert_eq!(minutes, [1, 2, 4, 8, 10, 10]);
+        failed.listed(true, now);
+        assert!(failed.again.is_none());
     }
 }

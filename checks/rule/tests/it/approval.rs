@@ -108,6 +108,38 @@ fn each_single_fault_harms_nobody() {
     println!("{}", story.run_with_each_fault(two_approve));
 }
 
+/// Kueue writes the pods of a changed job into its Workload while that has no quota.
+#[test]
+fn an_approval_of_fewer_pods_does_not_count_for_more() {
+    let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"namespace": "default", "name": "queue"}});
+    let has_pods = |pods: u32| {
+        move |cluster: &Cluster| {
+            let workload = cluster.workload("train");
+            workload.is_some_and(|workload| workload["spec"]["podSets"][0]["count"] == pods)
+        }
+    };
+    trial(1).run(async |cluster| {
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
+        cluster.submit(Job::new("train").pods(3));
+        cluster.scale("train", 1);
+        cluster.expect("it has one pod", has_pods(1)).await;
+        let uid = cluster.workload("train").unwrap()["metadata"]["uid"].clone();
+        cluster.advance(Duration::from_secs(2)).await;
+        cluster.apply(&approval("a", "train", "ann"));
+        cluster.advance(Duration::from_secs(2)).await;
+        cluster.scale("train", 3);
+        cluster.expect("it has three pods", has_pods(3)).await;
+        assert_eq!(cluster.workload("train").unwrap()["metadata"]["uid"], uid);
+        cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
+        let changed = "its pods have changed since the approval by ann";
+        cluster.expect_message("train", changed).await;
+        cluster.advance(Duration::from_secs(2)).await;
+        assert!(!cluster.is_admitted("train"));
+        cluster.apply(&approval("b", "train", "bob"));
+        cluster.expect_admitted("train").await;
+    });
+}
+
 /// Without the policy that guards the approvers, no approval counts.
 #[test]
 fn without_the_policy_nobody_approves() {

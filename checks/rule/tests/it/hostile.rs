@@ -496,6 +496,38 @@ async fn a_release_has_the_reservation_as_its_key_and_is_repeated() {
 }
 
 #[tokio::test]
+async fn a_service_that_fails_to_list_does_not_affect_the_others() {
+    let folder = Folder::new("rule").unwrap();
+    let server = Server::start(move |received: &Received| {
+        if received.head.starts_with("GET /a ") {
+            return Reply::json(500, "");
+        }
+        let list = json!({
+            "apiVersion": "kueue-check.dev/v1alpha1", "kind": "AdmissionCheckHeldList",
+            "response": {"uids": [UID.replace("/window/", "/b/")]},
+        });
+        Reply::json(200, &list.to_string())
+    })
+    .await;
+    let check = WebhookCheck::new(policy(&folder, &server.url));
+    let activate = async |name: &str| {
+        let own =
+            json!({"metadata": {"name": name}, "spec": {"controllerName": "kueue-check.dev/rule"}});
+        let patch = json!({"releasePath": "/release", "heldPath": format!("/{name}")});
+        let parameters = Arc::new(webhook(&server.url, &patch));
+        let own = AdmissionCheck::from_json(own).unwrap();
+        check.activate(&own, &parameters).await.unwrap();
+    };
+    activate("a").await;
+    let error = check.unreleased_reservations().await.unwrap_err();
+    assert!(error.to_string().contains("answered 500"), "{error}");
+    activate("b").await;
+    let held = check.unreleased_reservations().await.unwrap();
+    let held: Vec<String> = held.iter().map(ToString::to_string).collect();
+    assert_eq!(held, [UID.replace("/window/", "/b/")]);
+}
+
+#[tokio::test]
 async fn servers_that_are_not_allowed_are_named_in_the_condition() {
     let folder = Folder::new("rule").unwrap();
     let own =
