@@ -63,9 +63,10 @@
 //! # What it guarantees
 //!
 //! Only the runtime writes check states, by rules that are listed in `ARCHITECTURE.md` and tested
-//! one by one. A bug or an outage in a check never evicts a job: errors, panics and timeouts leave
+//! one by one. An error, a panic, a timeout or an outage of a check never evicts a job: each leaves
 //! every state as it is. By default, a Retry or Rejected for the growth of an elastic job does not
 //! stop the pods that run.
+//!
 //! # Features
 //!
 //! | feature | default | what it adds |

@@ -111,7 +111,7 @@ pub(crate) fn policy_field(input: &DeriveInput, errors: &mut Errors) -> Option<I
         .iter()
         .any(|attribute| attribute.path().is_ident("serde") && mentions_flatten(attribute));
     if !flattened {
-        errors.at(field, "the policy's fields stand among the others: add `#[serde(flatten)]`, so that operators find them in the same place in each check");
+        errors.at(field, "the policy's fields stand among the others: add `#[serde(flatten)]`, so that administrators find them in the same place in each check");
     }
     field.ident.clone()
 }

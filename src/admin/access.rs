@@ -64,7 +64,7 @@ enum Outcome {
 /// Why the API server made no decision.
 #[derive(Debug, thiserror::Error)]
 enum ReviewError {
-    #[error("cannot create {0}; the program needs the right to")]
+    #[error("cannot create {0}; the program needs permission to create it")]
     Api(&'static str, #[source] kube::Error),
     #[error("cannot create {0}: no response within {REVIEW:?}")]
     Late(&'static str),
@@ -227,7 +227,7 @@ fn refusal(status: StatusCode) -> Response {
             "send the token of a user of the cluster: Authorization: Bearer TOKEN\n"
         }
         StatusCode::FORBIDDEN => {
-            "the user has no right to this path with this method: bind a ClusterRole with nonResourceURLs and the verb (get, put)\n"
+            "the user has no permission for this path with this method: bind a ClusterRole with nonResourceURLs and the verb (get, put)\n"
         }
         _ => "the API server has made no decision; the log has the reason\n",
     };

@@ -69,7 +69,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Serves everyone who can connect, without encryption.
+    /// Serves without TLS and without authentication.
     pub fn new(routes: Router) -> Self {
         Self { routes, tls: None }
     }

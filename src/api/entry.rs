@@ -20,7 +20,7 @@ use super::{CompactTime, Fingerprint, Name};
 pub enum CheckState {
     /// Not decided; the Workload waits and holds its quota.
     Pending,
-    /// Passed.
+    /// The check has passed.
     Ready,
     /// Not now: Kueue evicts and requeues the Workload.
     Retry,

@@ -48,7 +48,7 @@ pub(crate) struct Lifetime {
 }
 
 const WRONG_TYPE: &str =
-    "the parameters are of another type than the check's: a fault in kueue-check";
+    "the parameters are of another type than the check's: a bug in kueue-check";
 
 /// Wraps `call` for requests with parameters of any type.
 fn erase<P: Parameters, T: Send + 'static>(

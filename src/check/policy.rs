@@ -28,7 +28,7 @@ use super::HumanDuration;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
-    /// What to do when the check fails with errors for longer than `onErrorAfter`. Default: Hold. A running job is never touched by errors.
+    /// What to do when the check fails with errors for longer than `onErrorAfter`. Default: Hold. Errors never evict a running job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<OnError>,
     /// How long errors must last. Default: 10m.
@@ -37,7 +37,7 @@ pub struct Policy {
     /// Bounds the time for which a Workload waits for this check and holds quota. Default: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_timeout: Option<PendingTimeout>,
-    /// What the check may do to jobs that already run. Default: what its fields say.
+    /// Limits on evictions of admitted jobs by this check. Default: those of its fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_admission: Option<AfterAdmission>,
 }
@@ -80,7 +80,7 @@ pub enum OnTimeout {
 /// Limits on evictions of running jobs by a check (KEP-993: a check monitors the jobs that it
 /// approved). A flapping data source must not evict the jobs of a whole cluster.
 ///
-/// A check can evict a job when its Ready verdict carried a recheck, or when `onFailure: Evict` is
+/// A check can evict a job when its Ready verdict set `recheck_in`, or when `onFailure: Evict` is
 /// set here.
 ///
 /// A job that runs and requests more pods (an elastic job, for which Kueue makes another Workload
@@ -94,7 +94,7 @@ pub struct AfterAdmission {
     /// Whether Retry and Rejected stop a running job, or are only reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
-    /// How many times in a row the check must fail. Default: 3.
+    /// Number of consecutive failing verdicts before an eviction. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub consecutive: Option<u32>,
@@ -111,7 +111,7 @@ pub enum OnFailure {
     /// It is evicted: the verdict is written. Set by the administrator, this also holds for the
     /// growth of an elastic job.
     Evict,
-    /// It runs on: the failure is an event and a metric.
+    /// The job keeps running; an event and a metric report the failing verdict.
     Ignore,
 }
 

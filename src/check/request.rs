@@ -21,7 +21,7 @@ use crate::api::{AdmissionCheckState, Quantity, ResourceFlavor, Workload};
 /// use kueue_check::{CheckError, CheckRequest, RequestBuilder, Verdict, api::Workload};
 /// # struct Limit { pods: u32 }
 ///
-/// /// As in `check` of a controller whose parameters are a `Limit`.
+/// /// As in `evaluate` of a controller whose parameters are a `Limit`.
 /// async fn check(request: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
 ///     let pods: u32 = request.workload().pod_sets().iter().map(|pod_set| pod_set.count()).sum();
 ///     Ok(if pods <= request.parameters().pods { Verdict::ready("small enough") } else { Verdict::rejected("too large") })
@@ -118,7 +118,7 @@ impl Request {
     /// ```
     /// use kueue_check::{Request, Verdict};
     ///
-    /// /// As in `check` of a controller with a number of seats for pods.
+    /// /// As in `evaluate` of a controller with a number of seats for pods.
     /// fn seats(request: &Request, free: u32) -> Verdict {
     ///     // Pods that run have theirs: of an elastic job that grows, only the others are requested.
     ///     let pod_sets = request.workload().pod_sets().iter();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, NodeSelectorTerm, PodSpec, Toleration};
 
-/// A change that the API server refuses, with its message.
+/// A forbidden change of a gated Pod's scheduling directives.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::PodSpec;

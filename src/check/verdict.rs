@@ -14,7 +14,7 @@ use super::{Message, PodSetUpdates};
 /// | [`pending`](Self::pending) | Pending | waits | **holds the quota**, for ever: bound it with the policy's `pendingTimeout` |
 /// | [`retry_now`](Self::retry_now) | Retry | evicts and requeues at once | a loop if repeated |
 /// | [`retry_after`](Self::retry_after) | Retry | Kueue ≥ 0.15: evicts **after** the delay | holds the quota for the delay, and a running job runs on meanwhile |
-/// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must bring it back: only for "never" |
+/// | [`rejected`](Self::rejected) | Rejected | deactivates the Workload | a person must reactivate it: only for "never" |
 /// | [`preemption_required`](Self::preemption_required) | PreemptionRequired, or Pending where the cluster has no such state | KEP-993; no released Kueue | as Pending |
 /// | [`not_applicable`](Self::not_applicable) | Ready | as Ready | |
 /// | [`unchanged`](Self::unchanged) | none: the state stays | as with the present state | as the present state |

@@ -120,7 +120,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "FOLDER", env = "KUEUE_CHECK_ADMIN_CERTIFICATES")]
     pub(super) admin_certificates: Option<PathBuf>,
 
-    /// Where /livez and /readyz are served to everybody, without reasons: for the kubelet. Default:
+    /// Address of /livez and /readyz without authentication or reasons, for the kubelet: for the kubelet. Default:
     /// nowhere.
     #[arg(long, value_name = "ADDRESS", env = "KUEUE_CHECK_PROBE_ADDRESS")]
     pub(super) probe_address: Option<SocketAddr>,
@@ -211,7 +211,7 @@ pub struct ManifestArguments {
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
 
-    /// How many replicas. One acts; the others are ready to.
+    /// Number of replicas. One leads; the rest stand by.
     #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(i32).range(1..=10))]
     pub(super) replicas: i32,
 

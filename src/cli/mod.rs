@@ -104,7 +104,7 @@ pub enum Error {
     )]
     NoCluster(String),
     /// The client cannot be made.
-    #[error("the client for the API server cannot be made: {0}")]
+    #[error("cannot make a client for the API server: {0}")]
     Client(#[source] Box<kube::Error>),
     /// A port cannot be used.
     #[error(
@@ -175,10 +175,10 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// The output cannot be written.
-    #[error("the output cannot be written: {0}")]
+    #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
     /// Something cannot be written as YAML.
-    #[error("the manifests cannot be written: {0}")]
+    #[error("cannot write the manifests: {0}")]
     Yaml(String),
     /// A command of the program's own failed: see [`own`](Self::own).
     #[error("{0}")]

@@ -192,7 +192,7 @@ async fn next_signal() {
     let mut terminate = match signal(SignalKind::terminate()) {
         Ok(terminate) => terminate,
         Err(error) => {
-            tracing::warn!(%error, "signals cannot be listened for");
+            tracing::warn!(%error, "cannot listen for signals");
             return pending().await;
         }
     };

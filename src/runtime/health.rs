@@ -72,7 +72,7 @@ impl Health {
         let undecided = *leadership == Leadership::Undecided;
         self.report(
             "lease",
-            undecided.then(|| "not decided yet who acts".to_owned()),
+            undecided.then(|| "leadership is not determined yet".to_owned()),
         );
     }
 

@@ -363,7 +363,11 @@ impl Metrics {
             "Failures of a watch",
             self.watches.errors.clone(),
         );
-        r.register("leader", "Whether this replica acts", self.leader.clone());
+        r.register(
+            "leader",
+            "Whether this replica holds the Lease",
+            self.leader.clone(),
+        );
         r.register(
             "events",
             "Kubernetes events, by result",

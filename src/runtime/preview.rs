@@ -139,7 +139,7 @@ fn parameters(
         Located::Invalid { reason, message } => Err((reason.to_owned(), message)),
         Located::Unknown => Err((
             "Unknown".to_owned(),
-            Message::new("the parameters are not known"),
+            Message::new("the parameters are not determined yet"),
         )),
     }
 }

@@ -110,7 +110,7 @@ async fn a_process_is_not_ready_before_it_knows_anything() {
     let handle = runtime.handle();
     let unknown = [
         "kueue: the served API is not discovered yet",
-        "lease: not decided yet who acts",
+        "lease: leadership is not determined yet",
     ];
     assert_eq!(handle.problems(), unknown, "before it begins");
     let runs = tokio::spawn(runtime.run(pending()));

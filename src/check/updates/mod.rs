@@ -124,7 +124,7 @@ pub enum PodSetUpdatesError {
         place: &'static str,
         /// The key or value.
         text: String,
-        /// What is wrong with it.
+        /// The syntax error.
         problem: &'static str,
     },
     /// A key in Kueue's own domain.

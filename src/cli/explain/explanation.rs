@@ -174,7 +174,7 @@ fn of_job(workload: &Workload, family: &Family) -> Option<String> {
             ))
         }
         (FamilyRole::Growth, None) => {
-            Some("requests more pods for the job; what runs of it is not known".to_owned())
+            Some("requests more pods for the job; the number of running pods is unknown".to_owned())
         }
         (FamilyRole::Variant { flavor }, Some(running)) => Some(format!(
             "the job's variant for flavor {flavor}; the job runs by Workload {running}"

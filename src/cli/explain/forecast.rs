@@ -200,7 +200,7 @@ fn note(note: &Notice, policy: Option<&ResolvedPolicy>) -> Option<String> {
             let (consecutive, most) =
                 policy.map_or((1, 0), |policy| (policy.consecutive, policy.max_evictions_per_hour));
             Some(format!(
-                "the job runs: `afterAdmission` holds the check back until it has objected {consecutive} times in a row, and to {most} jobs an hour; a check \
+                "the job runs: `afterAdmission` suppresses the eviction until {consecutive} failing verdicts in a row, and after {most} evictions in an hour; a check \
                  whose Ready sets no recheck evicts no job"
             ))
         }
@@ -208,7 +208,7 @@ fn note(note: &Notice, policy: Option<&ResolvedPolicy>) -> Option<String> {
             Some("it requires preemption, which this Kueue does not support".to_owned())
         }
         Notice::UpdatesFrozen => Some(
-            "it returns other pod set updates than the present ones, which Kueue refuses while the state is Ready".to_owned(),
+            "it returns other pod set updates than the present ones, which Kueue rejects while the state is Ready".to_owned(),
         ),
         Notice::PolicyApplied(field) => Some(format!("by the parameters' {field}")),
     }

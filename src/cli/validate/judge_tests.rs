@@ -247,7 +247,7 @@ fn a_report_names_file_and_document_and_fails_if_anything_is_wrong_or_nothing_wa
             &ours,
             format!("{good}---\n{bad}---\n{other}"),
             "f.yaml: document 2 (line 6): Window/b: spec.opens: Required value\nf.yaml: document 3 (line 11): skipped, a ConfigMap\n",
-            Err("1 of 2 documents are wrong"),
+            Err("1 of 2 documents are invalid"),
         ),
         (
             &ours,
@@ -262,7 +262,7 @@ fn a_report_names_file_and_document_and_fails_if_anything_is_wrong_or_nothing_wa
             &ours,
             "a: [".to_owned(),
             "f.yaml: document 1 (line 1): not YAML: ",
-            Err("1 of 1 documents are wrong"),
+            Err("1 of 1 documents are invalid"),
         ),
         (
             &ours,

@@ -76,7 +76,7 @@ fn report(kinds: &Kinds, files: &[(String, String)]) -> Report {
     let result = if wrong > 0 {
         let all = right + wrong;
         Err(Error::Invalid(format!(
-            "{wrong} of {all} documents are wrong"
+            "{wrong} of {all} documents are invalid"
         )))
     } else if names.is_empty() {
         Err(Error::Invalid(

@@ -193,7 +193,7 @@ impl Kind {
                 }
             }
             None => notes.push(
-                "its definition is not in this program: unknown fields were not looked for"
+                "this program does not contain its definition: unknown fields were not checked"
                     .to_owned(),
             ),
         }

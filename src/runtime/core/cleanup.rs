@@ -354,7 +354,7 @@ impl Core {
                 let left = age.and_then(|age| LIST_AGE.checked_sub(age));
                 let left = left.filter(|left| !left.is_zero());
                 if let Some(left) = left.filter(|_| !self.checks.contains_key(&key.check)) {
-                    let problem = "the AdmissionCheck is not known";
+                    let problem = "the AdmissionCheck is not in the cache yet";
                     return self.retry_cleanup(key, subject, problem, Some(left));
                 }
                 (ReleaseReason::CheckRemoved, false)
@@ -480,10 +480,9 @@ impl Core {
         let failures = cleanup.failures;
         let delay = delay.unwrap_or_else(|| self.delay(failures, digest(key)));
         if waits {
-            let message = format!(
-                "what was started for an earlier reservation is still being stopped: {problem}"
-            )
-            .into();
+            let message =
+                format!("resources of an earlier reservation are not released yet: {problem}")
+                    .into();
             self.conclude(
                 key,
                 &Outcome::Blocked {

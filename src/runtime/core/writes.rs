@@ -261,7 +261,7 @@ impl Core {
             .as_ref()
             .is_some_and(|patch| patch.state != CheckState::Pending);
         if changes_state && code != 403 {
-            let message = format!("the API server refused the verdict ({code}): {message}").into();
+            let message = format!("the API server rejected the state ({code}): {message}").into();
             self.conclude(
                 key,
                 &Outcome::Blocked {

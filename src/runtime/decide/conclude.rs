@@ -461,7 +461,7 @@ impl Draft<'_> {
                 format!("the check was rate limited and will be retried: {message}")
             }
             ErrorKind::Parameters => format!("the check's parameters are invalid: {message}"),
-            ErrorKind::Permanent => format!("the check cannot judge this Workload: {message}"),
+            ErrorKind::Permanent => format!("the check cannot evaluate this Workload: {message}"),
         };
         if self.facts.admitted
             || self.facts.entry.state == CheckState::Ready

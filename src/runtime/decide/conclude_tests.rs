@@ -428,7 +428,7 @@ fn an_error_determines_the_message_and_the_next_evaluation() {
         ),
         (
             ErrorKind::Permanent,
-            "the check cannot judge this Workload: refused",
+            "the check cannot evaluate this Workload: refused",
             NextEvaluation::OnChange,
         ),
     ] {

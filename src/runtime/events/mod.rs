@@ -186,7 +186,7 @@ impl Reporter {
         match timeout(SENDING, api.create(&PostParams::default(), &event)).await {
             Ok(Ok(_)) => "sent",
             Ok(Err(error)) => {
-                tracing::debug!(%error, "an event was not accepted");
+                tracing::debug!(%error, "cannot publish event");
                 "failed"
             }
             Err(_) => "failed",

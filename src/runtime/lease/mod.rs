@@ -81,7 +81,7 @@ pub struct LeaseConfig {
 /// #     let lease = LeaseConfig { namespace: "default".into(), name: "open".into(), identity: pod.into(), times };
 /// #     Runtime::builder(server.client()).check(open).lease(lease).build()
 /// # };
-/// // For an API server that is slow at times: who leads may go without a renewal for longer.
+/// // For an API server that is slow at times: the leader may go without a renewal for longer.
 /// let times = LeaseTimes { duration: Duration::from_secs(30), renew_deadline: Duration::from_secs(20), ..LeaseTimes::default() };
 /// # let (first, second) = (replica("open-0", times)?, replica("open-1", times)?);
 /// # let standby = second.handle();
@@ -230,7 +230,7 @@ impl Holder {
                 self.candidate.on_read(record, Instant::now());
             }
             Err(error) => {
-                tracing::warn!(%error, lease = self.config.name, "the lease cannot be read");
+                tracing::warn!(%error, lease = self.config.name, "cannot read lease");
             }
         }
     }
@@ -258,7 +258,7 @@ impl Holder {
                 self.candidate.on_conflict();
             }
             Err(error) => {
-                tracing::warn!(%error, lease = self.config.name, "the lease cannot be written");
+                tracing::warn!(%error, lease = self.config.name, "cannot write lease");
             }
         }
     }

@@ -82,7 +82,7 @@ pub enum BuildError {
     SameName(String),
     /// The Lease's times allow two leaders at once, or none for long.
     #[error(
-        "the lease's times do not fit: 0 < `retry` and 0 < `renew` ({renew:?}) < `renew_deadline` ({renew_deadline:?}) < `duration` ({duration:?}, of which whole seconds count) must hold",
+        "the lease's times do not fit: 0 < `retry_period` and 0 < `renew_interval` ({renew:?}) < `renew_deadline` ({renew_deadline:?}) < `duration` ({duration:?}, of which whole seconds count) must hold",
         renew = .0.renew_interval, renew_deadline = .0.renew_deadline, duration = .0.duration
     )]
     LeaseTimes(LeaseTimes),

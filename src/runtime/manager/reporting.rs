@@ -59,9 +59,9 @@ impl Session {
                 code,
                 message,
             } => {
-                tracing::warn!(workload = %WorkloadName(&reservation), check = reservation.admission_check(), code, message, "the API server refused a verdict");
+                tracing::warn!(workload = %WorkloadName(&reservation), check = reservation.admission_check(), code, message, "API server rejected state");
                 let text = format!(
-                    "Admission check \"{}\": the API server refused the verdict ({code}): {message}",
+                    "Admission check \"{}\": the API server rejected the state ({code}): {message}",
                     reservation.admission_check()
                 );
                 self.record(&reservation, true, "StateWriteRejected", text);
@@ -206,7 +206,7 @@ impl Session {
             }
             Notice::UpdatesFrozen => {
                 let text = format!(
-                    "Admission check \"{check}\" returned other pod set updates while it is Ready, which Kueue refuses: the first ones stay"
+                    "Admission check \"{check}\" returned other pod set updates while it is Ready, which Kueue rejects: the first ones stay"
                 );
                 self.record(reservation, true, "PodSetUpdatesIgnored", text);
             }
@@ -289,7 +289,7 @@ fn suppression_text(why: Suppression) -> String {
             format!(" ({failing_verdicts} of {needed} times in a row)")
         }
         Suppression::RateLimited { limit } => {
-            format!(": the check has stopped {limit} jobs in the last hour already")
+            format!(": the check has evicted {limit} jobs in the last hour already")
         }
         Suppression::Growth => ", because this Workload only requests more pods for it".to_owned(),
     }

@@ -67,7 +67,7 @@ async fn an_update_for_an_unknown_pod_set() {
             .build()?;
         Ok(Verdict::ready("ok").with_updates(updates))
     };
-    is_reported(update, "the check cannot judge this Workload: the Workload has no pod set `nobody`; it has [\"driver\", \"workers\"]").await;
+    is_reported(update, "the check cannot evaluate this Workload: the Workload has no pod set `nobody`; it has [\"driver\", \"workers\"]").await;
 }
 
 #[tokio::test]
@@ -304,7 +304,7 @@ async fn a_verdict_that_the_api_server_refuses_is_reported_in_the_entry() {
     });
     fixture.reserved("a").await;
     let entry = fixture
-        .wait_message("a", "the API server refused the verdict (422): injected")
+        .wait_message("a", "the API server rejected the state (422): injected")
         .await;
     assert_eq!(entry["state"], "Pending");
     fixture

@@ -219,7 +219,7 @@ async fn a_release_is_tried_until_it_is_done_and_the_next_reservation_waits_for_
     let entry = fixture
         .wait_message(
             "a",
-            "what was started for an earlier reservation is still being stopped",
+            "resources of an earlier reservation are not released yet",
         )
         .await;
     assert!(

@@ -34,7 +34,7 @@ use crate::servers::allowed;
 /// How long changes of objects are collected before Workloads are evaluated again.
 const COLLECTED: Duration = Duration::from_millis(500);
 /// How long a replica leads before rules that count jobs decide. Until then the previous leader may
-/// write its last verdicts, and a watch may be behind. It is the Lease's default duration.
+/// write its last verdicts, and a watch may be behind. It is longer than a takeover.
 const SETTLED: Duration = Duration::from_secs(15);
 /// How long `explain` waits for the objects that a rule reads.
 const PATIENCE: Duration = Duration::from_secs(10);
