@@ -29,7 +29,7 @@ pub(super) async fn run(shared: &Arc<SharedState>, context: BackgroundContext) {
         watches::namespaces(shared, &context),
         watches::cluster_queues(shared, &context),
         polling::run(shared, context.clone()),
-        expire_on_standby(shared, &context),
+        expire_suspended(shared, &context),
         grants(shared, context.clone()),
         warnings(shared, context.clone()),
         close_queues(shared, context.clone()),
@@ -68,9 +68,11 @@ impl PageTurns {
     }
 }
 
-/// Removes, on a standby, suspended Workloads that the leader has settled.
-async fn expire_on_standby(shared: &SharedState, context: &BackgroundContext) {
+/// Removes suspended Workloads of deleted Budgets and, on a standby, those that the leader has
+/// settled.
+async fn expire_suspended(shared: &SharedState, context: &BackgroundContext) {
     loop {
+        shared.ledgers().drop_orphaned();
         if !context.is_leader() {
             shared.ledgers().expire_suspended(shared.now());
         }

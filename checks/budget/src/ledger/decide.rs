@@ -3,6 +3,8 @@
 //! Decision and commitment are one step, with nothing in between. A controller that first reads the
 //! balance and then commits overspends.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::budget_ledger::{ActiveRun, Approval, LastMessage};
@@ -231,6 +233,10 @@ impl BudgetLedger {
         let accounts = self.accounts(&run.namespace, now);
         for account in &accounts {
             self.is_known(account, now)?;
+        }
+        if !accounts.is_empty() {
+            // A pool does not wait for each of its namespaces.
+            self.is_known(&Account::Namespace(Arc::clone(&run.namespace)), now)?;
         }
         Ok(accounts)
     }

@@ -23,7 +23,7 @@ pub struct Ledgers {
     /// The ClusterQueues in which Kueue makes variants and starts one of them.
     concurrent: BTreeSet<String>,
     /// Approved Workloads that lost their quota, and when the loss was observed.
-    suspended: BTreeMap<Uid, (Workload, Timestamp)>,
+    pub(super) suspended: BTreeMap<Uid, (Workload, Timestamp)>,
     listing: Option<BTreeSet<Uid>>,
     /// The time since which all Workloads have been observed.
     watched_since: Option<Timestamp>,
@@ -239,9 +239,7 @@ impl Ledgers {
         } else {
             self.live.remove(uid);
             self.families.remove(uid);
-            if is_approved(workload) {
-                self.suspended.insert(uid.clone(), (workload.clone(), now));
-            }
+            self.suspend(workload, now);
         }
     }
 
@@ -260,9 +258,22 @@ impl Ledgers {
                 ledger.quota_lost(uid, now.as_second());
             }
         }
-        if !is_over {
+        self.suspend(workload, now);
+    }
+
+    /// Keeps `workload` for the runtime's cleanup, if a ledger has an approval of it.
+    fn suspend(&mut self, workload: &Workload, now: Timestamp) {
+        let uid = workload.uid();
+        if self.is_suspended(uid) {
             self.suspended.insert(uid.clone(), (workload.clone(), now));
+        } else {
+            self.suspended.remove(uid);
         }
+    }
+
+    fn is_suspended(&self, uid: &Uid) -> bool {
+        let mut ledgers = self.by_name.values();
+        ledgers.any(|ledger| ledger.is_suspended(uid))
     }
 
     /// Returns held Workloads to evaluate again, because they may release their quota. `waits`
@@ -310,6 +321,14 @@ impl Ledgers {
             }
         }
         all
+    }
+
+    /// Removes suspended Workloads of which no ledger has an approval any more: their Budget was
+    /// deleted.
+    pub fn drop_orphaned(&mut self) {
+        let mut suspended = std::mem::take(&mut self.suspended);
+        suspended.retain(|uid, _| self.is_suspended(uid));
+        self.suspended = suspended;
     }
 
     /// Removes suspended Workloads that another replica has settled long ago.

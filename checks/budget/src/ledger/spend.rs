@@ -61,6 +61,8 @@ pub struct Spend {
     published: Option<i64>,
     /// Whether the last observation had nothing of the period's beginning.
     uncovered: bool,
+    /// Namespaces whose last figure is usable but for a current sample, while others have one.
+    unmeasured: BTreeSet<Arc<str>>,
 }
 
 /// The anomalies of an observation, and whether it was used.
@@ -137,7 +139,15 @@ impl Spend {
         let before = self.watermarks.common.or(self.published);
         let before = before.unwrap_or(i64::MIN);
         let unknown = observation.unknown.iter().chain(&taken.decreased);
-        let unusable: BTreeSet<&Arc<str>> = unknown.chain(&taken.unmeasured).collect();
+        let mut unusable: BTreeSet<&Arc<str>> = unknown.collect();
+        let current = &observation.current;
+        let others = current.as_ref().is_some_and(|names| !names.is_empty());
+        let unmeasured = taken.unmeasured.iter().filter(|_| others);
+        self.unmeasured = unmeasured
+            .filter(|namespace| !unusable.contains(namespace))
+            .cloned()
+            .collect();
+        unusable.extend(&taken.unmeasured);
         self.watermarks
             .behind
             .retain(|namespace, _| unusable.contains(namespace));
@@ -163,6 +173,12 @@ impl Spend {
     /// Returns true if the source has figures of the period's beginning.
     pub fn is_covered(&self) -> bool {
         !self.uncovered
+    }
+
+    /// Returns true if the last figure of `namespace` only lacks a current sample, while other
+    /// namespaces have one: its jobs may not be scheduled.
+    pub(super) fn is_only_unmeasured(&self, namespace: &str) -> bool {
+        self.unmeasured.contains(namespace)
     }
 
     /// Returns the known spend in `period`, by namespace.

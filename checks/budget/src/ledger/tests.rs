@@ -1069,6 +1069,98 @@ fn all_accounts_must_have_money_left_and_none_pays_alone() {
 }
 
 #[test]
+fn a_pool_has_paid_for_a_namespace_that_was_deleted() {
+    let pools = json!({
+        "period": {"every": "1h", "anchor": time(NOW - 60).to_string()},
+        "pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}],
+    });
+    let labels = BTreeMap::from([("org".to_owned(), "x".to_owned())]);
+    let exist = |names: &[&str]| -> BTreeMap<String, BTreeMap<String, String>> {
+        let of = |name: &&str| ((*name).to_owned(), labels.clone());
+        names.iter().map(of).collect()
+    };
+    let new_run = Run {
+        namespace: "m".into(),
+        estimate: Estimate {
+            seconds: 60,
+            ..run("a", 600).estimate
+        },
+        ..run("a", 600)
+    };
+    let evaluate = |ledger: &BudgetLedger, at| word(&ledger.clone().decide(&new_run, time(at)));
+    let mut ledger = ledger(&pools, "10");
+    ledger.set_namespaces(exist(&["n", "m", "idle"]));
+    assert_eq!(evaluate(&ledger, NOW), "does_not_fit");
+    ledger.set_namespaces(exist(&["m"]));
+    assert_eq!(evaluate(&ledger, NOW), "does_not_fit");
+    spent_at(&mut ledger, "10", NOW + 60);
+    assert_eq!(evaluate(&ledger, NOW + 60), "does_not_fit");
+    let kept: Vec<&String> = ledger.vanished.keys().collect();
+    assert_eq!(kept, ["n"], "the other has spent nothing");
+    // The source no longer has a figure of it. No job of the pool waits for one.
+    let none = |at| Observation::of(ledger.period(time(at)).unwrap(), time(at));
+    let (later, next) = (none(NOW + 2400), none(NOW + 3600));
+    ledger.observe(&later, time(NOW + 2400));
+    assert_eq!(evaluate(&ledger, NOW + 2400), "does_not_fit");
+    // One that is there again has its present labels.
+    let mut returned = ledger.clone();
+    returned.set_namespaces(namespaces(&json!({"org": "y"})));
+    returned.set_namespaces(exist(&["m"]));
+    assert_eq!(evaluate(&returned, NOW + 2400), "fits");
+    ledger.observe(&next, time(NOW + 3600));
+    assert_eq!(evaluate(&ledger, NOW + 3600), "fits", "the next period");
+    assert!(ledger.vanished.is_empty());
+}
+
+#[test]
+fn a_namespace_without_a_current_sample_holds_no_other_of_its_pool() {
+    let selected = |limits: Value| json!({"namespaceLimits": limits, "pools": [{"name": "all", "limit": "50", "namespaceSelector": {}}]});
+    let of = |namespace: &str, name: &str| Run {
+        namespace: namespace.into(),
+        ..run(name, 10)
+    };
+    for patch in [selected(json!({"default": "100"})), selected(json!({}))] {
+        let mut ledger = ledger(&patch, "0");
+        let labels = |name: &str| (name.to_owned(), BTreeMap::new());
+        ledger.set_namespaces(["a", "b"].map(labels).into());
+        let unscheduled = Run {
+            state: RunState::Running(NOW - 1000),
+            ..of("b", "unscheduled")
+        };
+        ledger.observe_run(&unscheduled, time(NOW));
+        let observe = |ledger: &mut BudgetLedger, current: &[&str], at| {
+            let observation = Observation {
+                current: Some(current.iter().map(|name| (*name).into()).collect()),
+                ..Observation::of(ledger.period(time(at)).unwrap(), time(at))
+            };
+            ledger.observe(&observation, time(at));
+        };
+        for at in (NOW + 60..NOW + 1801).step_by(60).chain([NOW + 1801]) {
+            observe(&mut ledger, &["a"], at);
+        }
+        let evaluate = |ledger: &BudgetLedger, namespace: &str| {
+            let new_run = of(namespace, "new");
+            word(&ledger.clone().decide(&new_run, time(NOW + 1801)))
+        };
+        assert_eq!(evaluate(&ledger, "a"), "fits", "{patch}");
+        assert_eq!(evaluate(&ledger, "b"), "stale", "{patch}");
+        // Its job counts by the estimate, from its last figure on.
+        let period = ledger.period(time(NOW)).unwrap();
+        let pool = ledger.balance(&Account::Pool("all".into()), period, time(NOW + 1801));
+        let rate = Rate::of(10_000, Amount::units(1), 1);
+        assert_eq!(pool.committed.total(), rate.cost(2600), "{patch}");
+
+        // Runs that ended before this process watches are in no estimate.
+        let mut began_later = ledger.clone();
+        began_later.watched_since(time(NOW + 30));
+        assert_eq!(evaluate(&began_later, "a"), "cold_start", "{patch}");
+        // Nothing is measured.
+        observe(&mut ledger, &[], NOW + 1801);
+        assert_eq!(evaluate(&ledger, "a"), "stale", "{patch}");
+    }
+}
+
+#[test]
 fn the_last_money_goes_by_priority_and_age_and_passes_nobody_if_so_chosen() {
     for (order, expected) in [
         ("Backfill", vec!["high", "small"]),
@@ -1518,5 +1610,49 @@ fn a_claim_ends_when_its_pods_do_and_not_when_its_quota_does() {
             .settling;
         let rate = Rate::of(10_000, Amount::units(1), 1);
         assert_eq!(settling, rate.cost(seconds), "{case}");
+    }
+}
+
+#[test]
+fn a_deleted_workload_is_kept_only_while_a_ledger_has_its_approval() {
+    let workload = |number: u32, checks: &Value| {
+        let workload = Workload::from_json(json!({
+            "metadata": {"namespace": "n", "name": format!("w-{number}"), "uid": number.to_string()},
+            "spec": {"podSets": [{"name": "main", "count": 1, "template": {}}]},
+            "status": {
+                "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": time(NOW - 10).to_string()}],
+                "admission": {"clusterQueue": "cq", "podSetAssignments": [
+                    {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}}]},
+                "admissionChecks": checks,
+            },
+        }));
+        workload.unwrap()
+    };
+    let entry = |name: &str, state: &str| json!([{"name": name, "state": state}]);
+    for (case, checks, kept) in [
+        ("no checks", json!([]), 0),
+        (
+            "the check of another controller",
+            entry("other", "Ready"),
+            0,
+        ),
+        ("not approved", entry("check", "Pending"), 0),
+        ("approved", entry("check", "Ready"), 1000),
+    ] {
+        let mut ledgers = Ledgers::default();
+        ledgers.adopt(terms(&json!({})), time(NOW - 60));
+        ledgers.refer("check", Some("b"), time(NOW - 60));
+        for number in 0..1000 {
+            let workload = workload(number, &checks);
+            let family = Family::of(&workload, []);
+            ledgers.observe_workload(WorkloadEvent::Applied(&workload, &family), time(NOW));
+            ledgers.observe_workload(WorkloadEvent::Removed(&workload), time(NOW));
+        }
+        assert_eq!(ledgers.suspended.len(), kept, "{case}");
+        ledgers.drop_orphaned();
+        assert_eq!(ledgers.suspended.len(), kept, "{case}");
+        ledgers.remove("b");
+        ledgers.drop_orphaned();
+        assert_eq!(ledgers.suspended.len(), 0, "{case}: of a deleted Budget");
     }
 }

@@ -103,7 +103,9 @@ pub struct PrometheusSource {
     #[schemars(length(max = 8), inner(length(min = 1, max = 1024)))]
     pub also_fresh: Vec<String>,
     /// With several clusters or cost exporters: the label that distinguishes them, so that a live
-    /// one does not mask a dead one.
+    /// one does not mask a dead one. A value that has had samples for a quarter of an hour counts
+    /// until it has had none for 6 h: `stalenessBound` must be shorter. Its values must survive a
+    /// restart of the exporter, as those of `instance` and `pod` may not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 128),

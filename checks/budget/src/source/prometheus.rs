@@ -24,7 +24,13 @@ const SKEW: i64 = 60;
 const NAMED: usize = 200;
 /// The seconds for which Prometheus looks back for a sample.
 const LOOK_BACK: u64 = 300;
-/// The value of `MARK` on the sample at the period's beginning.
+/// The seconds before the period's beginning at which a sample proves that the history begins
+/// earlier, if a gap is there. A range instead would read hours of raw samples for each query.
+const EARLIER: [u64; 4] = [0, 3600, 3 * 3600, 6 * 3600];
+/// The range in which a value of `freshnessBy` counts after its last sample, and the interval at
+/// which samples are looked up there. It covers a gap of the series, and a restart of this process.
+const REMEMBERED: &str = "6h:15m";
+/// The value of `MARK` on the sample at or before the period's beginning.
 const START: &str = "start";
 /// The value of `MARK` on the namespaces that have a sample now.
 const CURRENT: &str = "current";
@@ -140,12 +146,16 @@ fn spend(spec: &PrometheusSource, label: &str, spend_query: &SpendQuery, elapsed
 /// Returns the probe query.
 ///
 /// Its result has the newest sample of each raw metric, and whether one existed when the period
-/// began. It also has the namespaces of which the query has a sample now.
+/// began or shortly before. It also has the namespaces of which the query has a sample now.
 fn probe(spec: &PrometheusSource, label: &str, spend_query: &SpendQuery, elapsed: u64) -> String {
     let metric = &spec.freshness;
     let newest = |metric: &str| match &spec.freshness_by {
         None => format!("max(timestamp({metric}))"),
-        Some(label) => format!("min(max by ({label}) (timestamp({metric})))"),
+        Some(label) => {
+            // The series of a target that is gone end at once, and others must not mask it.
+            let newest = format!("max by ({label}) (timestamp({metric}))");
+            format!("min({newest} or max_over_time({newest}[{REMEMBERED}]))")
+        }
     };
     let marked = |query: &str, mark: &str| {
         format!(" or label_replace({query}, \"{MARK}\", \"{mark}\", \"\", \"\")")
@@ -157,6 +167,10 @@ fn probe(spec: &PrometheusSource, label: &str, spend_query: &SpendQuery, elapsed
     };
     let mut probe = newest(metric);
     probe += &marked(&format!("max(timestamp({metric}{back}))"), START);
+    for earlier in EARLIER {
+        let back = elapsed + earlier;
+        probe += &marked(&format!("max(timestamp({metric} offset {back}s))"), START);
+    }
     for (number, metric) in spec.also_fresh.iter().enumerate() {
         probe += &marked(&newest(metric), &number.to_string());
     }

@@ -351,6 +351,76 @@ async fn a_week_of_history_is_summed_to_one_sample() {
     );
 }
 
+/// Returns the samples of `metric` in each minute from `start` to `end`, of each exporter for the
+/// times at which it lives.
+fn exported(
+    metric: &str,
+    (start, end): (i64, i64),
+    exporters: &[(&str, &dyn Fn(i64) -> bool)],
+) -> String {
+    let mut history = format!("# TYPE {metric} gauge\n");
+    for (exporter, lives) in exporters {
+        for at in (start..=end).step_by(60).filter(|at| lives(*at)) {
+            let _ = writeln!(
+                history,
+                "{metric}{{namespace=\"vision\",exporter=\"{exporter}\"}} 2 {at}"
+            );
+        }
+    }
+    history
+}
+
+#[tokio::test]
+async fn a_gap_of_the_history_or_an_exporter_that_has_ended_has_its_meaning() {
+    let end = timestamp().as_second() - 4 * 3600;
+    let start = end - 86_400;
+    let all = (start - 2 * 86_400, end);
+    let gap = |at: i64| !(start - 60..start + 600).contains(&at);
+    let young = |at: i64| at >= start + 900;
+    let (b_ended, c_ended) = (end - 1500, end - 7 * 3600);
+    let history = [
+        exported("gap_cost", all, &[("a", &gap)]),
+        exported("young_cost", all, &[("a", &young)]),
+        exported(
+            "ended_cost",
+            all,
+            &[
+                ("a", &|_| true),
+                ("b", &|at| at <= b_ended),
+                ("c", &|at| at <= c_ended),
+            ],
+        ),
+    ];
+    let history = history.concat() + "# EOF\n";
+    let Some(prometheus) = Prometheus::start(&[], &history).await else {
+        return;
+    };
+    let back = timestamp().as_second() - end;
+    let report = async |metric: &str, by: Option<&str>| {
+        let spec = json!({"query": metric, "freshness": metric, "freshnessBy": by, "sampleInterval": "1m"});
+        eventually("the history", async || {
+            let report = prometheus.query_spend(spec.clone(), back, 86_400).await;
+            (report.is_ok(), report)
+        })
+        .await
+        .unwrap()
+        .observation
+    };
+    assert!(report("gap_cost", None).await.covered);
+    assert!(!report("young_cost", None).await.covered);
+
+    let as_of = report("ended_cost", None).await.as_of.as_second();
+    assert!(as_of > end - 60, "the exporter that lives");
+    // Of the one that has just ended, a sample of each quarter of an hour is read. The other ended
+    // so long ago that it is gone for good.
+    let as_of = report("ended_cost", Some("exporter")).await;
+    let as_of = as_of.as_of.as_second();
+    assert!(
+        (b_ended - 1000..=b_ended).contains(&as_of),
+        "{as_of}, not {b_ended}"
+    );
+}
+
 #[tokio::test]
 async fn a_real_prometheus_decides_workloads_end_to_end() {
     let Some(stage) = stage_alone().await else {

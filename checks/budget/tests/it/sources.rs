@@ -333,6 +333,21 @@ async fn spending_is_known_up_to_the_metric_that_is_furthest_behind() {
 }
 
 #[tokio::test]
+async fn a_live_exporter_does_not_mask_one_whose_series_have_ended() {
+    let server = Server::start().await;
+    let by = json!({"freshnessBy": "cluster", "alsoFresh": ["gpu"]});
+    query_spend(&server, &by, Credentials::default())
+        .await
+        .unwrap_err();
+    let (probe, ..) = server.requests().remove(0);
+    for metric in ["raw", "gpu"] {
+        let newest = format!("max by (cluster) (timestamp({metric}))");
+        let of_metric = format!("min({newest} or max_over_time({newest}[6h:15m]))");
+        assert!(probe.contains(&of_metric), "{probe}");
+    }
+}
+
+#[tokio::test]
 async fn missing_data_of_the_periods_beginning_is_reported() {
     let server = Server::start().await;
     server.queue(vec![
@@ -374,7 +389,12 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_queried_before_there
             .into_iter()
             .map(|(query, time, _)| (query, time))
             .collect();
-        let mut probe = "max(timestamp(raw)) or label_replace(max(timestamp(raw offset 86100s)), \"budget_check_probe\", \"start\", \"\", \"\")".to_owned();
+        let mut probe = "max(timestamp(raw))".to_owned();
+        for back in [86_100, 86_400, 90_000, 97_200, 108_000] {
+            probe += &format!(
+                " or label_replace(max(timestamp(raw offset {back}s)), \"budget_check_probe\", \"start\", \"\", \"\")"
+            );
+        }
         if let Some(current) = current {
             probe += &format!(
                 " or label_replace(max by (namespace) (timestamp({current})), \"budget_check_probe\", \"current\", \"\", \"\")"

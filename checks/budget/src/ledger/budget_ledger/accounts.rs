@@ -114,13 +114,14 @@ impl BudgetLedger {
         limit.unwrap_or_default()
     }
 
-    /// Returns the namespaces for which `account` pays.
+    /// Returns the namespaces for which `account` pays, and those for which it has paid.
     pub(in crate::ledger) fn members(&self, account: &Account) -> Members<'_> {
         match account {
             Account::Namespace(namespace) => Members::One(Arc::clone(namespace)),
             Account::Pool(name) => {
                 let pool = self.terms.pools.iter().find(|pool| pool.name == *name);
-                let all = self.namespaces.known().into_iter().flatten();
+                let known = self.namespaces.known().into_iter().flatten();
+                let all = known.chain(&self.vanished);
                 Members::Some(
                     all.filter(|(_, labels)| {
                         pool.is_some_and(|pool| pool.selector.selects(labels))
@@ -133,7 +134,7 @@ impl BudgetLedger {
     }
 
     /// Returns all commitments, of all namespaces.
-    fn claims(&self) -> impl Iterator<Item = &Commitment> {
+    pub(super) fn claims(&self) -> impl Iterator<Item = &Commitment> {
         let live = self.live.values().flat_map(ActiveRun::claims);
         live.chain(&self.ended)
     }
@@ -201,16 +202,32 @@ impl BudgetLedger {
     }
 
     /// Returns the time up to which the spend of `account` is known.
+    ///
+    /// That of a pool omits namespaces that count by estimates and those that were deleted.
     pub fn watermark(&self, account: &Account) -> Option<i64> {
         let watermarks = self.spend.watermarks();
+        let is_pool = matches!(account, Account::Pool(_));
         let members = self.members(account);
         let behind = members
             .names()
+            .filter(|name| !is_pool || !self.counts_without_figures(name))
             .filter_map(|name| watermarks.behind.get(name));
         let oldest = behind.min().copied();
         watermarks
             .common
             .map(|common| oldest.map_or(common, |oldest| oldest.min(common)))
+    }
+
+    /// Returns true if a pool need not wait for figures of `namespace`: it was deleted, or only
+    /// lacks a current sample and every run since its last figure has been observed, and counts by
+    /// its estimate.
+    fn counts_without_figures(&self, namespace: &str) -> bool {
+        let known = self.spend.watermarks().of(namespace);
+        let is_observed = self
+            .watched_since
+            .is_some_and(|watched| known.is_some_and(|known| known >= watched));
+        self.vanished.contains_key(namespace)
+            || (is_observed && self.spend.is_only_unmeasured(namespace))
     }
 
     /// Returns every account with a commitment, a held run or a limit of its own, and every

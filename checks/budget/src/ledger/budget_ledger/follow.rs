@@ -227,13 +227,15 @@ impl BudgetLedger {
             .map(|(uid, live)| (uid, live.since))
     }
 
+    /// Returns true if `uid` is one of the [suspended](Self::suspended) runs.
+    pub fn is_suspended(&self, uid: &Uid) -> bool {
+        let live = self.live.get(uid);
+        live.is_some_and(|live| live.approval == Approval::Suspended)
+    }
+
     /// Removes a [suspended](Self::suspended) run.
     pub fn drop_suspended(&mut self, uid: &Uid) {
-        if self
-            .live
-            .get(uid)
-            .is_some_and(|live| live.approval == Approval::Suspended)
-        {
+        if self.is_suspended(uid) {
             self.live.remove(uid);
         }
     }

@@ -38,6 +38,8 @@ pub struct BudgetLedger {
     pub(super) own: Listed<BTreeMap<String, LimitOverride>>,
     /// The labels of namespaces. Pools and exemptions with a selector require them.
     pub(super) namespaces: Listed<BTreeMap<String, BTreeMap<String, String>>>,
+    /// The last labels of deleted namespaces whose spend or commitments still count in their pools.
+    pub(super) vanished: BTreeMap<String, BTreeMap<String, String>>,
     /// Why the source returns no usable response.
     pub(super) problem: Option<String>,
     /// When a held run last released quota, by ClusterQueue.
@@ -96,6 +98,7 @@ impl BudgetLedger {
             watched_since: None,
             own: Listed::default(),
             namespaces: Listed::default(),
+            vanished: BTreeMap::new(),
             problem: None,
             last_yield: BTreeMap::new(),
             yield_evaluations: BTreeMap::new(),
@@ -132,8 +135,14 @@ impl BudgetLedger {
         self.own.fail(problem);
     }
 
-    /// Sets the labels of all namespaces.
+    /// Sets the labels of all namespaces. A namespace that is no longer there stays in its pools as
+    /// long as it has spend in the period or a commitment.
     pub fn set_namespaces(&mut self, namespaces: BTreeMap<String, BTreeMap<String, String>>) {
+        if let Listed::Known(before) = std::mem::take(&mut self.namespaces) {
+            self.vanished.extend(before);
+        }
+        self.vanished
+            .retain(|name, _| !namespaces.contains_key(name));
         self.namespaces = Listed::Known(namespaces);
     }
 

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use super::BudgetLedger;
 use crate::config::{Account, BudgetConfig};
 use crate::ledger::{Commitment, CommitmentState, Observation, Spend, SpendUpdate};
-use crate::money::Rate;
+use crate::money::{Amount, Rate};
+use crate::period::Period;
 
 /// The seconds after which a running job is in the source's figures: its pods may start late.
 const UNMEASURED: i64 = 900;
@@ -20,6 +21,9 @@ impl BudgetLedger {
         let taken = self.spend.apply(observation, &working, now);
         self.problem = None;
         self.drop_settled();
+        if taken.used {
+            self.drop_vanished(observation.period);
+        }
         let period = self.period(now).filter(|_| self.limits_are_known().is_ok());
         let over: Vec<Account> = self
             .known_accounts(now)
@@ -41,7 +45,20 @@ impl BudgetLedger {
         let floor = floor.filter(|_| self.terms.measures_like(terms));
         if let Some(floor) = floor.filter(|floor| self.period(now) == Some(floor.period)) {
             self.spend.at_least(floor);
+            self.drop_vanished(floor.period);
         }
+    }
+
+    /// Removes deleted namespaces that have neither spend in `period` nor a commitment.
+    fn drop_vanished(&mut self, period: Period) {
+        let mut vanished = std::mem::take(&mut self.vanished);
+        if !vanished.is_empty() {
+            let claimed: BTreeSet<&str> = self.claims().map(|claim| &*claim.namespace).collect();
+            vanished.retain(|name, _| {
+                self.spend.spent(name, period) > Amount::ZERO || claimed.contains(name.as_str())
+            });
+        }
+        self.vanished = vanished;
     }
 
     /// Returns the namespaces in which a job that costs something has run, at `at`, for long enough
