@@ -43,6 +43,15 @@ impl Message {
         &self.0
     }
 
+    /// Returns the text, cut at a character to at most `limit` bytes.
+    pub(crate) fn cut_to_bytes(&self, limit: usize) -> Cow<'_, str> {
+        if self.0.len() <= limit {
+            return Cow::Borrowed(&self.0);
+        }
+        let end = self.0.floor_char_boundary(limit - '…'.len_utf8());
+        Cow::Owned(format!("{}…", &self.0[..end]))
+    }
+
     /// Returns the text, cut at a character to at most `limit` characters.
     pub(crate) fn cut_to(&self, limit: usize) -> Cow<'_, str> {
         cut(&self.0, limit)

@@ -285,7 +285,12 @@ impl Set<'_> {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": self.meta(true),
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app.kubernetes.io/name": self.name}}},
+            "spec": {
+                "maxUnavailable": 1,
+                // Pods that are not ready do not block a node's drain.
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+                "selector": {"matchLabels": {"app.kubernetes.io/name": self.name}},
+            },
         })
     }
 

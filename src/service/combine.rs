@@ -187,12 +187,13 @@ fn strictness(result: &Result<Verdict, CheckError>) -> u8 {
             VerdictKind::NotApplicable => 0,
             VerdictKind::Ready => 1,
             // It leaves the state as it is, so it does not count as Ready.
-            VerdictKind::Pending | VerdictKind::Unchanged => 2,
-            VerdictKind::PreemptionRequired => 3,
-            VerdictKind::Retry { .. } => 5,
-            VerdictKind::Rejected => 6,
+            VerdictKind::Unchanged => 2,
+            VerdictKind::Pending => 3,
+            VerdictKind::PreemptionRequired => 4,
+            VerdictKind::Retry { .. } => 6,
+            VerdictKind::Rejected => 7,
         },
-        Err(_) => 4,
+        Err(_) => 5,
     }
 }
 
@@ -296,7 +297,9 @@ fn merge(updates: &mut Vec<PodSetUpdate>, update: &PodSetUpdate) -> Result<(), C
 }
 
 fn join(verdict: &Verdict, other: &Verdict) -> crate::check::Message {
-    crate::check::Message::new(format!("{}; {}", verdict.message, other.message))
+    let texts = [verdict.message.as_str(), other.message.as_str()];
+    let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    crate::check::Message::new(texts.join("; "))
 }
 
 fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
@@ -356,6 +359,10 @@ mod tests {
             ]),
             "Rejected a"
         );
+        let unchanged = || Ok(Verdict::unchanged());
+        assert_eq!(all(vec![unchanged(), pending("b")]), "Pending b");
+        assert_eq!(all(vec![pending("a"), unchanged()]), "Pending a");
+        assert_eq!(all(vec![ready("a"), unchanged()]), "Unchanged ");
         assert_eq!(all(vec![ready("a"), down()]), "error down");
         assert_eq!(all(vec![pending("a"), down()]), "error down");
         assert_eq!(all(vec![]), "error the combined check has no members");

@@ -230,13 +230,26 @@ impl PodSetUpdates {
 impl TryFrom<Vec<PodSetUpdate>> for PodSetUpdates {
     type Error = PodSetUpdatesError;
 
-    fn try_from(updates: Vec<PodSetUpdate>) -> Result<Self, Self::Error> {
+    fn try_from(mut updates: Vec<PodSetUpdate>) -> Result<Self, Self::Error> {
         if updates.len() > MAX_UPDATES {
             return Err(PodSetUpdatesError::TooManyPodSets {
                 count: updates.len(),
             });
         }
         let mut names = BTreeSet::new();
+        for update in &mut updates {
+            // To Kubernetes an empty value is none, but Kueue's definition rejects some.
+            for toleration in &mut update.tolerations {
+                for value in [
+                    &mut toleration.key,
+                    &mut toleration.operator,
+                    &mut toleration.value,
+                    &mut toleration.effect,
+                ] {
+                    value.take_if(|value| value.is_empty());
+                }
+            }
+        }
         for update in &updates {
             if !names.insert(update.name.as_str()) {
                 return Err(PodSetUpdatesError::Duplicate {

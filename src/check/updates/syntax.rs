@@ -313,6 +313,19 @@ mod tests {
                 .pod_set("p", |pods| pods.toleration(toleration.clone()))
                 .build();
             assert_eq!(built.is_ok(), legal, "{toleration:?}: {built:?}");
+            // Empty values are omitted.
+            let some = |value: &Option<String>| Some(value.clone().unwrap_or_default());
+            let with_empty = Toleration {
+                key: some(&toleration.key),
+                operator: some(&toleration.operator),
+                value: some(&toleration.value),
+                effect: some(&toleration.effect),
+                toleration_seconds: toleration.toleration_seconds,
+            };
+            let same = PodSetUpdates::builder()
+                .pod_set("p", |pods| pods.toleration(with_empty))
+                .build();
+            assert_eq!(same.ok(), built.ok(), "{toleration:?}");
         }
     }
 }

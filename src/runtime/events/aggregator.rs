@@ -15,6 +15,8 @@ use super::{EventRecord, Regarding};
 /// Time within which an equal event is a repetition, and the number of events kept.
 const REPETITION: Duration = Duration::from_mins(10);
 const REMEMBERED: usize = 1024;
+/// Maximum length of a note in bytes (kube-apiserver 1.36, `pkg/apis/core/validation/events.go`).
+const NOTE_BYTES: usize = 1024;
 /// Burst of different events about one object, and the interval until one more is allowed.
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(30);
@@ -31,6 +33,11 @@ pub(super) struct EventAggregator {
 }
 
 type Key = (Regarding, &'static str, String);
+
+fn key(record: &EventRecord) -> Key {
+    let (regarding, note) = (record.regarding.clone(), record.note.to_string());
+    (regarding, record.reason, note)
+}
 
 struct Entry {
     name: String,
@@ -76,11 +83,7 @@ impl EventAggregator {
         now: Instant,
         stamp: Timestamp,
     ) -> Aggregation {
-        let key = (
-            record.regarding.clone(),
-            record.reason,
-            record.note.to_string(),
-        );
+        let key = key(record);
         if let Some(entry) = self
             .entries
             .get_mut(&key)
@@ -141,6 +144,13 @@ impl EventAggregator {
         allowed
     }
 
+    /// Drops the event of `record`, which was not created: its next occurrence is a new one.
+    pub(super) fn drop_event(&mut self, record: &EventRecord) {
+        let key = key(record);
+        self.entries.remove(&key);
+        self.order.retain(|known| *known != key);
+    }
+
     fn remember(&mut self, key: Key, entry: Entry) {
         if self.entries.insert(key.clone(), entry).is_none() {
             self.order.push_back(key);
@@ -166,7 +176,7 @@ impl EventAggregator {
             type_: Some(if record.warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(record.reason.to_owned()),
             action: Some(record.action.to_owned()),
-            note: Some(record.note.to_string()),
+            note: Some(record.note.cut_to_bytes(NOTE_BYTES).into_owned()),
             regarding: Some(ObjectReference {
                 api_version: Some(regarding.api_version.clone()),
                 kind: Some(regarding.kind.clone()),
@@ -219,8 +229,8 @@ mod tests {
         record(name, note, false)
     }
 
-    fn enter(book: &mut EventAggregator, record: &EventRecord) -> String {
-        match book.aggregate(
+    fn enter(aggregator: &mut EventAggregator, record: &EventRecord) -> String {
+        match aggregator.aggregate(
             record,
             Instant::now(),
             "2026-11-21T09:00:00Z".parse().unwrap(),
@@ -234,9 +244,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn repetitions_become_one_event_that_is_rarely_updated() {
-        let mut book = EventAggregator::new("example.com/c", "pod-1");
+        let mut aggregator = EventAggregator::new("example.com/c", "pod-1");
         let results: Vec<String> = (0..8)
-            .map(|_| enter(&mut book, &regarding("w", "ok")))
+            .map(|_| enter(&mut aggregator, &regarding("w", "ok")))
             .collect();
         assert_eq!(
             results,
@@ -251,38 +261,65 @@ mod tests {
                 "repeated 8"
             ]
         );
-        assert_eq!(enter(&mut book, &regarding("w", "other")), "new other");
+        assert_eq!(
+            enter(&mut aggregator, &regarding("w", "other")),
+            "new other"
+        );
         tokio::time::advance(REPETITION).await;
-        assert_eq!(enter(&mut book, &regarding("w", "ok")), "new ok");
+        assert_eq!(enter(&mut aggregator, &regarding("w", "ok")), "new ok");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_note_fits_in_bytes_and_an_event_that_was_not_created_is_new_again() {
+        let mut aggregator = EventAggregator::new("example.com/c", "pod-1");
+        for letter in ["x", "語"] {
+            let record = record("w", &letter.repeat(2000), false);
+            for _ in 0..2 {
+                let now = Instant::now();
+                let Aggregation::New(event) =
+                    aggregator.aggregate(&record, now, Timestamp::UNIX_EPOCH)
+                else {
+                    panic!("it is new");
+                };
+                let note = event.note.unwrap();
+                assert!(note.len() <= NOTE_BYTES && note.len() > NOTE_BYTES - 6);
+                assert!(note.ends_with('…'));
+                aggregator.drop_event(&record);
+                assert!(aggregator.order.is_empty());
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_object_cannot_flood_the_events() {
-        let mut book = EventAggregator::new("example.com/c", "pod-1");
+        let mut aggregator = EventAggregator::new("example.com/c", "pod-1");
         let limited = (0..100)
-            .filter(|n| enter(&mut book, &regarding("w", &n.to_string())) == "too many")
+            .filter(|n| enter(&mut aggregator, &regarding("w", &n.to_string())) == "too many")
             .count();
         assert_eq!(limited, 80);
         assert_eq!(
-            enter(&mut book, &regarding("other", "ok")),
+            enter(&mut aggregator, &regarding("other", "ok")),
             "new ok",
             "others may"
         );
         tokio::time::advance(REFILL).await;
-        assert_eq!(enter(&mut book, &regarding("w", "later")), "new later");
+        assert_eq!(
+            enter(&mut aggregator, &regarding("w", "later")),
+            "new later"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_remembered_is_bounded() {
-        let mut book = EventAggregator::new("example.com/c", "pod-1");
+        let mut aggregator = EventAggregator::new("example.com/c", "pod-1");
         for n in 0..5000 {
-            enter(&mut book, &regarding(&format!("w{n}"), "ok"));
+            enter(&mut aggregator, &regarding(&format!("w{n}"), "ok"));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert!(
-            book.entries.len() <= REMEMBERED
-                && book.order.len() <= REMEMBERED
-                && book.allowances.len() <= REMEMBERED
+            aggregator.entries.len() <= REMEMBERED
+                && aggregator.order.len() <= REMEMBERED
+                && aggregator.allowances.len() <= REMEMBERED
         );
     }
 

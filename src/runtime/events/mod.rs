@@ -106,7 +106,7 @@ impl Recorder {
         metrics: Arc<Metrics>,
     ) -> (Self, Reporter) {
         let (to, from) = mpsc::channel(WAITING);
-        let book = EventAggregator::new(controller, instance);
+        let aggregator = EventAggregator::new(controller, instance);
         (
             Self {
                 to,
@@ -116,7 +116,7 @@ impl Recorder {
             Reporter {
                 client,
                 from,
-                book,
+                aggregator,
                 pace: RateLimiter::default(),
                 metrics,
             },
@@ -139,7 +139,7 @@ impl Recorder {
 pub(crate) struct Reporter {
     client: Client,
     from: mpsc::Receiver<(Timestamp, EventRecord)>,
-    book: EventAggregator,
+    aggregator: EventAggregator,
     pace: RateLimiter,
     metrics: Arc<Metrics>,
 }
@@ -148,10 +148,14 @@ impl Reporter {
     /// Sends events until all recorders are gone and everything is sent.
     pub(crate) async fn run(mut self) {
         while let Some((at, record)) = self.from.recv().await {
-            let sent = match self.book.aggregate(&record, Instant::now(), at) {
+            let sent = match self.aggregator.aggregate(&record, Instant::now(), at) {
                 Aggregation::New(event) => {
                     self.wait_for_rate_limit().await;
-                    self.create(*event).await
+                    let sent = self.create(*event).await;
+                    if sent == "failed" {
+                        self.aggregator.drop_event(&record);
+                    }
+                    sent
                 }
                 Aggregation::Repeated {
                     namespace,

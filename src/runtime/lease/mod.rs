@@ -157,6 +157,15 @@ impl Leadership {
         matches!(self, Self::Leader { valid_until } if valid_until.is_none_or(|until| now < until))
     }
 
+    /// Returns the leadership at `now`: the task that renews the Lease may wait for a reply for longer
+    /// than it is valid.
+    pub(crate) fn at(&self, now: Instant) -> Self {
+        match self {
+            Self::Leader { .. } if !self.may_write(now) => Self::Lapsed,
+            _ => self.clone(),
+        }
+    }
+
     /// Returns the label for metrics and diagnostics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {

@@ -187,7 +187,7 @@ impl Session {
     }
 
     fn diagnostics(&self) -> Diagnostics {
-        let leadership = self.leadership.borrow().clone();
+        let leadership = self.leadership.borrow().at(Instant::now());
         let core = &self.core;
         Diagnostics {
             served: core.served,

@@ -202,8 +202,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns when the leadership of this replica expires. The task that renews it may wait longer
-    /// for a reply.
+    /// Returns when the leadership of this replica expires.
     fn expires(&self) -> Option<Instant> {
         match *self.leadership.borrow() {
             Leadership::Leader { valid_until } if self.core.holds_lease() => valid_until,
@@ -214,13 +213,10 @@ impl Session {
     /// Ends the process after leadership is lost: a check's state in memory belongs to its
     /// leadership term. A lapse in which no other replica led only suspends.
     fn leadership_changed(&mut self) -> Result<(), RunError> {
-        let mut leadership = self.leadership.borrow_and_update().clone();
-        let holds = leadership.may_write(Instant::now());
-        if !holds && matches!(leadership, Leadership::Leader { .. }) {
-            leadership = Leadership::Lapsed;
-        }
+        let leadership = self.leadership.borrow_and_update().at(Instant::now());
         self.health.set_leadership(&leadership);
-        self.metrics.leader.set(holds.into());
+        let leads = matches!(leadership, Leadership::Leader { .. });
+        self.metrics.leader.set(leads.into());
         let state = match leadership {
             Leadership::Leader { .. } => LeaseState::Acquired,
             Leadership::Lost { holder } => return Err(RunError::LeadershipLost { holder }),
