@@ -120,7 +120,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "FOLDER", env = "KUEUE_CHECK_ADMIN_CERTIFICATES")]
     pub(super) admin_certificates: Option<PathBuf>,
 
-    /// Address of /livez and /readyz without authentication or reasons, for the kubelet: for the kubelet. Default:
+    /// Address of /livez and /readyz without authentication or reasons, for the kubelet. Default:
     /// nowhere.
     #[arg(long, value_name = "ADDRESS", env = "KUEUE_CHECK_PROBE_ADDRESS")]
     pub(super) probe_address: Option<SocketAddr>,
