@@ -11,7 +11,7 @@ pub const MESSAGE_LIMIT: usize = 1024;
 /// credentials.
 ///
 /// The API allows 32,768 bytes, but Kueue joins the messages of up to eight checks into one
-/// condition, and events end at 1,024.
+/// condition, and notes of events end at 1,024 bytes.
 ///
 /// ```
 /// use kueue_check::{MESSAGE_LIMIT, Message};

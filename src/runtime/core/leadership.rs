@@ -122,8 +122,8 @@ impl Core {
         self.effects.push(Effect::ScanWithoutQuota);
     }
 
-    /// Cancels everything in flight: another replica may become leader. Canceled work starts again if
-    /// this replica leads again.
+    /// Cancels everything in flight: another replica may become leader. Canceled work starts again
+    /// if this replica leads again.
     fn suspend(&mut self) {
         self.set_role(Role::Suspended);
         self.cancel_tasks();

@@ -157,8 +157,8 @@ impl Leadership {
         matches!(self, Self::Leader { valid_until } if valid_until.is_none_or(|until| now < until))
     }
 
-    /// Returns the leadership at `now`: the task that renews the Lease may wait for a reply for longer
-    /// than it is valid.
+    /// Returns the leadership at `now`: the task that renews the Lease may wait for a reply for
+    /// longer than it is valid.
     pub(crate) fn at(&self, now: Instant) -> Self {
         match self {
             Self::Leader { .. } if !self.may_write(now) => Self::Lapsed,

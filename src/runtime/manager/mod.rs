@@ -115,8 +115,9 @@ pub enum RunError {
     /// or by a bug in this SDK.
     #[error("a background task ended: {0}")]
     TaskEnded(String),
-    /// Another replica leads now, or has led meanwhile. The checks' state in memory belongs to the leadership term of
-    /// this replica, so the process ends and restarts, as client-go's and controller-runtime's do.
+    /// Another replica leads now, or has led meanwhile. The checks' state in memory belongs to the
+    /// leadership term of this replica, so the process ends and restarts, as client-go's and
+    /// controller-runtime's do.
     #[error(
         "leadership was lost, and `{holder}` holds the lease: this process ends, so that a fresh one \
          becomes a standby"
