@@ -48,10 +48,8 @@ pub(crate) use admission_check::{AFTER_ADMISSION, AdmissionCheckObject, StatusCo
 pub(crate) use lenient::Lenient;
 pub(crate) use names::{CompactTime, Name, Names};
 pub(crate) use object::{SlimMeta, slim_resource, texts};
-#[cfg(test)]
-pub(crate) use pod_set_update::fingerprint;
 pub(crate) use pod_set_update::{
-    Fingerprint, FingerprintKind, digest, fingerprints, short_digest, updates_digest,
+    Fingerprint, FingerprintKind, digest, fingerprint, fingerprints, short_digest, updates_digest,
 };
 pub(crate) use resource_flavor::ResourceFlavorObject;
 pub(crate) use served::{DiscoveryError, Probed, discover};

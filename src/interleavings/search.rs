@@ -69,11 +69,11 @@ fn search(bounds: Bounds, limit: usize) -> Found {
 fn verify(name: &str, bounds: Bounds) {
     #[expect(clippy::disallowed_methods, reason = "how long a search takes")]
     let began = std::time::Instant::now();
-    let sample = std::env::var_os("KUEUE_CHECK_SAMPLE").is_some();
-    let limit = match (sample, large()) {
-        (true, _) => 10_000,
-        (false, false) => 3_000_000,
-        (false, true) => 30_000_000,
+    let sample = extent() == Some("small");
+    let limit = match extent() {
+        Some("small") => 10_000,
+        Some("large") => 30_000_000,
+        _ => 3_000_000,
     };
     let found = search(bounds, limit);
     println!(
@@ -101,9 +101,16 @@ use Move::{
     DeleteParameters, Evict, EvictStale, LoseQuota, MakeCheckAgain, ReleaseQuota, Reserve,
 };
 
-/// Returns true if the search is to go further than in CI.
+/// Returns the value of `KUEUE_CHECK_SEARCH`: `small` ends early, `large` goes further than in CI.
+fn extent() -> Option<&'static str> {
+    let value = std::env::var_os("KUEUE_CHECK_SEARCH")?;
+    ["small", "large"]
+        .into_iter()
+        .find(|extent| value == *extent)
+}
+
 fn large() -> bool {
-    std::env::var_os("KUEUE_CHECK_SEARCH").is_some_and(|bound| bound == "large")
+    extent() == Some("large")
 }
 
 fn bounds(kinds: &'static [Move]) -> Bounds {

@@ -169,24 +169,23 @@ async fn run_preview(
         result = call_with_timeout(check.preview(request), limit) => result,
         never = run_watches(check, question.client, &problem) => match never {},
     };
-    let (outcome, lost_updates) = match result.map(|preview| preview.0) {
+    let outcome = match result.map(|preview| preview.0) {
         Ok(PreviewOutcome::Skipped(why)) => return ForecastOutcome::Skipped(why),
-        Ok(PreviewOutcome::Verdict(verdict)) => {
-            let reader = Held(question.whole.clone());
-            let about = About {
-                workload,
-                family: question.family,
-                check: name,
-                flavors: question.flavors,
-            };
-            fit_updates(verdict, about, &reader).await
-        }
+        Ok(PreviewOutcome::Verdict(verdict)) => Outcome::Verdict(verdict),
         Err(none) => {
             let problem = problem.into_inner();
             let problem = problem.unwrap_or_else(PoisonError::into_inner);
-            (failed(&none, problem), None)
+            failed(&none, problem)
         }
     };
+    let about = About {
+        workload,
+        family: question.family,
+        check: name,
+        flavors: question.flavors,
+    };
+    let reader = Held(question.whole.clone());
+    let (outcome, lost_updates) = fit_updates(outcome, about, &reader).await;
     // Whether the running program monitors the job is only in its memory.
     let memory = ReservationState::watching();
     let facts = Facts {

@@ -1,10 +1,9 @@
 //! The Job controller of a real kube-controller-manager beside a test cluster.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::build::{Unavailable, build};
+use crate::build::{GoProgram, Unavailable};
 use crate::cluster::{Cluster, StartError};
 use crate::process::Process;
 
@@ -35,27 +34,9 @@ impl JobController {
 
 /// Returns the program, built if it is missing or older than its source.
 fn program() -> Result<PathBuf, Unavailable> {
-    let module = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let bin = module.join("bin");
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Unavailable::Io { path, source }
-    };
-    let read = |name: &str| {
-        let path = module.join(name);
-        fs::read_to_string(&path).map_err(at(&path))
-    };
-    let lock = fs::File::create(bin.join(".job-controller.lock")).map_err(at(&bin))?;
-    lock.lock().map_err(at(&bin))?;
-    let wanted = read("go.sum")? + &read("job-controller/main.go")?;
-    let (program, stamp) = (
-        bin.join("job-controller"),
-        bin.join(".job-controller-built-from"),
-    );
-    let built = fs::read_to_string(&stamp).is_ok_and(|built| built == wanted);
-    if !built || !program.exists() {
-        build(module, "./job-controller", "-s -w", &program)?;
-        fs::write(&stamp, wanted).map_err(at(&stamp))?;
+    GoProgram {
+        sources: &["go.sum", "job-controller/main.go"],
+        ..GoProgram::new("job-controller", "./job-controller")
     }
-    Ok(program)
+    .path()
 }

@@ -15,7 +15,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::build::{Unavailable, build};
+use crate::build::{GoProgram, Unavailable, at, build, locked};
 use crate::cluster::{Cluster, StartError};
 use crate::crds::{FIELD_MANAGER, read};
 use crate::process::Process;
@@ -288,45 +288,27 @@ async fn convert(
 /// The environment variable with the path of a program to use instead of the pinned Kueue.
 const PROGRAM: &str = "KUEUE_CHECK_KUEUE";
 
+/// The package of Kueue's program.
+const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
+
 /// Returns the program of Kueue and the folder of its Go module. Builds the pinned version if the
 /// program is missing or was built from another `go.sum`.
 fn program(version: &str) -> Result<(PathBuf, PathBuf), Unavailable> {
-    const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kueue");
-    let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("bin");
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Unavailable::Io { path, source }
-    };
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     if version != PINNED {
-        return other_version(version, &bin);
+        return other_version(version, &own.join("bin"));
     }
-    if let Some(program) = std::env::var_os(PROGRAM) {
-        return Ok((program.into(), folder_of(&module)?));
-    }
-    let lock = fs::File::create(bin.join(".kueue.lock")).map_err(at(&bin))?;
-    lock.lock().map_err(at(&bin))?;
-    let (program, stamp) = (bin.join("kueue"), bin.join(".kueue-built-from"));
-    let wanted = fs::read_to_string(module.join("go.sum")).map_err(at(&module))?;
-    let built = fs::read_to_string(&stamp).is_ok_and(|built| built == wanted);
-    if !built || !program.exists() {
-        eprintln!("building Kueue from its Go module, once (about 10 minutes on 2 cores) ...");
-        build(&module, PACKAGE, "-s -w", &program)?;
-        fs::write(&stamp, wanted).map_err(at(&stamp))?;
-    }
-    Ok((program, folder_of(&module)?))
+    let program = match std::env::var_os(PROGRAM) {
+        Some(program) => program.into(),
+        None => GoProgram::of_own_module("kueue", PACKAGE).path()?,
+    };
+    Ok((program, folder_of(&own.join("kueue"))?))
 }
 
 /// Returns the program of another version of Kueue and the folder of its Go module. Builds it with
 /// the dependencies of its release if it is missing.
 fn other_version(version: &str, bin: &Path) -> Result<(PathBuf, PathBuf), Unavailable> {
-    const PACKAGE: &str = "sigs.k8s.io/kueue/cmd/kueue";
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Unavailable::Io { path, source }
-    };
-    let lock = fs::File::create(bin.join(".kueue.lock")).map_err(at(bin))?;
-    lock.lock().map_err(at(bin))?;
+    let _lock = locked(bin, "kueue")?;
     let module = format!("sigs.k8s.io/kueue@v{version}");
     let output = Command::new("go")
         .args(["mod", "download", "-json", &module])
@@ -346,10 +328,7 @@ fn other_version(version: &str, bin: &Path) -> Result<(PathBuf, PathBuf), Unavai
     };
     let program = bin.join(format!("kueue-{version}"));
     if !program.exists() {
-        eprintln!(
-            "building Kueue {version} from its Go module, once (about 10 minutes on 2 cores) ..."
-        );
-        build(&folder, PACKAGE, "-s -w", &program)?;
+        build(&folder, PACKAGE, "", &program)?;
     }
     Ok((program, folder))
 }

@@ -2,14 +2,13 @@
 //!
 //! [`Cluster::start`] runs both on free loopback ports and stops them, however the test process
 //! ends. The programs are built once, with kubectl, from their Go modules (`go.mod` beside this
-//! crate pins them) into `testenv/bin`. That takes about 5 min on two cores.
+//! crate pins them) into `testenv/bin`. That takes minutes on two cores.
 
 mod build;
 mod cluster;
 mod crds;
 pub mod exposition;
 mod folder;
-mod go_program;
 mod job_controller;
 mod kueue;
 mod process;
@@ -18,11 +17,10 @@ mod prometheus;
 mod skipped;
 mod workload;
 
-pub use build::{Programs, Unavailable, programs};
+pub use build::{HELM, Programs, Unavailable, alertmanager, helm, opa, programs};
 pub use cluster::{Access, Cluster, StartError};
 pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};
 pub use folder::Folder;
-pub use go_program::{alertmanager, opa};
 pub use job_controller::JobController;
 pub use kueue::{Kueue, KueueOptions};
 pub use process::Process;

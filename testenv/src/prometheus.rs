@@ -1,10 +1,10 @@
 //! A real Prometheus, from Debian's package: unpacked, not installed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::build::Unavailable;
+use crate::build::{Unavailable, at, locked};
 
 /// The paths of Prometheus' programs.
 #[derive(Clone, Debug)]
@@ -22,14 +22,8 @@ pub struct Prometheus {
 /// [`Unavailable`] if `apt-get` or `dpkg` is missing, or the package cannot be downloaded.
 pub fn prometheus() -> Result<Prometheus, Unavailable> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bin/prometheus");
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Unavailable::Io { path, source }
-    };
-    fs::create_dir_all(&folder).map_err(at(&folder))?;
     // Two test processes must not unpack at once.
-    let lock = File::create(folder.join(".lock")).map_err(at(&folder))?;
-    lock.lock().map_err(at(&folder))?;
+    let _lock = locked(&folder, "prometheus")?;
     let programs = Prometheus {
         prometheus: folder.join("usr/bin/prometheus"),
         promtool: folder.join("usr/bin/promtool"),

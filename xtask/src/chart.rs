@@ -1,14 +1,10 @@
-//! The Helm chart: its generated values, and the program that renders it.
+//! The generated values of the Helm chart.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::{Failure, root, tools};
-
-/// The version of Helm that the chart is tested with. The tests require the same
-/// (`charts/tests/src/helm.rs`).
-const HELM: &str = "v3.22.0";
 
 /// The beginning of the line before the generated part of a values file.
 const MARK: &str = "# ---- printed by ";
@@ -65,22 +61,4 @@ fn output(program: PathBuf, arguments: &[&str]) -> Result<String, Failure> {
         let errors = String::from_utf8_lossy(&output.stderr);
         Err(format!("{shown} failed: {errors}"))
     }
-}
-
-/// Installs Helm into `.tools`, from its Go module, unless it is installed. The first time takes
-/// minutes.
-pub(crate) fn install_helm() -> Result<(), Failure> {
-    let folder = root().join(".tools/bin");
-    let helm = folder.join("helm");
-    let is_there = Command::new(&helm)
-        .args(["version", "--template", "{{.Version}}"])
-        .output()
-        .is_ok_and(|output| output.stdout == HELM.as_bytes());
-    if is_there {
-        return Ok(());
-    }
-    println!("installing Helm {HELM} into .tools");
-    let flags = format!("-s -w -X helm.sh/helm/v3/internal/version.version={HELM}");
-    let module = format!("helm.sh/helm/v3/cmd/helm@{HELM}");
-    tools::install_go(&module, &flags)
 }

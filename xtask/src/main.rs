@@ -51,7 +51,6 @@ usage: cargo xtask COMMAND
                           figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota;
                           --peer adds the same check on controller-runtime, which needs Go; --rules adds rule-check
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
-  helm                    install Helm, which the chart's tests need, into .tools
   crds [FOLDER]           make sim/kueue-model/crds from the originals in FOLDER (default: ../shared/crds)
 ";
 
@@ -65,9 +64,7 @@ fn main() -> ExitCode {
         ["try", arguments @ ..] => try_example::run(arguments),
         ["test", steps @ ..] => test::run(steps),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
-        ["kueue", arguments @ ..] => {
-            chart::install_helm().and_then(|()| tools::with_kueue(arguments))
-        }
+        ["kueue", arguments @ ..] => tools::with_kueue(arguments),
         ["twin", "--mutants"] => mutants::of_model(&root().join("sim/cli/tests/histories"), ""),
         ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder), ""),
         ["twin", "--mutants", folder, part] => mutants::of_model(Path::new(folder), part),
@@ -82,7 +79,6 @@ fn main() -> ExitCode {
         ["bench", flags @ ..] => tools::bench(flags),
         ["image", programs @ ..] => image::check(programs),
         ["chart"] => chart::update(),
-        ["helm"] => chart::install_helm(),
         ["crds"] => tools::crds(&root().join("../shared/crds")),
         ["crds", folder] => tools::crds(Path::new(folder)),
         ["help" | "--help" | "-h"] => {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::tools::{REQUIRE, SKIP};
-use crate::{Failure, chart, docs, features, tools, try_example, workflows};
+use crate::{Failure, docs, features, tools, try_example, workflows};
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
@@ -33,7 +33,7 @@ const NOT_SIMULATED: [&str; 5] = [
 ];
 
 /// The steps, fastest first, so that a mistake is reported early.
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 14] = [
     ("format", || tools::cargo(&["fmt", "--all", "--check"], &[])),
     ("workflows", workflows::check),
     ("lints", || {
@@ -73,7 +73,6 @@ const STEPS: [Step; 15] = [
     }),
     ("packages", tools::package),
     ("API server", servers),
-    ("Helm", helm),
     ("tests", || {
         // Tests wait for a server more than they compute.
         tools::cargo(
@@ -163,6 +162,7 @@ fn simulated() -> Result<(), Failure> {
         &[
             (SKIP, "1"),
             ("KUEUE_CHECK_SAMPLE", SAMPLE),
+            ("KUEUE_CHECK_SEARCH", "small"),
             ("KUEUE_CHECK_TEST_SERVER", "simulated"),
             // Tests wait more than they compute.
             ("RUST_TEST_THREADS", "8"),
@@ -196,16 +196,6 @@ fn book() -> Result<(), Failure> {
             println!("SKIPPED: the book, because mdBook can't be installed from here: {failure}");
             Ok(())
         }
-    }
-}
-
-/// Installs Helm if Go is available. A missing Helm skips the chart's tests unless they are
-/// required.
-fn helm() -> Result<(), Failure> {
-    if has_go() {
-        chart::install_helm()
-    } else {
-        Ok(())
     }
 }
 

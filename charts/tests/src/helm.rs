@@ -3,22 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kueue_check_testenv::Unavailable;
 use serde_json::Value;
 
-/// The version that `cargo xtask helm` installs (`xtask/src/chart.rs`).
-const VERSION: &str = "v3.22.0";
 /// The Kubernetes version for rendered templates: that of the API server of the tests.
 const KUBERNETES: &str = "1.36.3";
-
-/// Helm is missing, or has another version.
-#[derive(Debug)]
-pub struct HelmUnavailable(String);
-
-impl std::fmt::Display for HelmUnavailable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Helm in the pinned version.
 #[derive(Clone, Debug)]
@@ -31,28 +20,12 @@ pub fn chart() -> PathBuf {
 }
 
 impl Helm {
-    /// Returns the Helm that `cargo xtask helm` has installed.
+    /// Returns the Helm of the test environment, built if it is missing.
     ///
     /// # Errors
-    /// If there is none, or another version.
-    pub fn find() -> Result<Self, HelmUnavailable> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/bin/helm");
-        let output = Command::new(&path)
-            .args(["version", "--template", "{{.Version}}"])
-            .output()
-            .map_err(|error| {
-                HelmUnavailable(format!(
-                    "there is no Helm ({error}): `cargo xtask helm` installs it"
-                ))
-            })?;
-        let version = String::from_utf8_lossy(&output.stdout).into_owned();
-        if version == VERSION {
-            Ok(Self(path))
-        } else {
-            Err(HelmUnavailable(format!(
-                "Helm is {version}, not {VERSION}: `cargo xtask helm` installs that"
-            )))
-        }
+    /// As of [`kueue_check_testenv::helm`].
+    pub fn find() -> Result<Self, Unavailable> {
+        kueue_check_testenv::helm().map(Self)
     }
 
     /// Returns the output of `helm template` for the release `release` in `namespace`.

@@ -3,5 +3,5 @@
 mod helm;
 mod promql;
 
-pub use helm::{Helm, HelmUnavailable, chart};
+pub use helm::{Helm, chart};
 pub use promql::{MetricReference, reads};

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{KeyConflict, PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
+use serde::Deserialize;
+
 use crate::api::{
     AdmissionCheckState, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload,
+    fingerprint,
 };
 
 /// The result of comparing the updates with the slim view.
@@ -64,6 +67,16 @@ impl PodSetUpdates {
         }
     }
 
+    /// Returns the updates that `object`, a whole Workload, has in the entry of the check `own`.
+    pub(crate) fn in_object(object: &serde_json::Value, own: &str) -> Self {
+        let entries = object.pointer("/status/admissionChecks");
+        let updates = entries
+            .and_then(serde_json::Value::as_array)
+            .and_then(|entries| entries.iter().find(|entry| entry["name"] == own))
+            .and_then(|entry| Vec::deserialize(entry.get("podSetUpdates")?).ok());
+        Self(updates.unwrap_or_default())
+    }
+
     /// Compares with the whole Workload, as JSON. Returns the conflict that fingerprints indicated,
     /// or none.
     pub(crate) fn conflict_in_object(
@@ -75,6 +88,33 @@ impl PodSetUpdates {
             template_conflict(update, object).or_else(|| other_check_conflict(update, object, own))
         })
     }
+}
+
+/// Returns true if updates that the entry of the check `own` has already seem to contradict an
+/// assigned flavor or another check. Only their fingerprints are compared.
+pub(crate) fn written_updates_are_suspected(
+    workload: &Workload,
+    own: &str,
+    flavors: &Flavors,
+) -> bool {
+    let entries = workload.checks().iter();
+    let others = entries.filter(|entry| entry.name() != own);
+    let by_others = others.flat_map(AdmissionCheckState::fingerprints);
+    let by_flavors = workload.pod_sets().iter().flat_map(|pod_set| {
+        let assigned = pod_set.flavors().filter_map(|name| flavors.get(name));
+        let labels = assigned.flat_map(|flavor| flavor.node_labels());
+        labels.map(|(key, value)| {
+            fingerprint(pod_set.name(), FingerprintKind::NodeSelector, key, value)
+        })
+    });
+    let mut set = by_others.chain(by_flavors);
+    let written = workload.check(own);
+    set.any(|set| {
+        let mut written = written
+            .into_iter()
+            .flat_map(AdmissionCheckState::fingerprints);
+        written.any(|written| contradicts(written, set))
+    })
 }
 
 fn contradicts(own: Fingerprint, set: Fingerprint) -> bool {
@@ -190,7 +230,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::fingerprint;
     use crate::check::PodSetUpdateBuilder;
 
     fn object() -> serde_json::Value {

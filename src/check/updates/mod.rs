@@ -9,7 +9,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Toleration;
 
-pub(crate) use conflicts::Conflicts;
+pub(crate) use conflicts::{Conflicts, written_updates_are_suspected};
 
 use crate::api::{Fingerprint, FingerprintKind, PodSetUpdate, fingerprints, updates_digest};
 

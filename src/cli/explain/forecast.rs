@@ -111,13 +111,13 @@ pub(super) fn check_forecast(forecast: Forecast, reserved: Option<Timestamp>) ->
                     follows,
                     waits_at_most,
                 },
-                Outcome::Failed { message, .. } | Outcome::Blocked { message, .. } => {
-                    CheckForecast::Failed {
-                        error: message.as_str().to_owned(),
-                        follows,
-                        waits_at_most,
-                    }
-                }
+                Outcome::Failed { message, .. }
+                | Outcome::Conflict { message }
+                | Outcome::Blocked { message, .. } => CheckForecast::Failed {
+                    error: message.as_str().to_owned(),
+                    follows,
+                    waits_at_most,
+                },
             }
         }
     }

@@ -107,6 +107,16 @@ impl World {
                         entry.decided_with
                     ));
                 }
+                if decides
+                    && !object.admitted
+                    && self.settings.labelled
+                    && entry.state == CheckState::Ready
+                    && !entry.updates.is_empty()
+                {
+                    problems.push(format!(
+                        "the Ready of check-{check} on w{uid} contradicts its flavor"
+                    ));
+                }
                 if !object.quota && entry.state == CheckState::Ready {
                     problems.push(format!(
                         "the Ready of check-{check} on w{uid} is not withdrawn"

@@ -13,7 +13,7 @@ use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceFlavor, ServedA
 use crate::check::{
     AdmissionCheckController, CheckError, CheckRequest, Conflicts, ControllerName, ErrorKind,
     NoParameters, Parameters, ParametersKind, PodSetUpdates, ReleaseOutcome, ReleaseReason,
-    Reservation, Verdict,
+    Reservation, Verdict, written_updates_are_suspected,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::core::{Core, Effect, Input, Limits, Task, TaskId, TaskResult};
@@ -462,7 +462,18 @@ impl World {
                 let verdict = self.verdict(task.controller, basis.revision);
                 let updates = &verdict.updates;
                 let fits = updates.conflicts(&task.workload, &task.check, &task.flavors);
-                let outcome = if fits == Conflicts::None {
+                let (workload, check) = (&task.workload, &task.check);
+                let entry = workload.check(check);
+                let stays_ready = verdict.is_ready()
+                    && entry.is_some_and(|entry| *entry.state() == CheckState::Ready)
+                    && !workload.is_admitted();
+                let outcome = if stays_ready
+                    && written_updates_are_suspected(workload, check, &task.flavors)
+                {
+                    Outcome::Conflict {
+                        message: "contradicts".into(),
+                    }
+                } else if fits == Conflicts::None {
                     Outcome::Verdict(verdict)
                 } else {
                     let kind = ErrorKind::Permanent;

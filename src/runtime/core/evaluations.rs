@@ -10,7 +10,9 @@ use super::report::summary;
 use super::tasks::{Basis, InFlight, Subject};
 use super::{Core, EvaluationTask, Report, Task};
 use crate::api::Workload;
-use crate::check::{CheckEvent, ErrorKind, ReleaseReason, Reservation, Verdict};
+use crate::check::{
+    CheckEvent, ErrorKind, ReleaseReason, Reservation, Verdict, written_updates_are_suspected,
+};
 use crate::runtime::decide::{CheckPhase, Conclusion, Facts, Growth, Outcome, conclude};
 use crate::runtime::queue::Lane;
 
@@ -208,6 +210,12 @@ impl Core {
                 .workload
                 .flavors()
                 .all(|flavor| self.flavors.get(flavor) == basis.flavors.get(flavor));
+        // Updates that were written meanwhile have not been compared with the flavors.
+        let written =
+            |workload: &Workload| workload.check(&key.check).map(|entry| entry.updates_digest);
+        let same_flavors = same_flavors
+            && (written(workload) == written(&basis.workload)
+                || !written_updates_are_suspected(workload, &key.check, &self.flavors));
         // A verdict that ends the wait of a job would evict the job once it runs.
         let same_stage = workload.is_admitted() == basis.workload.is_admitted();
         let same_family = self.families.of(workload).decides_like(&basis.family);

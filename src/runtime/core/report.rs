@@ -31,7 +31,9 @@ pub(super) fn summary(outcome: &Outcome) -> (String, bool) {
     match outcome {
         Outcome::Verdict(verdict) => (verdict.message.to_string(), false),
         Outcome::Failed { message, .. } => (message.to_string(), true),
-        Outcome::Blocked { message, .. } => (message.to_string(), false),
+        Outcome::Conflict { message } | Outcome::Blocked { message, .. } => {
+            (message.to_string(), false)
+        }
     }
 }
 

@@ -18,6 +18,9 @@ pub(crate) enum Outcome {
     Verdict(Verdict),
     /// The call failed, panicked or timed out.
     Failed { kind: ErrorKind, message: Message },
+    /// The updates of the entry, which is Ready, contradict a flavor or another check by now: Kueue
+    /// would finish the job as FailedToStart (rule 10).
+    Conflict { message: Message },
     /// The check was not evaluated, or its verdict is not accepted. `message` has the reason,
     /// `again` the delay before a retry if nothing changes.
     Blocked {
@@ -156,6 +159,7 @@ pub(crate) fn conclude(facts: Facts<'_>, outcome: &Outcome) -> Conclusion {
         (Outcome::Verdict(verdict), false) => draft.waiting(verdict),
         (Outcome::Verdict(verdict), true) => draft.running(verdict),
         (Outcome::Failed { kind, message }, _) => draft.failed(*kind, message),
+        (Outcome::Conflict { message }, _) => draft.conflict(message),
         (Outcome::Blocked { message, again }, _) => (
             draft.update_message(message.clone()),
             again.map_or(NextEvaluation::OnChange, NextEvaluation::After),
@@ -499,6 +503,18 @@ impl Draft<'_> {
                 )
             }
         }
+    }
+
+    /// Withdraws a Ready whose updates contradict others, and evaluates again: other updates can be
+    /// written only when the entry is not Ready.
+    fn conflict(&mut self, message: &Message) -> Step {
+        let text = format!("Ready is withdrawn, because Kueue would finish the job: {message}");
+        let target = if !self.facts.admitted && self.facts.entry.state == CheckState::Ready {
+            Some(Target::new(CheckState::Pending, text))
+        } else {
+            self.update_message(text)
+        };
+        (target, NextEvaluation::After(Duration::ZERO))
     }
 
     /// Changes the message of a Pending or PreemptionRequired entry, and nothing else.

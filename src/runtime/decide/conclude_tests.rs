@@ -342,6 +342,24 @@ fn updates_left_from_an_earlier_verdict_are_cleared() {
 }
 
 #[test]
+fn a_ready_whose_updates_conflict_is_withdrawn_unless_the_job_is_admitted() {
+    let conflict = Outcome::Conflict {
+        message: "pool".into(),
+    };
+    let ready = json!({"name": "c", "state": "Ready", "message": "ok", "podSetUpdates": [{"name": "main", "labels": {"a": "b"}}]});
+    let withdrawn = case(&ready).conclude(&conflict);
+    let message = "Ready is withdrawn, because Kueue would finish the job: pool";
+    assert_eq!(written(&withdrawn), Some(("Pending", message, None)));
+    let again = NextEvaluation::After(Duration::ZERO);
+    assert_eq!(withdrawn.next_evaluation, again);
+    let running = Case {
+        running: true,
+        ..case(&ready)
+    };
+    assert_eq!(running.conclude(&conflict).write, None);
+}
+
+#[test]
 fn updates_stay_while_the_state_stays_ready() {
     let entry = json!({"name": "c", "state": "Ready", "message": "ok", "podSetUpdates": [{"name": "main", "labels": {"a": "b"}}]});
     let updates = |value| {

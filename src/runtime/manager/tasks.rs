@@ -8,7 +8,6 @@ use tokio::time::Instant;
 use super::updates::{About, fit_updates, not_passed_on};
 use crate::check::{CheckError, DynCheck, ReadWorkload, RequestBuilder};
 use crate::runtime::core::{Controller, EvaluationTask, NotActivated, Task, TaskResult};
-use crate::runtime::decide::Outcome;
 use crate::runtime::evaluate::{call_with_timeout, evaluate};
 use crate::runtime::writer::Writer;
 
@@ -100,20 +99,14 @@ impl Tools {
         let (outcome, label) = evaluate(&check, request.clone(), limit).await;
         let took = started.elapsed();
         let mut events = request.take_events();
-        let outcome = match outcome {
-            Outcome::Verdict(verdict) => {
-                let about = About {
-                    workload: &task.workload,
-                    family: request.family(),
-                    check: &task.check,
-                    flavors: &task.flavors,
-                };
-                let (outcome, lost) = fit_updates(verdict, about, &*self.writer).await;
-                events.extend(lost.and_then(|lost| not_passed_on(lost, about)));
-                outcome
-            }
-            outcome => outcome,
+        let about = About {
+            workload: &task.workload,
+            family: request.family(),
+            check: &task.check,
+            flavors: &task.flavors,
         };
+        let (outcome, lost) = fit_updates(outcome, about, &*self.writer).await;
+        events.extend(lost.and_then(|lost| not_passed_on(lost, about)));
         TaskResult::Evaluated {
             outcome,
             label,

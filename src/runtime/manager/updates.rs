@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::api::{CheckState, ResourceFlavor, Slice, Workload};
 use crate::check::{
-    CheckEvent, Conflicts, ErrorKind, Family, FamilyRole, PodSetUpdates, ReadWorkload, Verdict,
+    CheckEvent, Conflicts, ErrorKind, Family, FamilyRole, PodSetUpdates, ReadWorkload,
+    written_updates_are_suspected,
 };
 use crate::runtime::decide::Outcome;
 
@@ -20,13 +21,22 @@ pub(in crate::runtime) struct About<'a> {
     pub(in crate::runtime) flavors: &'a BTreeMap<String, ResourceFlavor>,
 }
 
-/// Returns the outcome of `verdict`: with the updates that can be sent, or the failure that states
-/// why they cannot. Also returns a sentence about updates that the pods do not get.
+/// Returns `outcome`: with the updates that can be sent, or the failure that states why they cannot,
+/// or a conflict of the updates that are written already. Also returns a sentence about updates that
+/// the pods do not get.
 pub(in crate::runtime) async fn fit_updates(
-    mut verdict: Verdict,
+    outcome: Outcome,
     about: About<'_>,
     reader: &dyn ReadWorkload,
 ) -> (Outcome, Option<String>) {
+    if stays_ready(&outcome, about)
+        && let Some(conflict) = conflict_of_written(about, reader).await
+    {
+        return (conflict, None);
+    }
+    let Outcome::Verdict(mut verdict) = outcome else {
+        return (outcome, None);
+    };
     let About {
         workload, family, ..
     } = about;
@@ -53,6 +63,43 @@ pub(in crate::runtime) async fn fit_updates(
         return (refused, None);
     }
     (Outcome::Verdict(verdict), lost)
+}
+
+/// Returns true if the entry of a Workload that is not admitted is Ready and `outcome` leaves it so.
+fn stays_ready(outcome: &Outcome, about: About<'_>) -> bool {
+    let entry = about.workload.check(about.check);
+    let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
+    let leaves = match outcome {
+        Outcome::Verdict(verdict) => verdict.is_ready() || verdict.is_unchanged(),
+        _ => true,
+    };
+    is_ready && leaves && !about.workload.is_admitted()
+}
+
+/// Returns the conflict of updates that were written with Ready: a flavor's labels or another
+/// check's updates have changed since. Sends one request, and only if a conflict is suspected.
+async fn conflict_of_written(about: About<'_>, reader: &dyn ReadWorkload) -> Option<Outcome> {
+    let About {
+        workload,
+        check,
+        flavors,
+        ..
+    } = about;
+    if !written_updates_are_suspected(workload, check, flavors) {
+        return None;
+    }
+    let object = match reader.read(workload).await {
+        Ok(object) => object,
+        Err(error) => return Some(failed(error.kind(), error.to_string())),
+    };
+    let written = PodSetUpdates::in_object(&object, check);
+    let error = match written.conflicts(workload, check, flavors) {
+        Conflicts::Certain(error) => Some(error),
+        _ => written.conflict_in_object(&object, check),
+    };
+    error.map(|error| Outcome::Conflict {
+        message: error.to_string().into(),
+    })
 }
 
 /// Returns the event about updates that the pods do not get. It is recorded once, with the verdict
@@ -140,7 +187,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::check::CheckError;
+    use crate::check::{CheckError, Verdict};
 
     struct Stored(Value);
 
@@ -180,12 +227,13 @@ mod tests {
             flavors: &BTreeMap::new(),
         };
         let verdict = Verdict::ready("yes").with_updates(updates);
-        let (outcome, lost) = fit_updates(verdict, about, &Stored(object)).await;
+        let outcome = Outcome::Verdict(verdict);
+        let (outcome, lost) = fit_updates(outcome, about, &Stored(object)).await;
         let event = lost.and_then(|lost| not_passed_on(lost, about));
         let sent = match outcome {
             Outcome::Verdict(verdict) => Ok(verdict.updates.as_slice().len()),
             Outcome::Failed { message, .. } => Err(message.as_str().to_owned()),
-            Outcome::Blocked { .. } => unreachable!(),
+            Outcome::Conflict { .. } | Outcome::Blocked { .. } => unreachable!(),
         };
         (sent, event.map(|event| event.note().to_owned()))
     }
@@ -237,6 +285,71 @@ mod tests {
         assert_eq!(
             note.as_deref(),
             Some("Kueue up to 0.19 does not pass pod set updates of a variant on to the pods")
+        );
+    }
+
+    /// Returns the outcomes that replace those of a Workload whose check has written `pool: a`, on a
+    /// flavor with `pool: b`.
+    async fn on_changed_flavor(state: &str, admitted: bool, outcomes: &[Outcome]) -> Vec<bool> {
+        let mut object = growth(state);
+        object["metadata"]["annotations"] = json!({});
+        object["spec"]["podSets"][0]["template"] = json!({});
+        object["status"]["admission"]["podSetAssignments"][0]["flavors"] = json!({"cpu": "spot"});
+        object["status"]["admissionChecks"][0]["podSetUpdates"] =
+            json!([{"name": "main", "nodeSelector": {"pool": "a"}}]);
+        if admitted {
+            object["status"]["conditions"] = json!([
+                {"type": "QuotaReserved", "status": "True"}, {"type": "Admitted", "status": "True"}]);
+        }
+        let workload = Workload::from_json(object.clone()).unwrap();
+        let spot = ResourceFlavor {
+            name: "spot".to_owned(),
+            node_labels: [("pool".to_owned(), "b".to_owned())].into(),
+            ..ResourceFlavor::default()
+        };
+        let about = About {
+            workload: &workload,
+            family: &Family::of(&workload, []),
+            check: "c1",
+            flavors: &[("spot".to_owned(), spot)].into(),
+        };
+        let mut replaced = Vec::new();
+        for outcome in outcomes {
+            let (fitted, _) = fit_updates(outcome.clone(), about, &Stored(object.clone())).await;
+            let message = "pod set `main`: node selector `pool` would be `a`, but the ResourceFlavor `spot` sets it to `b`";
+            let conflict = Outcome::Conflict {
+                message: message.into(),
+            };
+            replaced.push(fitted == conflict);
+        }
+        replaced
+    }
+
+    #[tokio::test]
+    async fn ready_is_withdrawn_if_its_updates_contradict_a_flavor_by_now() {
+        let pool = |value| {
+            let updates =
+                PodSetUpdates::builder().pod_set("main", |pods| pods.node_selector("pool", value));
+            Outcome::Verdict(Verdict::ready("yes").with_updates(updates.build().unwrap()))
+        };
+        let outcomes = [
+            pool("a"),
+            pool("b"),
+            Outcome::Verdict(Verdict::ready("yes")),
+            Outcome::Verdict(Verdict::unchanged()),
+            failed(ErrorKind::Transient, "down".to_owned()),
+            Outcome::Verdict(Verdict::pending("no")),
+            Outcome::Verdict(Verdict::rejected("no")),
+        ];
+        let of_ready = on_changed_flavor("Ready", false, &outcomes).await;
+        assert_eq!(of_ready, [true, true, true, true, true, false, false]);
+        assert_eq!(
+            on_changed_flavor("Ready", true, &outcomes).await,
+            [false; 7]
+        );
+        assert_eq!(
+            on_changed_flavor("Pending", false, &outcomes).await,
+            [false; 7]
         );
     }
 }

@@ -17,7 +17,7 @@ use jiff::tz::TimeZone;
 use kueue_check::Clock;
 use kueue_check_book::repository;
 use kueue_check_testenv::{
-    Cluster, Kueue, KueueVersion, crds, crds_of_autoscaler, or_skipped, programs, workload,
+    Cluster, Kueue, KueueVersion, crds, crds_of_autoscaler, helm, or_skipped, programs, workload,
 };
 use serde_json::json;
 
@@ -92,9 +92,7 @@ impl Reader {
                 .unwrap()
                 .success()
         );
-        let helm = repository().join(".tools/bin/helm");
-        assert!(helm.exists(), "`cargo xtask helm` installs Helm");
-        symlink(helm, folder.join("bin/helm")).unwrap();
+        symlink(helm().unwrap(), folder.join("bin/helm")).unwrap();
         let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [port, probe_port] = ports.map(|port| port.local_addr().unwrap().port());
         let reader = Self {

@@ -148,7 +148,7 @@ fn dependencies(manifest: &Path) -> usize {
 }
 
 #[test]
-#[ignore = "builds a project of its own, in minutes: `cargo xtask test templates` runs it"]
+#[ignore = "builds a project of its own, in minutes: `cargo xtask tutorials` runs it"]
 fn the_first_check_takes_two_dependencies() {
     let [first, ..] = TUTORIALS;
     let mut project = empty("kueue-check-first-check");

@@ -275,7 +275,9 @@ fn record_result(span: &Span, result: &TaskResult) {
             ..
         } => match of_call {
             Outcome::Failed { message, .. } => failed(label, message),
-            Outcome::Verdict(_) | Outcome::Blocked { .. } => outcome(label),
+            Outcome::Verdict(_) | Outcome::Conflict { .. } | Outcome::Blocked { .. } => {
+                outcome(label);
+            }
         },
         TaskResult::EntryWritten(Ok(_))
         | TaskResult::ConditionsWritten(Ok(_))

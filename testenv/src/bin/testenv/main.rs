@@ -17,7 +17,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Build kube-apiserver and etcd from their Go modules, unless they are up to date.
+    /// Build kube-apiserver, etcd, kubectl and Helm from their Go modules, unless they are up to date.
     Build,
     /// Write Kueue's definitions without descriptions and Pod schemas.
     SlimCrds {
@@ -52,6 +52,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Build => {
             // Building blocks for minutes; nothing else runs.
             kueue_check_testenv::programs()?;
+            kueue_check_testenv::helm()?;
             Ok(())
         }
         Task::SlimCrds { from, to } => slim::write(&from, &to),
