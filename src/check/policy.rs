@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operators_read_no_code_in_the_schema() {
+    fn the_schema_for_administrators_mentions_no_rust_types() {
         let mut schema = schemars::schema_for!(Policy);
         // Flattened into a spec, the policy itself is not described.
         schema.remove("description");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_decides_before_the_author_and_the_author_before_the_defaults() {
+    fn the_administrators_policy_precedes_the_authors_which_precedes_the_defaults() {
         let author: Policy = serde_json::from_value(serde_json::json!({
             "onError": "Admit", "afterAdmission": {"onFailure": "Ignore", "consecutive": 5},
         }))

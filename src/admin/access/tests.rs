@@ -149,7 +149,7 @@ async fn decisions_hold_for_a_bounded_time() {
 }
 
 #[tokio::test]
-async fn nothing_is_shown_or_remembered_while_the_api_server_fails() {
+async fn nothing_is_served_or_cached_while_the_api_server_fails() {
     pause();
     let server = Arc::<Server>::default();
     let routes = guarded(&server);
@@ -176,7 +176,7 @@ async fn nothing_is_shown_or_remembered_while_the_api_server_fails() {
 }
 
 #[tokio::test]
-async fn made_up_tokens_take_bounded_memory_and_push_out_no_user() {
+async fn made_up_tokens_take_bounded_memory_and_evict_no_allowed_user() {
     pause();
     let access = Access::new(Client::new(
         service_fn(|_: http::Request<kube::client::Body>| async {

@@ -25,7 +25,7 @@ fn inputs(generation: i64) -> ActivationInput {
 }
 
 #[test]
-fn what_was_tried_is_not_tried_again_until_it_changes_or_a_retry_is_due() {
+fn a_failed_activation_is_not_repeated_until_it_changes_or_a_retry_is_due() {
     let fresh = Activation::default();
     let tried = Activation {
         input: Some(inputs(1)),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_for_more_than_an_hour_and_can_be_given_back() {
+    fn a_slot_is_taken_for_more_than_an_hour_and_can_be_released() {
         let mut limit = AfterAdmission::default();
         limit.take(at(0), &job("a"));
         limit.take(at(30), &job("b"));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_began_with_an_older_copy_learns_the_rest_once() {
+    fn a_leader_that_began_with_an_older_copy_merges_the_rest_once() {
         let mut limit = AfterAdmission::default();
         limit.take(at(1), &job("a"));
         let newer =
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_there_is_no_record() {
+    fn a_message_of_another_client_is_no_record() {
         for message in ["", "evicted at noon, ,", "evicted", "monitors"] {
             let read = AfterAdmission::read(Some(&condition(message)));
             assert!(!read.monitors && read.evictions.is_empty(), "{message:?}");

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_remembered_is_bounded() {
+    async fn the_number_of_entries_is_bounded() {
         let mut aggregator = EventAggregator::new("example.com/c", "pod-1");
         for n in 0..5000 {
             enter(&mut aggregator, &regarding(&format!("w{n}"), "ok"));

@@ -349,7 +349,7 @@ async fn a_collector_that_is_down_or_slow_costs_no_verdict_and_no_end() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_followed_are_named_and_the_program_runs() {
+async fn invalid_settings_are_logged_and_the_program_runs() {
     let stage = Stage::new().await;
     for (name, (variable, value, problem)) in [
         (
