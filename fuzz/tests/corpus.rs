@@ -11,7 +11,7 @@ const EXECUTIONS: u64 = 400;
 
 /// One test, because memory is counted for the whole process.
 #[test]
-fn nothing_that_others_write_breaks_a_reader() {
+fn no_foreign_input_breaks_a_reader() {
     let memory = Memory {
         reset: || ALLOCATOR.reset_peak_usage(),
         peak: || ALLOCATOR.peak_usage(),

@@ -124,7 +124,7 @@ async fn an_activation_that_failed_after_the_reference_was_changed_is_retried() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn parameters_that_a_check_has_refused_are_tried_again() {
+async fn parameters_that_a_check_has_rejected_are_retried() {
     let mut driver = one(limited());
     refers_to(&mut driver, 1, "a");
     activated(&mut driver, Ok(()));

@@ -1186,7 +1186,7 @@ fn errors_never_evict_a_running_job_whatever_the_policy() {
 fn only_the_administrators_policy_enables_evictions() {
     let mut case = waiting("Pending", "").growth(Some(2));
     let settled = Policy::resolve(None, &evict(1));
-    assert!(!settled.operator_evicts && settled.on_failure == Some(OnFailure::Evict));
+    assert!(!settled.administrator_evicts && settled.on_failure == Some(OnFailure::Evict));
     case.settled = Some(settled);
     let conclusion = case.verdict(Verdict::rejected("no"));
     assert_eq!(suppressions(&conclusion), [Suppression::Growth]);

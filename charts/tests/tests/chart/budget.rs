@@ -128,6 +128,6 @@ impl Story for Money {
 }
 
 #[tokio::test]
-async fn the_budget_check_needs_each_of_its_rights_and_no_others() {
+async fn the_budget_check_needs_each_of_its_permissions_and_no_others() {
     each_right_is_needed::<Money>().await;
 }

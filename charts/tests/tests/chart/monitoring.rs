@@ -300,7 +300,7 @@ fn dashboards_read_what_is_shown() {
 }
 
 #[test]
-fn a_name_that_nobody_shows_is_found() {
+fn a_name_that_no_program_exposes_is_found() {
     let shown = shown();
     let found = |expression: &'static str| {
         let shown = shown.clone();

@@ -135,6 +135,6 @@ impl Story for Capacity {
 }
 
 #[tokio::test]
-async fn the_provisioning_check_needs_each_of_its_rights_and_no_others() {
+async fn the_provisioning_check_needs_each_of_its_permissions_and_no_others() {
     each_right_is_needed::<Capacity>().await;
 }

@@ -323,7 +323,7 @@ async fn opens(cluster: &Cluster) {
 }
 
 #[test]
-fn each_single_fault_of_the_cluster_and_of_the_sources_harms_nobody() {
+fn each_single_fault_of_the_cluster_and_of_the_sources_is_survived() {
     let data = json!([{"name": "free", "http": {"url": "https://licences.example/free"}, "interval": "10s"}]);
     for (number, (spec, failing)) in [
         (json!({"ready": "waited > duration('2m')"}), None),

@@ -329,7 +329,7 @@ async fn a_pause_is_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_left_alone() {
+async fn a_server_that_is_down_receives_few_requests() {
     let folder = Folder::new("rule").unwrap();
     let server = Server::start(|_: &Received| Reply::json(500, "down")).await;
     let check = WebhookCheck::new(policy(&folder, &server.url));

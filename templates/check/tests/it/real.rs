@@ -28,7 +28,7 @@ const CHECK: &str = "{{ project-name | kebab_case }}";
 const KUBECONFIG: &str = "KUEUE_CHECK_TEST_KUBECONFIG";
 
 #[tokio::test]
-async fn it_works_with_the_rights_of_its_manifests() {
+async fn it_works_with_the_permissions_of_its_manifests() {
     let Some(file) = std::env::var_os(KUBECONFIG) else {
         eprintln!("SKIPPED: on a real API server: {KUBECONFIG} names no kubeconfig");
         return;

@@ -48,7 +48,7 @@ fn booked(cluster: &Cluster) -> Vec<String> {
 {%- endif %}
 
 #[test]
-fn a_job_starts_when_it_may_whatever_goes_wrong() {
+fn a_job_starts_when_it_may_with_any_fault() {
     let explored = trial().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("small").pods(4));
         cluster.expect_admitted("small").await;
@@ -114,7 +114,7 @@ fn a_changed_rule_changes_the_verdict() {
 {%- if source != "none" %}
 
 #[test]
-fn an_outage_changes_no_state_and_the_service_is_left_alone() {
+fn an_outage_changes_no_state_and_opens_the_breaker() {
     let run = trial().run(async |cluster| {
         let service = cluster.external::<Service>();
         service.set_down(true);
@@ -168,7 +168,7 @@ fn jobs_start_one_after_the_other() {
 {%- if cleanup %}
 
 #[test]
-fn what_was_booked_is_cancelled_when_the_job_is_over_whatever_goes_wrong() {
+fn bookings_are_cancelled_when_the_job_is_over_with_any_fault() {
     let explored = trial().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("done").pods(2));
         cluster.submit(Job::new("stopped").pods(2));

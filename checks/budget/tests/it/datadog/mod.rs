@@ -338,7 +338,7 @@ async fn each_bad_response_has_its_reason_and_pause() {
 }
 
 #[tokio::test]
-async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
+async fn keys_are_sent_in_headers_only_and_are_read_again_when_they_are_rejected() {
     let trial = trial(json!({})).await;
     trial.week(START + DAY);
     trial.query_spend(START + DAY).await.unwrap();
@@ -386,7 +386,7 @@ async fn fewer_queries_are_sent_when_few_are_left() {
 }
 
 #[tokio::test]
-async fn a_query_that_makes_no_sense_there_is_the_budgets_fault() {
+async fn an_invalid_query_is_a_configuration_error() {
     let patch = json!({"query": format!("sum:{METRIC}{{*}} by {{kube_namespace}}.nonsense()")});
     let trial = trial(patch).await;
     trial.week(START + DAY);
