@@ -12,7 +12,7 @@ pub enum SourceError {
     #[error("{0} did not respond within {1:?}")]
     TimedOut(&'static str, Duration),
     /// It rejects the credentials.
-    #[error("{0} refused the credentials ({1})")]
+    #[error("{0} rejected the credentials ({1})")]
     Unauthorized(&'static str, u16),
     /// The credentials cannot be used.
     #[error("the credentials cannot be used: {0}")]

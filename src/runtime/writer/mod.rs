@@ -42,7 +42,7 @@ pub(crate) enum WriteError {
     #[error("the object is gone")]
     Gone,
     /// The API server, or Kueue's webhook, rejects it.
-    #[error("refused with {code}: {message}")]
+    #[error("rejected with {code}: {message}")]
     Refused { code: u16, message: String },
     /// The API server requests a pause.
     #[error("the API server requests a pause of {0:?}")]

@@ -67,7 +67,7 @@ impl Data for Stored {
     fn source(&self, name: &str) -> Result<Value, String> {
         match name {
             "price" => Ok(Value::of(&json!({"eur": 0.25}))),
-            _ => Err("the data source `alerts` has not answered yet".to_owned()),
+            _ => Err("the data source `alerts` has not responded yet".to_owned()),
         }
     }
 }
@@ -396,7 +396,7 @@ fn an_expression_without_a_value_returns_the_reason() {
         ("any.?x.value()", "the value is absent"),
         (
             "prometheus('alerts').size()",
-            "the data source `alerts` has not answered yet",
+            "the data source `alerts` has not responded yet",
         ),
         ("variables.broken", "no hour"),
         ("any.missing && true", "there is no `missing`"),

@@ -270,7 +270,7 @@ impl Registry {
                 Some(recheck) if known.decision.verdict.is_ready() => unchanged.recheck_in(recheck),
                 _ => unchanged,
             }),
-            None if ready => Err(CheckError::transient("the webhook has not answered yet")),
+            None if ready => Err(CheckError::transient("the webhook has not responded yet")),
             None => Ok(unchanged),
         }
     }

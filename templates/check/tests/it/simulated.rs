@@ -59,7 +59,7 @@ fn a_job_starts_when_it_may_with_any_fault() {
         cluster.expect_waiting("large", Duration::from_secs(3000)).await;
         cluster.advance_to("2026-11-21T22:00:00Z").await;
 {%- else %}
-        cluster.expect_message("large", "16 pods, and room for 8").await;
+        cluster.expect_message("large", "16 pods requested, 8 free").await;
         assert_eq!(cluster.state("large"), Some(CheckState::Pending));
         cluster.expect_waiting("large", Duration::from_secs(300)).await;
         cluster.external::<Service>().set_free_pods(16);
@@ -137,7 +137,7 @@ fn one_request_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif %
             cluster.submit(Job::new(format!("job-{number}")).pods(9));
         }
         for number in 0..8 {
-            cluster.expect_message(&format!("job-{number}"), "9 pods, and room for 8").await;
+            cluster.expect_message(&format!("job-{number}"), "9 pods requested, 8 free").await;
         }
         assert_eq!(cluster.external::<Service>().requests().len(), 1);
     });

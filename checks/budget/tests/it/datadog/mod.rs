@@ -348,7 +348,7 @@ async fn keys_are_sent_in_headers_only_and_are_read_again_when_they_are_rejected
     trial.service.keys(rotated.0, rotated.1);
     let error = trial.query_spend(START + DAY).await.unwrap_err();
     assert_eq!(error.reason(), "Unauthorized");
-    assert_eq!(error.to_string(), "Datadog refused the credentials (403)");
+    assert_eq!(error.to_string(), "Datadog rejected the credentials (403)");
     trial.keys.write(rotated);
     trial.query_spend(START + DAY).await.unwrap();
     // A key that is rotated between its reading and its use causes no outage.
