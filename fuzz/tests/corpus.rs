@@ -34,7 +34,7 @@ fn no_foreign_input_breaks_a_reader() {
         assert!(report.executions >= EXECUTIONS, "{}", target.name);
         assert!(
             report.outcomes > 3,
-            "{}: {} outcomes: nothing is reached behind the first look",
+            "{}: {} outcomes: no property is reached beyond the first read",
             target.name,
             report.outcomes
         );

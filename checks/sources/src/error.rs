@@ -18,7 +18,7 @@ pub enum SourceError {
     #[error("the credentials cannot be used: {0}")]
     Credentials(String),
     /// It rejects the query as invalid.
-    #[error("{0} refused the query (400): {1}")]
+    #[error("{0} rejected the query (400): {1}")]
     BadQuery(&'static str, String),
     /// The query failed.
     #[error("{0}: the query failed: {1}")]

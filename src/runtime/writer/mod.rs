@@ -76,7 +76,7 @@ impl From<kube::Error> for WriteError {
         };
         match status.code {
             409 => Self::Conflict,
-            // The version of the API may be served no more, which says nothing about the object.
+            // The version of the API may be served no more; the object may still exist.
             404 if names_an_object(status) => Self::Gone,
             // 401 is an expired token, which kube renews by itself.
             400 | 403 | 405 | 413 | 422 => Self::Refused {

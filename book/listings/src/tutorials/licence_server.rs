@@ -160,7 +160,7 @@ mod tests {
         let taken = server
             .taken
             .try_lock()
-            .expect("nobody holds it between steps");
+            .expect("it is not locked between steps");
         taken.len()
     }
 

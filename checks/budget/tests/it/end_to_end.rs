@@ -374,7 +374,7 @@ async fn a_query_that_prometheus_rejects_makes_the_check_inactive() {
     let _program = Program::start(&name, &kubeconfig, Some((credentials.path(), &server.url)));
     let message = stage.wait_active(&name, "False", "BadQuery").await;
     assert!(
-        message.contains("Prometheus refused the query (400): parse error at char 1"),
+        message.contains("Prometheus rejected the query (400): parse error at char 1"),
         "{message}"
     );
     spec["source"]["prometheus"]["query"] =

@@ -112,7 +112,7 @@ async fn each_unusable_response_has_its_reason_pause_and_message() {
         (Reply::status(503, error("timeout", "query timed out")), "Unavailable", "unavailable", false, "503 query timed out"),
         (Reply::status(500, "oops"), "Unavailable", "unavailable", false, "500 oops"),
         (Reply::status(502, "<html>bad gateway</html>"), "Unavailable", "unavailable", false, "502"),
-        (Reply::status(400, error("bad_data", "parse error at 1:5")), "BadQuery", "bad_query", true, "refused the query (400): parse error at 1:5"),
+        (Reply::status(400, error("bad_data", "parse error at 1:5")), "BadQuery", "bad_query", true, "rejected the query (400): parse error at 1:5"),
         (Reply::status(401, ""), "Unauthorized", "unauthorized", false, "rejected the credentials (401)"),
         (Reply::status(403, "no"), "Unauthorized", "unauthorized", false, "(403)"),
         (Reply::status(404, "not here"), "BadResponse", "bad_response", false, "404 not here"),
