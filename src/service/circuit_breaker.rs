@@ -233,7 +233,11 @@ mod tests {
         for _ in 0..10 {
             call().await.unwrap_err();
         }
-        assert_eq!(source.requests(), 4, "one try, and it is left alone again");
+        assert_eq!(
+            source.requests(),
+            4,
+            "one probe, and the breaker is open again"
+        );
 
         tokio::time::advance(PAUSE).await;
         source.down.store(false, Ordering::Relaxed);

@@ -57,7 +57,7 @@ impl AdmissionCheckController for Seats {
         _: &Reservation,
         _: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
-        tracing::info!("seat given back");
+        tracing::info!("seat released");
         Ok(ReleaseOutcome::Done)
     }
 }

@@ -264,7 +264,7 @@ async fn evaluations_writes_releases_and_activations_are_spans() {
     assert_eq!(own.len(), 1, "{log:#?}");
     let given_back = log
         .iter()
-        .find(|o| o["message"] == "seat given back")
+        .find(|o| o["message"] == "seat released")
         .unwrap();
     assert_eq!(given_back["trace_id"], *released.trace);
     let starting = log.iter().find(|o| o["message"] == "starting").unwrap();

@@ -109,7 +109,7 @@ async fn the_example_runs_with_exactly_the_permissions_of_its_manifests() {
             .holder_identity
             .as_deref(),
         Some(""),
-        "the lease was given back"
+        "the lease was released"
     );
 }
 

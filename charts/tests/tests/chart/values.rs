@@ -168,7 +168,7 @@ fn invalid_values_are_rejected_with_a_reason() {
         .collect();
     assert!(
         !kinds.contains(&"Role"),
-        "without a Lease there is no right to one"
+        "without a Lease there is no permission for one"
     );
 }
 

@@ -105,7 +105,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "slow-to-stop",
-            about: "a Workload without a job is evicted during an evaluation; no controller stops it",
+            about: "a Workload without a job is evicted during an evaluation; nothing stops it",
             simulation: || {
                 let check =
                     || Scripted::new(|r| Ok(quota::by_name(r))).latency(quota::long_for_low);
