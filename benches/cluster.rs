@@ -635,7 +635,7 @@ async fn decided(client: &Client) {
         if workload.data["status"]["admissionChecks"][0]["state"] == "Ready" {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "nobody decides {probe}");
+        assert!(began.elapsed() < PATIENCE, "no verdict on {probe}");
         sleep(Duration::from_millis(50)).await;
     }
 }

@@ -119,7 +119,7 @@ async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
     if workloads > 0 {
         assert!(
             metrics.contains(&format!("outcome=\"Pending\"}} {workloads}")),
-            "each was looked at: {metrics}"
+            "each was evaluated: {metrics}"
         );
     }
     drop(metrics);

@@ -11,7 +11,7 @@ const EXECUTIONS: u64 = 400;
 
 /// One test, because memory is counted for the whole process.
 #[test]
-fn nothing_that_others_write_breaks_a_reader() {
+fn no_foreign_input_breaks_a_reader() {
     let memory = Memory {
         reset: || ALLOCATOR.reset_peak_usage(),
         peak: || ALLOCATOR.peak_usage(),
@@ -34,7 +34,7 @@ fn nothing_that_others_write_breaks_a_reader() {
         assert!(report.executions >= EXECUTIONS, "{}", target.name);
         assert!(
             report.outcomes > 3,
-            "{}: {} outcomes: nothing is reached behind the first look",
+            "{}: {} outcomes: no property is reached beyond the first read",
             target.name,
             report.outcomes
         );

@@ -8,7 +8,7 @@ fn found(earlier: &Value, later: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_refuses_or_loses_or_changes_what_was_written_breaks() {
+fn a_change_that_rejects_loses_or_changes_stored_objects_breaks() {
     for (earlier, later, expected) in [
         (
             json!({"type": "string"}),
@@ -131,7 +131,7 @@ fn what_refuses_or_loses_or_changes_what_was_written_breaks() {
 }
 
 #[test]
-fn what_takes_everything_that_was_taken_does_not_break() {
+fn a_change_that_accepts_all_stored_objects_does_not_break() {
     for (earlier, later) in [
         (json!({"type": "integer"}), json!({"type": "number"})),
         (json!({"type": "integer"}), json!({})),

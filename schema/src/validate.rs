@@ -40,7 +40,7 @@ fn validate_at(value: &Value, schema: &Schema, path: &Path<'_>) -> Vec<FieldErro
 /// let schema = compile(&json!({"type": "object", "properties": {
 ///     "status": {"type": "object", "properties": {"used": {"type": "integer", "minimum": 0}}},
 /// }}));
-/// let errors = validate_status(&json!({"spec": "not looked at", "status": {"used": -1}}), &schema);
+/// let errors = validate_status(&json!({"spec": "not validated", "status": {"used": -1}}), &schema);
 /// assert_eq!(errors[0].to_string(), "status.used: Invalid value: -1: used in body should be greater than or equal to 0");
 /// ```
 pub fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {

@@ -30,7 +30,7 @@ const (
 	tolerance = 5 * time.Minute
 )
 
-// Handler answers reviews, and the calls that allocate and release.
+// Handler responds to reviews, and to the calls that allocate and release.
 type Handler struct {
 	// Review decides about one Workload.
 	Review func(context.Context, Item, Review) (Verdict, error)
@@ -111,7 +111,7 @@ type CheckState struct {
 	State string `json:"state"`
 }
 
-// Verdict is the answer for one Workload.
+// Verdict is the response for one Workload.
 type Verdict struct {
 	State               string         `json:"state"`
 	Message             string         `json:"message,omitempty"`
@@ -205,7 +205,7 @@ type answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP responds to one request.
 func (handler Handler) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(response, request.Body, largest))
 	if err != nil {
@@ -306,7 +306,7 @@ func write(response http.ResponseWriter, status int, answer any) {
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
-		status, body = http.StatusInternalServerError, []byte(`{"message": "the answer is no JSON"}`)
+		status, body = http.StatusInternalServerError, []byte(`{"message": "the response is no JSON"}`)
 	}
 	response.Header().Set("Content-Type", "application/json")
 	response.WriteHeader(status)

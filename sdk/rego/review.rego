@@ -1,5 +1,5 @@
 # A WebhookCheck that Open Policy Agent decides. Its `spec.url` is
-# https://OPA/v0/data/kueue/review: the API of OPA whose answer is the document itself.
+# https://OPA/v0/data/kueue/review: the API of OPA whose response is the document itself.
 package kueue
 
 import rego.v1

@@ -73,7 +73,7 @@ export interface PodSetUpdate {
   tolerations?: Record<string, unknown>[];
 }
 
-/** The answer for one Workload. */
+/** The response for one Workload. */
 export interface Verdict {
   state: "Ready" | "Pending" | "Retry" | "Rejected";
   message?: string;
@@ -108,7 +108,7 @@ export interface Options {
 /** What `activate` throws when nothing can be allocated now: the Workload stays Pending. */
 export class Refused extends Error {}
 
-/** When a Workload is reviewed again, and for how long the answer holds, in seconds. */
+/** When a Workload is reviewed again, and for how long the response is valid, in seconds. */
 interface Times {
   recheckAfter?: number;
   ttl?: number;

@@ -16,12 +16,12 @@ pub(crate) struct Storm {
     /// The number of 1,000 requests that have a fault.
     pub(crate) rate: u32,
     /// The kills, with their times.
-    pub(crate) blows: Vec<(f64, Blow)>,
+    pub(crate) disruptions: Vec<(f64, Disruption)>,
 }
 
 /// A kill or a stop of one target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Blow {
+pub(crate) enum Disruption {
     /// The leading replica of the check, by this signal.
     Leader(&'static str, &'static str),
     /// The replica that does not lead.
@@ -36,7 +36,7 @@ pub(crate) enum Blow {
     Source(f64),
 }
 
-impl Blow {
+impl Disruption {
     /// Returns its name in the counts.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -67,13 +67,14 @@ pub(crate) fn storms(seed: u64, seconds: f64) -> Vec<Storm> {
             let until = from + length / 2.0;
             let kills = count == 1 || f64::from(cycle) < f64::from(count) * 2.0 / 3.0;
             let rate = [15, 40, 100][usize::try_from(random.below(3)).unwrap_or_default()];
-            let mut blows = Vec::new();
+            let mut disruptions = Vec::new();
             let mut at = from + random.between(2.0, 10.0);
             while at < until {
-                let blow = blow(&mut random);
-                let of_rest = matches!(blow, Blow::ApiServer(_) | Blow::Source(_));
+                let disruption = disruption(&mut random);
+                let of_rest =
+                    matches!(disruption, Disruption::ApiServer(_) | Disruption::Source(_));
                 if kills || of_rest {
-                    blows.push((at, blow));
+                    disruptions.push((at, disruption));
                 }
                 at += random.between(6.0, 18.0);
             }
@@ -81,13 +82,13 @@ pub(crate) fn storms(seed: u64, seconds: f64) -> Vec<Storm> {
                 from,
                 until,
                 rate,
-                blows,
+                disruptions,
             }
         })
         .collect()
 }
 
-fn blow(random: &mut Random) -> Blow {
+fn disruption(random: &mut Random) -> Disruption {
     let check = if random.chance(500) {
         BUDGET
     } else {
@@ -96,15 +97,15 @@ fn blow(random: &mut Random) -> Blow {
     let frozen = random.between(12.0, 25.0);
     let (api_server, source) = (random.between(0.5, 8.0), random.between(3.0, 20.0));
     let all = [
-        (4, Blow::Leader(check, "KILL")),
-        (3, Blow::Leader(check, "TERM")),
-        (1, Blow::Standby(check)),
-        (1, Blow::Both(check)),
-        (2, Blow::Freeze(check, frozen)),
-        (2, Blow::ApiServer(api_server)),
-        (3, Blow::Source(source)),
+        (4, Disruption::Leader(check, "KILL")),
+        (3, Disruption::Leader(check, "TERM")),
+        (1, Disruption::Standby(check)),
+        (1, Disruption::Both(check)),
+        (2, Disruption::Freeze(check, frozen)),
+        (2, Disruption::ApiServer(api_server)),
+        (3, Disruption::Source(source)),
     ];
-    random.weighted(&all).unwrap_or(Blow::Source(source))
+    random.weighted(&all).unwrap_or(Disruption::Source(source))
 }
 
 #[cfg(test)]
@@ -127,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn every_blow_is_drawn_and_the_last_third_kills_no_check() {
+    fn every_disruption_is_drawn_and_the_last_third_kills_no_check() {
         let all: Vec<Storm> = (0..20).flat_map(|seed| storms(seed, 1800.0)).collect();
         let has = |name: &str| {
             all.iter()
-                .flat_map(|storm| &storm.blows)
+                .flat_map(|storm| &storm.disruptions)
                 .any(|(_, one)| one.name() == name)
         };
         for name in [
@@ -146,10 +147,10 @@ mod tests {
             assert!(has(name), "{name}");
         }
         let late = all.iter().filter(|storm| storm.from > 1200.0);
-        for (_, blow) in late.flat_map(|storm| &storm.blows) {
+        for (_, disruption) in late.flat_map(|storm| &storm.disruptions) {
             assert!(
-                matches!(blow, Blow::ApiServer(_) | Blow::Source(_)),
-                "{blow:?}"
+                matches!(disruption, Disruption::ApiServer(_) | Disruption::Source(_)),
+                "{disruption:?}"
             );
         }
     }

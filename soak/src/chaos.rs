@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::calendar::{Blow, Storm};
+use crate::calendar::{Disruption, Storm};
 use crate::cluster::{Failure, Writer};
 use crate::program::Replica;
 use crate::proxy::{Faults, Handler, Server};
@@ -75,19 +75,19 @@ impl Targets {
             sleep_until(at(storm.from)).await;
             self.note(&format!("storm, {} of 1,000", storm.rate));
             self.storm.send_replace(storm.rate);
-            let mut blows = JoinSet::new();
-            for (time, blow) in storm.blows {
+            let mut disruptions = JoinSet::new();
+            for (time, disruption) in storm.disruptions {
                 sleep_until(at(time)).await;
-                self.note(&format!("{blow:?}"));
+                self.note(&format!("{disruption:?}"));
                 let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-                *counts.entry(blow.name()).or_default() += 1;
+                *counts.entry(disruption.name()).or_default() += 1;
                 drop(counts);
                 let targets = self.clone();
-                blows.spawn(async move { targets.strike(blow).await });
+                disruptions.spawn(async move { targets.strike(disruption).await });
             }
             sleep_until(at(storm.until)).await;
             // The targets that were hit last are restored.
-            while let Some(done) = blows.join_next().await {
+            while let Some(done) = disruptions.join_next().await {
                 done.map_err(std::io::Error::other)??;
             }
             self.storm.send_replace(0);
@@ -100,24 +100,24 @@ impl Targets {
         self.witness.note(self.writer.now(), what);
     }
 
-    async fn strike(&self, blow: Blow) -> Result<(), Failure> {
-        match blow {
-            Blow::Leader(check, signal) => self.signal(check, signal, |leads| leads).await,
-            Blow::Standby(check) => self.signal(check, "KILL", |leads| !leads).await,
-            Blow::Both(check) => self.signal(check, "KILL", |_| true).await,
-            Blow::Freeze(check, seconds) => {
+    async fn strike(&self, disruption: Disruption) -> Result<(), Failure> {
+        match disruption {
+            Disruption::Leader(check, signal) => self.signal(check, signal, |leads| leads).await,
+            Disruption::Standby(check) => self.signal(check, "KILL", |leads| !leads).await,
+            Disruption::Both(check) => self.signal(check, "KILL", |_| true).await,
+            Disruption::Freeze(check, seconds) => {
                 self.signal(check, "STOP", |leads| leads).await;
                 sleep(Duration::from_secs_f64(seconds)).await;
                 // Another replica may lead by now; the signal has no effect on a running one.
                 self.signal(check, "CONT", |_| true).await;
             }
-            Blow::ApiServer(seconds) => {
+            Disruption::ApiServer(seconds) => {
                 let mut cluster = self.cluster.lock().await;
                 cluster.stop_apiserver();
                 sleep(Duration::from_secs_f64(seconds)).await;
                 cluster.start_apiserver().await?;
             }
-            Blow::Source(seconds) => {
+            Disruption::Source(seconds) => {
                 let mut source = self.source.lock().await;
                 source.restart(Duration::from_secs_f64(seconds)).await?;
             }

@@ -5,7 +5,7 @@ use crate::scene::{BUDGET, CPU_PER_SECOND, NAMESPACES, QUEUES, Queue};
 
 /// A planned event of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mishap {
+pub(crate) enum Interruption {
     /// Kueue preempts it.
     Preempt,
     /// It loses its quota before it is admitted, without an eviction: its queue was stopped.
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     /// Its priority.
     pub(crate) priority: u32,
     /// The event, and how many seconds after the quota reservation it happens.
-    pub(crate) mishap: Option<(f64, Mishap)>,
+    pub(crate) interruption: Option<(f64, Interruption)>,
     /// How many seconds its pod takes to stop.
     pub(crate) stops: f64,
     /// How many seconds its Workload stays after it has finished.
@@ -58,12 +58,12 @@ impl Plan {
         let name = format!("job-{number:05}");
         let mut random = Random::new(seed, &name);
         let all = [
-            Mishap::Preempt,
-            Mishap::LoseQuota,
-            Mishap::Delete,
-            Mishap::Deactivate,
+            Interruption::Preempt,
+            Interruption::LoseQuota,
+            Interruption::Delete,
+            Interruption::Deactivate,
         ];
-        let mishap = random.weighted(&[(4, all[0]), (3, all[1]), (3, all[2]), (1, all[3])]);
+        let interruption = random.weighted(&[(4, all[0]), (3, all[1]), (3, all[2]), (1, all[3])]);
         let after = random.between(0.0, 60.0);
         let queue = random
             .weighted(&[(3, 0), (1, 1), (1, 2)])
@@ -80,7 +80,7 @@ impl Plan {
             longest,
             work: f64::from(longest) * random.between(0.2, 1.0),
             priority: random.below(3),
-            mishap: mishap
+            interruption: interruption
                 .filter(|_| random.chance(350))
                 .map(|what| (after, what)),
             stops: random.between(0.0, 4.0),
@@ -101,16 +101,16 @@ mod tests {
             |seed| jobs(seed).map(|plan| format!("{} {} {}", plan.name, plan.cpus, plan.work));
         assert_eq!(texts(1).collect::<Vec<_>>(), texts(1).collect::<Vec<_>>());
         assert_ne!(texts(1).collect::<Vec<_>>(), texts(2).collect::<Vec<_>>());
-        for mishap in [
-            Mishap::Preempt,
-            Mishap::LoseQuota,
-            Mishap::Delete,
-            Mishap::Deactivate,
+        for interruption in [
+            Interruption::Preempt,
+            Interruption::LoseQuota,
+            Interruption::Delete,
+            Interruption::Deactivate,
         ] {
             let drawn = jobs(1)
-                .filter_map(|plan| plan.mishap)
-                .filter(|(_, one)| *one == mishap);
-            assert!(drawn.count() > 1, "{mishap:?}");
+                .filter_map(|plan| plan.interruption)
+                .filter(|(_, one)| *one == interruption);
+            assert!(drawn.count() > 1, "{interruption:?}");
         }
         for plan in jobs(1) {
             assert!(plan.work <= f64::from(plan.longest), "{plan:?}");

@@ -161,7 +161,7 @@ impl Run {
                     own: access.folder(),
                     logs: &arguments.out,
                 };
-                let upstream = access.client_of_nobody()?;
+                let upstream = access.client_without_credentials()?;
                 let faults = faults_of(&name);
                 let new = Replica::new(subject, number, (&token, folders), upstream, &tls, faults);
                 replicas.push(new.await?);

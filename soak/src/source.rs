@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn another_query_is_refused() {
+    fn another_query_is_rejected() {
         assert!(evaluate("up").unwrap_err().contains("parse error: up"));
     }
 }

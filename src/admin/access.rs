@@ -21,10 +21,10 @@ use tokio::time::{Instant, timeout};
 
 /// How long a decision of the API server is cached. A revoked permission ends after the first.
 const ALLOWED: Duration = Duration::from_secs(60);
-const REFUSED: Duration = Duration::from_secs(10);
+const DENIED: Duration = Duration::from_secs(10);
 
 /// How many decisions are cached.
-const REMEMBERED: usize = 1_000;
+const MAX_CACHED: usize = 1_000;
 
 /// How many callers are under review at one time.
 const REVIEWS: usize = 4;
@@ -36,13 +36,13 @@ const REVIEW: Duration = Duration::from_secs(3);
 /// read the path. controller-runtime's secure metrics endpoint does the same.
 pub(super) struct Access {
     client: Client,
-    decisions: Mutex<HashMap<Question, (Outcome, Instant)>>,
+    decisions: Mutex<HashMap<ReviewedAction, (Outcome, Instant)>>,
     reviews: Semaphore,
 }
 
 /// The user and the action under review. The token itself is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Question {
+struct ReviewedAction {
     token: [u8; 32],
     verb: String,
     path: String,
@@ -79,58 +79,58 @@ impl Access {
         }
     }
 
-    async fn outcome(&self, token: &str, question: &Question) -> Result<Outcome, ReviewError> {
-        if let Some(outcome) = self.cached(question) {
+    async fn outcome(&self, token: &str, action: &ReviewedAction) -> Result<Outcome, ReviewError> {
+        if let Some(outcome) = self.cached(action) {
             return Ok(outcome);
         }
         // It is never closed.
         let _turn = self.reviews.acquire().await;
         // Another request may have cached the same decision meanwhile.
-        if let Some(outcome) = self.cached(question) {
+        if let Some(outcome) = self.cached(action) {
             return Ok(outcome);
         }
         let outcome = match self.authenticate(token).await? {
             None => Outcome::Unauthenticated,
             Some(user) => {
                 let name = User(user.username.as_deref().unwrap_or_default().into());
-                if self.may(user, question).await? {
+                if self.may(user, action).await? {
                     Outcome::Allowed(name)
                 } else {
                     Outcome::Forbidden
                 }
             }
         };
-        self.cache_outcome(question, outcome.clone());
+        self.cache_outcome(action, outcome.clone());
         Ok(outcome)
     }
 
-    fn cached(&self, question: &Question) -> Option<Outcome> {
+    fn cached(&self, action: &ReviewedAction) -> Option<Outcome> {
         let decisions = self
             .decisions
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let (outcome, until) = decisions.get(question)?;
+        let (outcome, until) = decisions.get(action)?;
         (Instant::now() < *until).then(|| outcome.clone())
     }
 
     /// Caches a decision. Many made-up tokens do not displace decisions that allow.
-    fn cache_outcome(&self, question: &Question, outcome: Outcome) {
+    fn cache_outcome(&self, action: &ReviewedAction, outcome: Outcome) {
         let now = Instant::now();
         let mut decisions = self
             .decisions
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if decisions.len() >= REMEMBERED {
+        if decisions.len() >= MAX_CACHED {
             decisions.retain(|_, (outcome, until)| {
                 matches!(outcome, Outcome::Allowed(_)) && now < *until
             });
         }
         let lasts = match outcome {
             Outcome::Allowed(_) => ALLOWED,
-            Outcome::Forbidden | Outcome::Unauthenticated => REFUSED,
+            Outcome::Forbidden | Outcome::Unauthenticated => DENIED,
         };
-        if decisions.len() < REMEMBERED {
-            decisions.insert(question.clone(), (outcome, now + lasts));
+        if decisions.len() < MAX_CACHED {
+            decisions.insert(action.clone(), (outcome, now + lasts));
         }
     }
 
@@ -150,7 +150,7 @@ impl Access {
         Ok(authenticated.then(|| status.user.unwrap_or_default()))
     }
 
-    async fn may(&self, user: UserInfo, question: &Question) -> Result<bool, ReviewError> {
+    async fn may(&self, user: UserInfo, action: &ReviewedAction) -> Result<bool, ReviewError> {
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
                 user: user.username,
@@ -158,8 +158,8 @@ impl Access {
                 groups: user.groups,
                 extra: user.extra,
                 non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some(question.path.clone()),
-                    verb: Some(question.verb.clone()),
+                    path: Some(action.path.clone()),
+                    verb: Some(action.verb.clone()),
                 }),
                 ..SubjectAccessReviewSpec::default()
             },
@@ -189,24 +189,24 @@ pub(super) async fn authorize(
     next: Next,
 ) -> Response {
     let Some(token) = bearer(&request) else {
-        return refusal(StatusCode::UNAUTHORIZED);
+        return denial(StatusCode::UNAUTHORIZED);
     };
-    let question = Question {
+    let action = ReviewedAction {
         token: fingerprint(token),
         verb: request.method().as_str().to_ascii_lowercase(),
-        path: right(request.uri().path()).to_owned(),
+        path: permission_path(request.uri().path()).to_owned(),
     };
-    match access.outcome(token, &question).await {
+    match access.outcome(token, &action).await {
         Ok(Outcome::Allowed(user)) => {
             request.extensions_mut().insert(user);
             next.run(request).await
         }
-        Ok(Outcome::Forbidden) => refusal(StatusCode::FORBIDDEN),
-        Ok(Outcome::Unauthenticated) => refusal(StatusCode::UNAUTHORIZED),
+        Ok(Outcome::Forbidden) => denial(StatusCode::FORBIDDEN),
+        Ok(Outcome::Unauthenticated) => denial(StatusCode::UNAUTHORIZED),
         Err(error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(%error, cause, "cannot authorize a request of the admin endpoint");
-            refusal(StatusCode::SERVICE_UNAVAILABLE)
+            denial(StatusCode::SERVICE_UNAVAILABLE)
         }
     }
 }
@@ -214,14 +214,14 @@ pub(super) async fn authorize(
 /// Returns the path for which a user needs permission. Kubernetes' own role
 /// `system:public-info-viewer` allows `/livez` and `/readyz` for everyone. Here `/readyz` has
 /// reasons, which `/diagnostics` has too.
-fn right(path: &str) -> &str {
+fn permission_path(path: &str) -> &str {
     match path {
         "/livez" | "/readyz" => "/diagnostics",
         other => other,
     }
 }
 
-fn refusal(status: StatusCode) -> Response {
+fn denial(status: StatusCode) -> Response {
     let text = match status {
         StatusCode::UNAUTHORIZED => {
             "send the token of a user of the cluster: Authorization: Bearer TOKEN\n"

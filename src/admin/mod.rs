@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_metrics_of_the_process_stand_before_the_end() {
+    fn the_metrics_of_the_process_come_before_the_end() {
         let text = every_metric();
         let samples = kueue_check_testenv::exposition::parse(&text).unwrap();
         let has = |name: &str| samples.iter().any(|sample| sample.name == name);

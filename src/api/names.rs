@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_stored_once_and_forgotten_when_unused() {
+    fn names_are_stored_once_and_removed_when_unused() {
         let mut names = Names::default();
         let first = names.intern("team-a");
         assert!(Arc::ptr_eq(&first.0, &names.intern("team-a").0));

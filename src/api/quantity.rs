@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_refused() {
+    fn other_text_is_rejected() {
         for text in [
             "", "m", "1x", "1 Gi", "1.2.3", "1e", "--1", "1-", "Gi", ".", "1ki",
         ] {

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_the_api_server_would_refuse_is_replaced() {
+    fn a_reason_that_the_api_server_would_reject_is_replaced() {
         assert_eq!(Inactive::new("NoLicence", "m").reason, "NoLicence");
         for reason in ["", "no licence", "9Lives", "a-b"] {
             assert_eq!(Inactive::new(reason, "m").reason, "Inactive");

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_refused() {
+    fn other_text_is_rejected() {
         for text in [
             "",
             "5",

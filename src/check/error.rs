@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_updates_are_permanent() {
+    fn rejected_updates_are_permanent_errors() {
         let error = CheckError::from(PodSetUpdatesError::Duplicate {
             pod_set: "main".to_owned(),
         });

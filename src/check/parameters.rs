@@ -36,7 +36,7 @@ use super::Policy;
 /// }
 ///
 /// impl LimitSpec {
-///     /// What a schema can't say.
+///     /// What a schema can't express.
 ///     fn validate(&self) -> Result<(), String> {
 ///         if self.most_pods.is_power_of_two() { Ok(()) } else { Err("`most_pods` must be a power of two".to_owned()) }
 ///     }

@@ -123,7 +123,7 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) pending_timeout: Option<(Duration, OnTimeout)>,
     pub(crate) on_failure: Option<OnFailure>,
     /// Whether the administrator wrote `onFailure: Evict`, and not the check author.
-    pub(crate) operator_evicts: bool,
+    pub(crate) administrator_evicts: bool,
     pub(crate) consecutive: u32,
     pub(crate) max_evictions_per_hour: u32,
 }
@@ -134,23 +134,26 @@ const MAX_EVICTIONS_PER_HOUR: u32 = 10;
 
 impl Policy {
     /// Returns the administrator's choices, then the check author's, then the defaults.
-    pub(crate) fn resolve(operator: Option<&Self>, author: &Self) -> ResolvedPolicy {
+    pub(crate) fn resolve(administrator: Option<&Self>, author: &Self) -> ResolvedPolicy {
         let none = Self::default();
-        let operator = operator.unwrap_or(&none);
+        let administrator = administrator.unwrap_or(&none);
         let (own, other) = (
-            operator.after_admission.unwrap_or_default(),
+            administrator.after_admission.unwrap_or_default(),
             author.after_admission.unwrap_or_default(),
         );
-        let timeout = operator.pending_timeout.or(author.pending_timeout);
+        let timeout = administrator.pending_timeout.or(author.pending_timeout);
         ResolvedPolicy {
-            on_error: operator.on_error.or(author.on_error).unwrap_or_default(),
-            on_error_after: operator
+            on_error: administrator
+                .on_error
+                .or(author.on_error)
+                .unwrap_or_default(),
+            on_error_after: administrator
                 .on_error_after
                 .or(author.on_error_after)
                 .map_or(ON_ERROR_AFTER, Duration::from),
             pending_timeout: timeout.map(|timeout| (timeout.after.into(), timeout.then)),
             on_failure: own.on_failure.or(other.on_failure),
-            operator_evicts: own.on_failure == Some(OnFailure::Evict),
+            administrator_evicts: own.on_failure == Some(OnFailure::Evict),
             consecutive: own
                 .consecutive
                 .or(other.consecutive)
@@ -169,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operators_read_no_code_in_the_schema() {
+    fn the_schema_for_administrators_mentions_no_rust_types() {
         let mut schema = schemars::schema_for!(Policy);
         // Flattened into a spec, the policy itself is not described.
         schema.remove("description");
@@ -182,16 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_decides_before_the_author_and_the_author_before_the_defaults() {
+    fn the_administrators_policy_precedes_the_authors_which_precedes_the_defaults() {
         let author: Policy = serde_json::from_value(serde_json::json!({
             "onError": "Admit", "afterAdmission": {"onFailure": "Ignore", "consecutive": 5},
         }))
         .unwrap();
-        let operator: Policy = serde_json::from_value(serde_json::json!({
+        let administrator: Policy = serde_json::from_value(serde_json::json!({
             "onErrorAfter": "1h", "pendingTimeout": {"after": "2d", "then": "Retry"}, "afterAdmission": {"onFailure": "Evict"},
         }))
         .unwrap();
-        let settled = Policy::resolve(Some(&operator), &author);
+        let settled = Policy::resolve(Some(&administrator), &author);
         assert_eq!(
             (settled.on_error, settled.on_error_after),
             (OnError::Admit, Duration::from_hours(1))

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_widen_the_choice_is_refused() {
+    fn a_change_that_widens_the_choice_is_rejected() {
         let term = |at: usize| format!("{TERMS}[{at}]");
         let rows = [
             (

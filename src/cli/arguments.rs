@@ -101,7 +101,7 @@ pub struct RunArguments {
     #[command(flatten)]
     pub(super) cluster: ClusterArguments,
 
-    /// Where health, metrics and diagnostics are served.
+    /// Address of health, metrics and diagnostics.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -110,8 +110,8 @@ pub struct RunArguments {
     )]
     pub(super) admin_address: SocketAddr,
 
-    /// Whether they are served over TLS, to users whom Kubernetes allows the path. Switch it off
-    /// for a local run only.
+    /// Serves the admin address over TLS, to users whom Kubernetes allows the path. Disable it only
+    /// for a local run.
     #[arg(long, value_name = "BOOL", env = "KUEUE_CHECK_ADMIN_SECURE", default_value_t = true, action = ArgAction::Set)]
     pub(super) admin_secure: bool,
 
@@ -217,7 +217,7 @@ pub struct ManifestArguments {
 
     /// The user that Kueue is to the API server, such as
     /// `system:serviceaccount:kueue-system:kueue-controller-manager`. With it, an admission policy
-    /// refuses every other user who changes this program's admission check states. Can be given
+    /// rejects changes of this program's admission check states by every other user. Can be given
     /// several times.
     #[arg(long, value_name = "USER", value_parser = user)]
     pub(super) kueue_account: Vec<String>,

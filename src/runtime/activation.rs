@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_reported_before_the_objects_are_known() {
+    fn nothing_is_reported_before_the_objects_are_listed() {
         let (window, wanted) = (
             ParametersType::of::<Window>(),
             check(reference("example.com", "Window", "good"), json!([])),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whatever_the_authors_code_does_is_an_outcome() {
+    async fn a_panic_or_timeout_of_the_check_is_an_outcome() {
         let failed = |kind, message: &str| Outcome::Failed {
             kind,
             message: message.into(),

@@ -72,10 +72,10 @@ pub(crate) enum ForecastOutcome {
 
 /// Returns what the running program would do about a Workload if it evaluated it now for the first
 /// time.
-pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
-    let name = question.admission_check.name();
-    let phase = check_phase(question.workload, name, question.check.lifetime());
-    let (read, generation) = match parameters(&question) {
+pub(crate) async fn forecast(input: PreviewInput<'_>) -> Forecast {
+    let name = input.admission_check.name();
+    let phase = check_phase(input.workload, name, input.check.lifetime());
+    let (read, generation) = match parameters(&input) {
         Ok(found) => found,
         Err((reason, message)) => {
             return Forecast {
@@ -84,17 +84,17 @@ pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
             };
         }
     };
-    let policy = Policy::resolve(read.policy.as_ref(), &question.check.policy());
-    let reservation = Reservation::of(question.workload, name);
+    let policy = Policy::resolve(read.policy.as_ref(), &input.check.policy());
+    let reservation = Reservation::of(input.workload, name);
     let running = phase == CheckPhase::Admitted;
-    let foreseen = match (phase, reservation, question.workload.check(name)) {
+    let foreseen = match (phase, reservation, input.workload.check(name)) {
         (CheckPhase::AwaitingVerdict | CheckPhase::Admitted, Some(reservation), Some(entry)) => {
-            let request = RequestBuilder::new(question.workload.clone(), name)
-                .family(question.family.clone())
-                .now(question.now)
+            let request = RequestBuilder::new(input.workload.clone(), name)
+                .family(input.family.clone())
+                .now(input.now)
                 .parameters_generation(generation)
-                .flavors(Arc::clone(question.flavors))
-                .reader(Arc::new(Held(question.whole.clone())))
+                .flavors(Arc::clone(input.flavors))
+                .reader(Arc::new(Held(input.whole.clone())))
                 .build_any(read.value);
             let current = CurrentState {
                 reservation: &reservation,
@@ -102,7 +102,7 @@ pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
                 policy: &policy,
                 running,
             };
-            run_preview(&question, request, current).await
+            run_preview(&input, request, current).await
         }
         (phase, ..) => ForecastOutcome::Silent(phase),
     };
@@ -113,11 +113,11 @@ pub(crate) async fn forecast(question: PreviewInput<'_>) -> Forecast {
 }
 
 fn parameters(
-    question: &PreviewInput<'_>,
+    input: &PreviewInput<'_>,
 ) -> Result<(crate::check::DecodedParameters, i64), (String, Message)> {
     let mut store = ParametersStore::default();
     store.apply(Event::Init);
-    match &question.parameters {
+    match &input.parameters {
         Ok(found) => {
             if let Some(object) = found {
                 store.apply(Event::InitApply(object.clone()));
@@ -126,11 +126,11 @@ fn parameters(
         }
         Err(failure) => store.failed(failure.clone()),
     }
-    let kinds = question.check.parameters();
+    let kinds = input.check.parameters();
     match locate(
-        question.admission_check,
+        input.admission_check,
         &kinds,
-        &question.other_kinds,
+        &input.other_kinds,
         Some(&store),
     ) {
         Located::Found(stored, _) => {
@@ -153,21 +153,21 @@ struct CurrentState<'a> {
 }
 
 async fn run_preview(
-    question: &PreviewInput<'_>,
+    input: &PreviewInput<'_>,
     request: Request,
     current: CurrentState<'_>,
 ) -> ForecastOutcome {
     let PreviewInput {
         check, workload, ..
-    } = question;
-    let name = question.admission_check.name();
-    let limit = check.timeout().unwrap_or(question.limit);
+    } = input;
+    let name = input.admission_check.name();
+    let limit = check.timeout().unwrap_or(input.limit);
     let problem = Mutex::new(None);
     // The check is polled first: one that skips the preview causes no request.
     let result = tokio::select! {
         biased;
         result = call_with_timeout(check.preview(request), limit) => result,
-        never = run_watches(check, question.client, &problem) => match never {},
+        never = run_watches(check, input.client, &problem) => match never {},
     };
     let outcome = match result.map(|preview| preview.0) {
         Ok(PreviewOutcome::Skipped(why)) => return ForecastOutcome::Skipped(why),
@@ -180,26 +180,26 @@ async fn run_preview(
     };
     let about = About {
         workload,
-        family: question.family,
+        family: input.family,
         check: name,
-        flavors: question.flavors,
+        flavors: input.flavors,
     };
-    let reader = Held(question.whole.clone());
+    let reader = Held(input.whole.clone());
     let (outcome, lost_updates) = fit_updates(outcome, about, &reader).await;
     // Whether the running program monitors the job is only in its memory.
     let memory = ReservationState::watching();
     let facts = Facts {
-        held: current.reservation.held_for(question.now),
+        held: current.reservation.held_for(input.now),
         entry: current.entry,
         admitted: current.running,
-        growth: Growth::of(question.family),
-        served: question.served,
+        growth: Growth::of(input.family),
+        served: input.served,
         policy: current.policy,
         memory: &memory,
         monitors: true,
         evictions_last_hour: 0,
-        now: question.now,
-        steady: question.now,
+        now: input.now,
+        steady: input.now,
     };
     let conclusion = Box::new(conclude(facts, &outcome));
     ForecastOutcome::Evaluated {

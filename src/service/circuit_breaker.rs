@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_down_is_left_alone_and_tried_once() {
+    async fn an_open_breaker_calls_nothing_until_one_probe() {
         let source = Source::default();
         source.down.store(true, Ordering::Relaxed);
         let service = source.guarded();
@@ -233,7 +233,11 @@ mod tests {
         for _ in 0..10 {
             call().await.unwrap_err();
         }
-        assert_eq!(source.requests(), 4, "one try, and it is left alone again");
+        assert_eq!(
+            source.requests(),
+            4,
+            "one probe, and the breaker is open again"
+        );
 
         tokio::time::advance(PAUSE).await;
         source.down.store(false, Ordering::Relaxed);
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_try_that_is_abandoned_does_not_keep_it_shut() {
+    async fn an_abandoned_probe_does_not_keep_the_breaker_open() {
         let mut state = State {
             failures: 3,
             open_until: Some(Instant::now()),
@@ -268,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_single_failure_between_successes_opens_nothing() {
+    async fn a_single_failure_between_successes_does_not_open_the_breaker() {
         let source = Source::default();
         let service = source.guarded();
         for round in 0..20 {

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_is_shared_and_soon_forgotten() {
+    async fn a_failure_is_shared_and_cached_briefly() {
         let (shared, requests) = (SingleFlight::<(), ()>::new(KEEP), AtomicU32::new(0));
         let fail = || async {
             requests.fetch_add(1, Ordering::Relaxed);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiting_caller_repeats_the_request_of_one_that_gave_up() {
+    async fn a_waiting_caller_repeats_a_canceled_request() {
         let (shared, requests) = (
             Arc::new(SingleFlight::new(KEEP)),
             Arc::new(AtomicU32::new(0)),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_kept_does_not_grow_for_ever() {
+    async fn the_cache_is_bounded() {
         let shared = SingleFlight::new(KEEP);
         for key in 0..1000 {
             shared.get(key, || async { Ok(key) }).await.unwrap();

@@ -238,7 +238,7 @@ impl Access {
     ///
     /// # Errors
     /// The cluster's certificate can't be read.
-    pub fn client_of_nobody(&self) -> Result<Client, StartError> {
+    pub fn client_without_credentials(&self) -> Result<Client, StartError> {
         let mut config = self.config(TOKEN)?;
         config.auth_info = AuthInfo::default();
         Ok(ClientBuilder::try_from(config)?.build())

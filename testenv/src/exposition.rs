@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_openmetrics_is_refused() {
+    fn what_is_not_openmetrics_is_rejected() {
         for (text, why) in [
             ("# TYPE a gauge\na 1\n", "it does not end"),
             ("# TYPE a gauge\n# TYPE a gauge\n# EOF\n", "a second type"),

@@ -33,7 +33,7 @@ impl Folder {
     }
 }
 
-/// Creates an empty temporary folder that nobody else has, and that stays.
+/// Creates an empty temporary folder with a unique name, which is not removed.
 pub(crate) fn create(name: &str) -> io::Result<PathBuf> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -55,7 +55,7 @@ fn is_closed(stream: &TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn idle_connections_are_bounded_and_keep_nobody_out() {
+async fn idle_connections_are_bounded_and_block_no_other_client() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(listener, running()));

@@ -96,7 +96,7 @@ fn errors() -> Policy {
 }
 
 #[test]
-fn a_refused_growth_leaves_the_job_running() {
+fn a_rejected_growth_leaves_the_job_running() {
     let cases: [(&str, Policy, Decide, &str); 5] = [
         (
             "Rejected",
@@ -177,7 +177,7 @@ fn a_growth_that_is_approved_later_is_admitted() {
 }
 
 #[test]
-fn a_refused_growth_is_never_stopped_whatever_goes_wrong() {
+fn a_rejected_growth_is_never_stopped_with_any_fault() {
     let refuse: Decide = || Ok(Verdict::rejected("too large"));
     let explored = trial(&Policy::default(), refuse).run_with_each_fault(async |cluster| {
         grows(cluster).await;
@@ -193,7 +193,7 @@ fn a_refused_growth_is_never_stopped_whatever_goes_wrong() {
 
 /// If no pods of a job run, its growth is a Workload like any other.
 #[test]
-fn where_nothing_runs_a_refusal_is_written() {
+fn a_rejected_growth_without_running_pods_is_written() {
     let check = |request: &Request| match request.workload().name() {
         "el-1" => Ok(Verdict::pending("not yet")),
         _ => Ok(Verdict::rejected("too large")),

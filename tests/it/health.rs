@@ -99,7 +99,7 @@ async fn a_process_that_waits_for_kueue_or_the_api_server_is_alive_and_not_ready
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_is_not_ready_before_it_knows_anything() {
+async fn a_process_is_not_ready_before_its_caches_are_synced() {
     let lease = LeaseConfig {
         namespace: "default".into(),
         name: "health".into(),
@@ -126,7 +126,7 @@ async fn a_process_is_not_ready_before_it_knows_anything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_panics_beside_the_questions_is_named() {
+async fn a_panic_of_background_work_is_reported() {
     for (check, expected) in [
         (
             Parts {
@@ -229,7 +229,7 @@ async fn a_watch_of_background_work_is_named_while_it_fails() {
 }
 
 #[tokio::test]
-async fn times_of_a_lease_with_which_two_could_act_are_refused() {
+async fn lease_times_that_allow_two_leaders_are_rejected() {
     let good = LeaseTimes::default();
     let seconds = Duration::from_secs;
     let builds = |times: LeaseTimes| {

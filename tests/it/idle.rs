@@ -233,7 +233,7 @@ impl AdmissionCheckController for Quiet {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_hour_of_nothing_costs_no_request_but_the_watches_and_the_lease() {
+async fn an_idle_hour_sends_only_requests_of_watches_and_the_lease() {
     let server = Server::new(100);
     let clock = Clock::following_tokio("2026-11-21T09:00:05Z".parse().unwrap());
     let lease = LeaseConfig {

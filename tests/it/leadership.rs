@@ -107,7 +107,7 @@ impl Attempts {
     }
 }
 
-/// Makes a check whose background work writes four times a second, whoever leads.
+/// Makes a check whose background work writes four times a second on every replica.
 fn writes_always(attempts: &Attempts, pod: &'static str) -> Check {
     let attempts = attempts.clone();
     Check::new(open).background(move |context| {
@@ -184,7 +184,7 @@ async fn background_work_writes_only_while_the_lease_of_its_replica_is_valid() {
     }
 }
 
-/// The renewal that would tell the replica so has no reply yet.
+/// The renewal that would report this to the replica has no reply yet.
 #[tokio::test(start_paused = true)]
 async fn a_replica_stops_leading_when_its_lease_expires_while_a_renewal_hangs() {
     let (clock, server) = cluster();

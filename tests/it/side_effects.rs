@@ -188,7 +188,7 @@ fn what_a_check_records_is_an_event_whatever_it_returns() {
 }
 
 #[test]
-fn a_check_words_the_events_of_its_states_itself() {
+fn a_check_writes_the_notes_of_its_state_changes_itself() {
     trial(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.apply(&delivery("train"));
@@ -202,7 +202,7 @@ fn a_check_words_the_events_of_its_states_itself() {
 }
 
 #[test]
-fn a_check_that_keeps_what_it_watches_misses_nothing_whatever_goes_wrong() {
+fn a_check_that_caches_its_watches_misses_no_event_with_any_fault() {
     let explored = trial(1).run_with_each_fault(async |cluster| {
         cluster.apply(&delivery("early"));
         cluster.submit(Job::new("early"));

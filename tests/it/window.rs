@@ -49,7 +49,7 @@ fn workday(time_zone: &str) -> Window {
 }
 
 #[test]
-fn a_window_opens_whatever_goes_wrong() {
+fn a_window_opens_with_any_fault() {
     let trial = Simulation::new(|| window)
         .parameters(&workday("UTC"))
         .starting_at("2026-11-21T06:55:00Z");
@@ -63,7 +63,7 @@ fn a_window_opens_whatever_goes_wrong() {
 }
 
 #[test]
-fn invalid_parameters_are_reported_and_mended() {
+fn invalid_parameters_are_reported_and_can_be_corrected() {
     let trial = Simulation::new(|| window)
         .parameters(&workday("Mars/Olympus"))
         .starting_at("2026-11-21T08:00:00Z");

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_workloads_are_quoted() {
+    fn recorded_workloads_are_estimated() {
         // 4 workers of 8 CPUs, 64 GiB and a GPU, and a driver of the same size.
         let workload = Workload::from_json(kueue_check_testenv::workload(1, 4)).unwrap();
         let quote = ledger().estimate(&workload);

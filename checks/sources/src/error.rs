@@ -12,13 +12,13 @@ pub enum SourceError {
     #[error("{0} did not respond within {1:?}")]
     TimedOut(&'static str, Duration),
     /// It rejects the credentials.
-    #[error("{0} refused the credentials ({1})")]
+    #[error("{0} rejected the credentials ({1})")]
     Unauthorized(&'static str, u16),
     /// The credentials cannot be used.
     #[error("the credentials cannot be used: {0}")]
     Credentials(String),
     /// It rejects the query as invalid.
-    #[error("{0} refused the query (400): {1}")]
+    #[error("{0} rejected the query (400): {1}")]
     BadQuery(&'static str, String),
     /// The query failed.
     #[error("{0}: the query failed: {1}")]

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_vector_or_too_long_is_refused() {
+    fn what_is_no_vector_or_too_long_is_rejected() {
         let long = format!(
             "[{}0]",
             r#"{"metric": {}, "value": [1, "1"]},"#.repeat(MOST + 1)

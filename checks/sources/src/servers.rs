@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read_or_refused_with_a_reason() {
+    fn servers_are_read_or_rejected_with_a_reason() {
         for (text, expected) in [
             ("", Ok(vec![])),
             ("[]", Ok(vec![])),

@@ -59,7 +59,7 @@ fn no_process_is_left_however_it_ends() {
 }
 
 #[test]
-fn it_ends_when_nobody_reads_its_output() {
+fn it_ends_when_its_output_is_closed() {
     let mut running = Running::start("unread", &[]);
     running.expect("the first verdict");
     let [(check, _)] = running.children()[..] else {

@@ -49,7 +49,7 @@ pub enum Phase {
 /// # let maps = Resource::new("", "v1", "configmaps");
 /// use kueue_check_apiserver::{Admission, ApiServer, ApiRequest, Operation, Resource, Review, Status, Verb};
 ///
-/// /// Nobody deletes anything.
+/// /// Denies every deletion.
 /// struct Keeps;
 ///
 /// impl Admission for Keeps {

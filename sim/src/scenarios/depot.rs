@@ -36,7 +36,7 @@ use crate::simulation::{Cluster, workloads};
 pub struct Depot {
     starts: Duration,
     stops: Duration,
-    remembers: bool,
+    lists: bool,
     machines: Arc<Mutex<Machines>>,
 }
 
@@ -58,7 +58,7 @@ impl Default for Depot {
         Self {
             starts: Duration::from_secs(5),
             stops: Duration::from_secs(20),
-            remembers: true,
+            lists: true,
             machines: Arc::default(),
         }
     }
@@ -75,7 +75,7 @@ impl Depot {
     /// Returns no unreleased reservations from now on: a machine without a release never stops.
     #[must_use]
     pub fn without_list(mut self) -> Self {
-        self.remembers = false;
+        self.lists = false;
         self
     }
 
@@ -171,7 +171,7 @@ impl AdmissionCheckController for Depot {
     }
 
     async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
-        if !self.remembers {
+        if !self.lists {
             return Ok(Vec::new());
         }
         Ok(self.machines().running.values().cloned().collect())

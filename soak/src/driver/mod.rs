@@ -139,7 +139,7 @@ impl Driver {
             .await;
         for (key, step, _) in done.iter().filter(|(.., done)| *done) {
             *lock(&self.counts).entry(counted_as(*step)).or_default() += 1;
-            if *step == Step::Forget {
+            if *step == Step::Drop {
                 jobs.remove(key);
             } else if let Some(job) = jobs.get_mut(key) {
                 self.done(job, *step);
@@ -199,7 +199,7 @@ impl Driver {
                 stops();
                 self.writer.delete(object).await
             }
-            Step::Start | Step::Forget | Step::Wait => Ok(()),
+            Step::Start | Step::Drop | Step::Wait => Ok(()),
         }
     }
 
@@ -231,9 +231,9 @@ impl Driver {
             }
             _ => {}
         }
-        let mishaps = [Step::Delete, Step::LoseQuota, Step::Deactivate];
-        if mishaps.contains(&step) || matches!(step, Step::Evict(_)) {
-            job.progress.mishap = true;
+        let interruptions = [Step::Delete, Step::LoseQuota, Step::Deactivate];
+        if interruptions.contains(&step) || matches!(step, Step::Evict(_)) {
+            job.progress.interruption = true;
         }
     }
 }
@@ -284,7 +284,7 @@ fn counted_as(step: Step) -> &'static str {
         Step::LoseQuota => "lost quota",
         Step::Deactivate => "deactivated",
         Step::Delete => "deleted",
-        Step::Forget => "gone",
+        Step::Drop => "gone",
         Step::Wait => "waiting",
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::judge::View;
 use crate::meter::Seconds;
-use crate::plan::{Mishap, Plan};
+use crate::plan::{Interruption, Plan};
 
 /// How long a job may hold quota without being admitted, in seconds: then Kueue preempts it.
 const PATIENCE: f64 = 150.0;
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
     /// The earliest time at which it gets quota.
     pub(crate) queued_until: Seconds,
     /// Whether its fault has happened.
-    pub(crate) mishap: bool,
+    pub(crate) interruption: bool,
     /// Since when it is finished or inactive.
     pub(crate) ended: Option<Seconds>,
 }
@@ -56,7 +56,7 @@ pub(crate) enum Step {
     /// Its user deletes it.
     Delete,
     /// It is gone.
-    Forget,
+    Drop,
 }
 
 /// The surroundings of a job.
@@ -77,7 +77,7 @@ pub(crate) fn step(plan: &Plan, progress: &Progress, view: Option<&View>, around
     let Around { now, runs, .. } = around;
     let Some(view) = view else {
         return match (progress.seen, progress.created) {
-            (true, _) => Step::Forget,
+            (true, _) => Step::Drop,
             (false, true) => Step::Wait,
             (false, false) => Step::Create,
         };
@@ -125,16 +125,16 @@ pub(crate) fn step(plan: &Plan, progress: &Progress, view: Option<&View>, around
     if view.admitted && started && (now >= progress.until || around.drain) {
         return Step::Finish;
     }
-    if let Some((after, mishap)) = plan.mishap
-        && !progress.mishap
+    if let Some((after, interruption)) = plan.interruption
+        && !progress.interruption
         && held > after
     {
-        return match mishap {
-            Mishap::Preempt => Step::Evict("Preempted"),
-            Mishap::LoseQuota if view.admitted => Step::Evict("Preempted"),
-            Mishap::LoseQuota => Step::LoseQuota,
-            Mishap::Delete => Step::Delete,
-            Mishap::Deactivate => Step::Deactivate,
+        return match interruption {
+            Interruption::Preempt => Step::Evict("Preempted"),
+            Interruption::LoseQuota if view.admitted => Step::Evict("Preempted"),
+            Interruption::LoseQuota => Step::LoseQuota,
+            Interruption::Delete => Step::Delete,
+            Interruption::Deactivate => Step::Deactivate,
         };
     }
     if view.admitted {
@@ -196,9 +196,9 @@ mod tests {
     use super::super::super::judge::CheckState;
     use super::*;
 
-    fn plan(mishap: Option<(f64, Mishap)>) -> Plan {
+    fn plan(interruption: Option<(f64, Interruption)>) -> Plan {
         Plan {
-            mishap,
+            interruption,
             ..Plan::draw(1, 1)
         }
     }
@@ -269,8 +269,8 @@ mod tests {
             active: false,
             ..queued.clone()
         };
-        let preempt = plan(Some((40.0, Mishap::Preempt)));
-        let lose = plan(Some((40.0, Mishap::LoseQuota)));
+        let preempt = plan(Some((40.0, Interruption::Preempt)));
+        let lose = plan(Some((40.0, Interruption::LoseQuota)));
         for (number, (plan, progress, view, around, expected)) in [
             (&calm, &Progress::default(), None, at(1.0), Step::Create),
             (
@@ -283,7 +283,7 @@ mod tests {
                 at(1.0),
                 Step::Wait,
             ),
-            (&calm, &progress, None, at(1.0), Step::Forget),
+            (&calm, &progress, None, at(1.0), Step::Drop),
             (
                 &calm,
                 &progress,
@@ -403,7 +403,7 @@ mod tests {
             (
                 &preempt,
                 &Progress {
-                    mishap: true,
+                    interruption: true,
                     ..progress.clone()
                 },
                 Some(&view_of(&preempt, "Pending")),

@@ -99,7 +99,7 @@ impl Users {
             .await;
         for (key, step, _) in done.iter().filter(|(.., done)| *done) {
             *lock(&self.counts).entry(step.name()).or_default() += 1;
-            if *step == Step::Forget {
+            if *step == Step::Drop {
                 jobs.remove(key);
             } else if let Some(job) = jobs.get_mut(key) {
                 job.progress.done(*step, now);
@@ -131,7 +131,7 @@ impl Users {
             Step::StopQueue => stop("Hold").await,
             Step::OpenQueue => stop("None").await,
             Step::Delete => self.writer.delete(&bodies::job(plan)).await,
-            Step::Forget | Step::Wait => Ok(()),
+            Step::Drop | Step::Wait => Ok(()),
         }
     }
 }

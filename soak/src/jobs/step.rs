@@ -2,7 +2,7 @@
 
 use crate::judge::View;
 use crate::meter::Seconds;
-use crate::plan::{Mishap, Plan};
+use crate::plan::{Interruption, Plan};
 
 /// How long a user waits for a job to start, in seconds.
 const PATIENCE: f64 = 200.0;
@@ -21,7 +21,7 @@ pub(crate) struct Progress {
     reserved: Option<Seconds>,
     /// Whether its fault has happened, and when it is undone.
     undo: Option<(Seconds, Step)>,
-    mishap: bool,
+    interruption: bool,
     /// Since when it has ended, or the user has given it up.
     pub(crate) ended: Option<Seconds>,
 }
@@ -46,7 +46,7 @@ pub(crate) enum Step {
     /// Deletes it.
     Delete,
     /// It is gone.
-    Forget,
+    Drop,
 }
 
 impl Step {
@@ -61,7 +61,7 @@ impl Step {
             Self::StopQueue => "queue stopped",
             Self::OpenQueue => "queue opened",
             Self::Delete => "deleted",
-            Self::Forget => "gone",
+            Self::Drop => "gone",
         }
     }
 }
@@ -92,9 +92,9 @@ impl Progress {
                 self.deleted = true;
                 self.ended.get_or_insert(now);
             }
-            Step::Deactivate | Step::Wait | Step::Forget => {}
+            Step::Deactivate | Step::Wait | Step::Drop => {}
         }
-        self.mishap |= matches!(
+        self.interruption |= matches!(
             step,
             Step::Pause | Step::StopQueue | Step::Deactivate | Step::Delete
         );
@@ -116,11 +116,11 @@ pub(crate) fn step(
         return undo;
     }
     if !progress.submitted {
-        return if drain { Step::Forget } else { Step::Submit };
+        return if drain { Step::Drop } else { Step::Submit };
     }
     if !progress.there {
         return if progress.seen {
-            Step::Forget
+            Step::Drop
         } else {
             Step::Wait
         };
@@ -139,17 +139,17 @@ pub(crate) fn step(
         return if goes { Step::Delete } else { Step::Wait };
     }
     let held = progress.reserved.map_or(0.0, |since| now - since);
-    if let Some((after, mishap)) = plan.mishap
-        && !progress.mishap
+    if let Some((after, interruption)) = plan.interruption
+        && !progress.interruption
         && progress.reserved.is_some()
         && held > after
         && view.is_some()
     {
-        return match mishap {
-            Mishap::LoseQuota if !is_admitted => Step::StopQueue,
-            Mishap::Preempt | Mishap::LoseQuota => Step::Pause,
-            Mishap::Delete => Step::Delete,
-            Mishap::Deactivate => Step::Deactivate,
+        return match interruption {
+            Interruption::LoseQuota if !is_admitted => Step::StopQueue,
+            Interruption::Preempt | Interruption::LoseQuota => Step::Pause,
+            Interruption::Delete => Step::Delete,
+            Interruption::Deactivate => Step::Deactivate,
         };
     }
     if held > PATIENCE && !is_admitted {
@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn each_state_has_its_next_step() {
-        let plan = |mishap| Plan {
-            mishap,
+        let plan = |interruption| Plan {
+            interruption,
             ..Plan::draw(1, 1)
         };
         let calm = plan(None);
@@ -199,15 +199,15 @@ mod tests {
         };
         let stopped = Progress {
             undo: Some((110.0, Step::OpenQueue)),
-            mishap: true,
+            interruption: true,
             ..there.clone()
         };
-        let after = |mishap| plan(Some((40.0, mishap)));
+        let after = |interruption| plan(Some((40.0, interruption)));
         let fresh = Progress::default();
         for (number, (plan, progress, view, now, drain, expected)) in [
             (&calm, &fresh, None, 0.0, false, Step::Submit),
-            (&calm, &fresh, None, 0.0, true, Step::Forget),
-            (&calm, &gone, None, 0.0, false, Step::Forget),
+            (&calm, &fresh, None, 0.0, true, Step::Drop),
+            (&calm, &gone, None, 0.0, false, Step::Drop),
             (&calm, &there, Some(&view), 150.0, false, Step::Wait),
             (&calm, &there, Some(&view), 301.0, false, Step::Delete),
             (&calm, &there, Some(&admitted), 301.0, false, Step::Wait),
@@ -219,7 +219,7 @@ mod tests {
             (&calm, &stopped, Some(&view), 105.0, false, Step::Wait),
             (&calm, &stopped, Some(&view), 111.0, false, Step::OpenQueue),
             (
-                &after(Mishap::Preempt),
+                &after(Interruption::Preempt),
                 &there,
                 Some(&view),
                 139.0,
@@ -227,7 +227,7 @@ mod tests {
                 Step::Wait,
             ),
             (
-                &after(Mishap::Preempt),
+                &after(Interruption::Preempt),
                 &there,
                 Some(&view),
                 141.0,
@@ -235,7 +235,7 @@ mod tests {
                 Step::Pause,
             ),
             (
-                &after(Mishap::LoseQuota),
+                &after(Interruption::LoseQuota),
                 &there,
                 Some(&view),
                 141.0,
@@ -243,7 +243,7 @@ mod tests {
                 Step::StopQueue,
             ),
             (
-                &after(Mishap::LoseQuota),
+                &after(Interruption::LoseQuota),
                 &there,
                 Some(&admitted),
                 141.0,
@@ -251,7 +251,7 @@ mod tests {
                 Step::Pause,
             ),
             (
-                &after(Mishap::Delete),
+                &after(Interruption::Delete),
                 &there,
                 Some(&view),
                 141.0,
@@ -259,7 +259,7 @@ mod tests {
                 Step::Delete,
             ),
             (
-                &after(Mishap::Deactivate),
+                &after(Interruption::Deactivate),
                 &there,
                 Some(&view),
                 141.0,
@@ -287,7 +287,7 @@ mod tests {
         progress.follow(true, Some(&stopped), 11.0);
         assert_eq!(progress.ended, None, "it is to start again");
         progress.done(Step::Activate, 16.0);
-        assert!(progress.undo.is_none() && progress.mishap);
+        assert!(progress.undo.is_none() && progress.interruption);
         progress.follow(true, Some(&stopped), 17.0);
         assert_eq!(progress.ended, Some(17.0));
     }

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_get_through_is_refused_or_has_no_response() {
+    async fn what_does_not_get_through_is_rejected_or_has_no_response() {
         let refused = befallen(Some(Fault::Refuse(StatusCode::TOO_MANY_REQUESTS))).await;
         let response = refused.0.unwrap();
         assert_eq!((response.status().as_u16(), refused.1), (429, 0));

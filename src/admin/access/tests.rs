@@ -17,7 +17,7 @@ use super::*;
 #[derive(Debug, Default)]
 struct Server {
     tokens: AtomicUsize,
-    rights: AtomicUsize,
+    permissions: AtomicUsize,
     fails: std::sync::atomic::AtomicBool,
 }
 
@@ -25,7 +25,7 @@ impl Server {
     fn requests(&self) -> (usize, usize) {
         (
             self.tokens.load(Ordering::Relaxed),
-            self.rights.load(Ordering::Relaxed),
+            self.permissions.load(Ordering::Relaxed),
         )
     }
 
@@ -49,7 +49,7 @@ impl Server {
                 json!({"authenticated": false, "error": "unknown"})
             };
         } else {
-            self.rights.fetch_add(1, Ordering::Relaxed);
+            self.permissions.fetch_add(1, Ordering::Relaxed);
             assert_eq!(spec["groups"], json!(["system:authenticated"]));
             assert_eq!(spec["extra"], json!({"pod": ["p"]}));
             let wanted = json!({"path": "/metrics", "verb": "get"});
@@ -139,7 +139,7 @@ async fn decisions_hold_for_a_bounded_time() {
         assert_eq!(status(&routes, "/metrics", "Bearer stranger").await.0, 401);
     }
     assert_eq!(server.requests(), (3, 2));
-    advance(REFUSED).await;
+    advance(DENIED).await;
     status(&routes, "/metrics", "Bearer guest").await;
     status(&routes, "/metrics", "Bearer prometheus").await;
     assert_eq!(server.requests(), (4, 3), "the guest only");
@@ -149,7 +149,7 @@ async fn decisions_hold_for_a_bounded_time() {
 }
 
 #[tokio::test]
-async fn nothing_is_shown_or_remembered_while_the_api_server_fails() {
+async fn nothing_is_served_or_cached_while_the_api_server_fails() {
     pause();
     let server = Arc::<Server>::default();
     let routes = guarded(&server);
@@ -176,7 +176,7 @@ async fn nothing_is_shown_or_remembered_while_the_api_server_fails() {
 }
 
 #[tokio::test]
-async fn made_up_tokens_take_bounded_memory_and_push_out_no_user() {
+async fn made_up_tokens_take_bounded_memory_and_evict_no_allowed_user() {
     pause();
     let access = Access::new(Client::new(
         service_fn(|_: http::Request<kube::client::Body>| async {
@@ -184,16 +184,16 @@ async fn made_up_tokens_take_bounded_memory_and_push_out_no_user() {
         }),
         "default",
     ));
-    let question = |token: &str| Question {
+    let action = |token: &str| ReviewedAction {
         token: fingerprint(token),
         verb: "get".to_owned(),
         path: "/metrics".to_owned(),
     };
     let allowed = || Outcome::Allowed(User("prometheus".into()));
-    access.cache_outcome(&question("prometheus"), allowed());
-    for number in 0..3 * REMEMBERED {
-        access.cache_outcome(&question(&number.to_string()), Outcome::Unauthenticated);
+    access.cache_outcome(&action("prometheus"), allowed());
+    for number in 0..3 * MAX_CACHED {
+        access.cache_outcome(&action(&number.to_string()), Outcome::Unauthenticated);
     }
-    assert!(access.decisions.lock().unwrap().len() <= REMEMBERED);
-    assert_eq!(access.cached(&question("prometheus")), Some(allowed()));
+    assert!(access.decisions.lock().unwrap().len() <= MAX_CACHED);
+    assert_eq!(access.cached(&action("prometheus")), Some(allowed()));
 }

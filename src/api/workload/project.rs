@@ -715,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_of_nonsense_is_read_as_one_without_quota() {
+    fn a_malformed_workload_is_read_as_one_without_quota() {
         let object: WorkloadObject = serde_json::from_value(json!({
             "metadata": {"name": "odd", "namespace": "n", "uid": "u", "resourceVersion": "1"},
             "spec": {"podSets": [7, {"name": "a", "count": "many", "template": []}], "active": "yes", "priority": {}},
@@ -755,7 +755,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_authors_can_see_causes_a_new_decision() {
+    fn only_inputs_of_a_check_cause_a_new_evaluation() {
         let project =
             |value| Projection::all_annotations().project(serde_json::from_value(value).unwrap());
         let base = project(workload());

@@ -216,7 +216,7 @@ fn a_slice_that_is_out_of_sync_has_ended_unless_another_one_replaces_it() {
 }
 
 #[test]
-fn what_is_no_slice_is_not_kept_and_what_is_gone_is_forgotten() {
+fn other_workloads_are_not_indexed_and_deleted_ones_are_removed() {
     let names = |families: &Families| {
         let known = families.all();
         known.iter().map(Uid::to_string).collect::<Vec<_>>()
@@ -397,7 +397,7 @@ fn what_runs_in_the_recordings_is_what_is_reported_to_run() {
 /// Each variant of a job has the others that hold quota as siblings, and the admitted one runs.
 /// Their Parent is not among them.
 #[test]
-fn variants_in_the_recordings_know_each_other() {
+fn variants_in_the_recordings_belong_to_one_job() {
     for recording in recordings("ca-retain-first") {
         let mut families = Families::default();
         let mut states: BTreeMap<&str, &Workload> = BTreeMap::new();

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_finish_the_job_as_failed_to_start_is_refused_with_the_reason() {
+    fn updates_that_would_finish_the_job_as_failed_to_start_are_rejected() {
         let clashing: [(Build, &str); 6] = [
             (
                 |pods| pods.label("app", "z"),

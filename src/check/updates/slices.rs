@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_selector_that_contradicts_is_refused() {
+    fn a_node_selector_that_contradicts_is_rejected() {
         for grows in [false, true] {
             let refused = fitted(grows, |pods| pods.node_selector("example.com/pool", "b"));
             assert_eq!(

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_kueue_are_refused() {
+    fn keys_of_kueue_are_rejected() {
         let error = PodSetUpdates::builder()
             .pod_set("p", |pods| pods.label("kueue.x-k8s.io/podset", "x"))
             .build()

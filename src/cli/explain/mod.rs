@@ -76,7 +76,7 @@ pub(super) async fn explain(
         let result = match read::parameters(client, kind.as_ref(), object).await {
             Err(error) => unread(error.to_string()),
             Ok(parameters) => {
-                let question = PreviewInput {
+                let input = PreviewInput {
                     check,
                     other_kinds: check.other_kinds(checks),
                     admission_check: object,
@@ -90,7 +90,7 @@ pub(super) async fn explain(
                     limit: LIMIT,
                     client,
                 };
-                check_forecast(forecast(question).await, reserved)
+                check_forecast(forecast(input).await, reserved)
             }
         };
         forecasts.insert(object.name().to_owned(), result);

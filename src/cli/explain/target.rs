@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_found_by_its_owner_reference_and_what_is_not_there_by_likeness() {
+    fn a_job_is_found_by_its_owner_reference_and_similar_names_are_suggested() {
         let all = [
             candidate("job-train-a1b2c", &[("Job", "train")]),
             candidate("rayjob-train-d3e4f", &[("RayJob", "train")]),

@@ -341,7 +341,7 @@ fn the_role_of_a_workload_in_its_job_is_shown() {
 }
 
 #[test]
-fn a_machine_gets_the_same() {
+fn the_json_output_has_the_same_facts() {
     let entries = json!([{"name": "window", "state": "Pending", "message": "opens at 22:00", "lastTransitionTime": "2026-11-21T09:00:05Z"}]);
     let whole = workload(&reserved(&entries, &[]), &json!({"queueName": "main"}));
     let workload = Workload::from_json(whole.clone()).unwrap();
@@ -403,7 +403,7 @@ fn a_span_has_two_units_at_most() {
 
 /// As kubectl's CVE-2021-25743: text in a status reaches the administrator's terminal.
 #[test]
-fn what_others_wrote_does_not_move_the_cursor() {
+fn control_characters_of_other_clients_are_removed() {
     let escape = "\u{1b}[2J\u{9b}1A\r\nwindow: Ready";
     let entries = json!([
         {"name": "theirs", "state": "Pending", "message": format!("no{escape}"), "lastTransitionTime": "2026-11-21T09:10:00Z"},

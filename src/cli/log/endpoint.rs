@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_no_filter_is_refused_and_changes_nothing() {
+    async fn an_invalid_filter_is_rejected_and_changes_nothing() {
         let filter = LogFilter::new("info", Clock::system(), |_| panic!("it is set"));
         let routes = routes(filter);
         for (query, body, code, problem) in [

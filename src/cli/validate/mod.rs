@@ -47,14 +47,14 @@ fn report(kinds: &Kinds, files: &[(String, String)]) -> Report {
     for (file, content) in files {
         for document in documents(content) {
             let place = format!("{file}: {}", document.place);
-            let judged = match &document.object {
+            let result = match &document.object {
                 Ok(object) => kinds.validate_document(object),
                 Err(why) => DocumentResult::Wrong {
                     name: "not YAML".to_owned(),
                     errors: vec![why.clone()],
                 },
             };
-            match judged {
+            match result {
                 DocumentResult::Right { name, notes } => {
                     right += 1;
                     text += &format!("{place}: {name} is valid\n");

@@ -251,5 +251,5 @@ fn by_schema(object: &mut Value, schema: &Schema) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "judge_tests.rs"]
+#[path = "validation_tests.rs"]
 mod tests;

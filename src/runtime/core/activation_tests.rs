@@ -25,7 +25,7 @@ fn inputs(generation: i64) -> ActivationInput {
 }
 
 #[test]
-fn what_was_tried_is_not_tried_again_until_it_changes_or_a_retry_is_due() {
+fn a_failed_activation_is_not_repeated_until_it_changes_or_a_retry_is_due() {
     let fresh = Activation::default();
     let tried = Activation {
         input: Some(inputs(1)),
@@ -124,7 +124,7 @@ async fn an_activation_that_failed_after_the_reference_was_changed_is_retried() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn parameters_that_a_check_has_refused_are_tried_again() {
+async fn parameters_that_a_check_has_rejected_are_retried() {
     let mut driver = one(limited());
     refers_to(&mut driver, 1, "a");
     activated(&mut driver, Ok(()));

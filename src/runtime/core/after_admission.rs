@@ -9,10 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use crate::api::{StatusCondition, Uid};
 use crate::check::Reservation;
 
-/// Time for which a place is taken: 1 h, plus the longest time from the record to the eviction.
+/// Time for which a slot is taken: 1 h, plus the longest time from the record to the eviction.
 const WINDOW: SignedDuration = SignedDuration::from_mins(61);
 
-/// Age at which a place that was not used yet is recorded again.
+/// Age at which a slot that was not used yet is recorded again.
 const RENEWAL: SignedDuration = SignedDuration::from_secs(30);
 
 /// Maximum number of evictions in the condition: its message may have 32,768 characters.
@@ -24,7 +24,7 @@ const EVICTED: &str = "evicted ";
 /// The record of one AdmissionCheck: whether it monitors admitted jobs, and its evictions of the
 /// last hour.
 ///
-/// A place is taken when an eviction is concluded, and recorded before the eviction is written. So
+/// A slot is taken when an eviction is concluded, and recorded before the eviction is written. So
 /// neither the number of writes in flight nor a change of leader can exceed the limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AfterAdmission {
@@ -33,17 +33,17 @@ pub(crate) struct AfterAdmission {
     evictions: VecDeque<Eviction>,
 }
 
-/// A place in the limit on evictions.
+/// A slot in the limit on evictions.
 #[derive(Clone, Debug)]
 struct Eviction {
     /// In whole seconds.
     at: Timestamp,
     uid: Uid,
-    /// The reservation that this process ends by it; `None` if another process took the place.
+    /// The reservation that this process ends by it; `None` if another process took the slot.
     reservation: Option<Timestamp>,
     /// Whether the eviction was sent without a reply: it may have been written.
     sent: bool,
-    /// Freed. It is kept, because the condition still lists it.
+    /// Released. It is kept, because the condition still lists it.
     free: bool,
 }
 
@@ -129,7 +129,7 @@ impl AfterAdmission {
         all && (recorded.monitors || !self.monitors)
     }
 
-    /// Returns the number of places that other reservations have at `now`. A place in the future,
+    /// Returns the number of slots that other reservations have at `now`. A slot in the future,
     /// because the wall clock was set back, is taken.
     pub(super) fn used(&self, now: Timestamp, reservation: &Reservation) -> u32 {
         let others = self
@@ -138,7 +138,7 @@ impl AfterAdmission {
         u32::try_from(others.count()).unwrap_or(u32::MAX)
     }
 
-    /// Takes a place for `reservation` if it has none, or renews it.
+    /// Takes a slot for `reservation` if it has none, or renews it.
     pub(super) fn take(&mut self, now: Timestamp, reservation: &Reservation) {
         self.evictions
             .retain(|eviction| now.duration_since(eviction.at) < WINDOW);
@@ -161,16 +161,16 @@ impl AfterAdmission {
         evictions.any(|eviction| eviction.is(reservation) && eviction.sent)
     }
 
-    /// Keeps the place of `reservation` whatever follows: the eviction may have been written.
+    /// Keeps the slot of `reservation` whatever follows: the eviction may have been written.
     pub(super) fn keep(&mut self, reservation: &Reservation) {
         for eviction in &mut self.evictions {
             eviction.sent |= eviction.is(reservation);
         }
     }
 
-    /// Frees the place of `reservation` if the eviction was certainly not written. `recorded` is
-    /// true if the place itself was.
-    pub(super) fn give_back(&mut self, reservation: &Reservation, recorded: bool) {
+    /// Releases the slot of `reservation` if the eviction was certainly not written. `recorded` is
+    /// true if the slot itself was.
+    pub(super) fn release(&mut self, reservation: &Reservation, recorded: bool) {
         if self.is_sent(reservation) {
             return;
         }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_for_more_than_an_hour_and_can_be_given_back() {
+    fn a_slot_is_taken_for_more_than_an_hour_and_can_be_released() {
         let mut limit = AfterAdmission::default();
         limit.take(at(0), &job("a"));
         limit.take(at(30), &job("b"));
@@ -223,12 +223,12 @@ mod tests {
             [2, 2, 1, 0]
         );
         assert_eq!(limit.used(at(31), &job("b")), 1, "its own is free for it");
-        limit.give_back(&job("b"), true);
+        limit.release(&job("b"), true);
         assert_eq!(used(&limit, 30), 1);
         assert_eq!(
             used(&limit, -180),
             1,
-            "a clock that is set back frees no place"
+            "a clock that is set back releases no slot"
         );
     }
 
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_began_with_an_older_copy_learns_the_rest_once() {
+    fn a_leader_that_began_with_an_older_copy_merges_the_rest_once() {
         let mut limit = AfterAdmission::default();
         limit.take(at(1), &job("a"));
         let newer =
@@ -277,15 +277,11 @@ mod tests {
             assert!(limit.monitors);
             assert_eq!(limit.used(at(2), &job("b")), 2);
         }
-        limit.give_back(&job("a"), true);
+        limit.release(&job("a"), true);
         limit.merge(Some(&condition(newer)));
-        assert_eq!(
-            limit.used(at(2), &job("b")),
-            1,
-            "what was given back is free"
-        );
+        assert_eq!(limit.used(at(2), &job("b")), 1, "what was released is free");
         limit.take(at(1), &job("x"));
-        limit.give_back(&job("x"), false);
+        limit.release(&job("x"), false);
         limit.merge(Some(&condition(newer)));
         assert_eq!(
             limit.used(at(2), &job("b")),
@@ -295,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_there_is_no_record() {
+    fn a_message_of_another_client_is_no_record() {
         for message in ["", "evicted at noon, ,", "evicted", "monitors"] {
             let read = AfterAdmission::read(Some(&condition(message)));
             assert!(!read.monitors && read.evictions.is_empty(), "{message:?}");

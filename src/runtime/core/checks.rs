@@ -62,7 +62,7 @@ impl Core {
         let Some(controller) = self.serving(&check) else {
             return self.remove_check(&name);
         };
-        // A recreated AdmissionCheck keeps its used places in the limit.
+        // A recreated AdmissionCheck keeps its used slots in the limit.
         let limit = known.map(|known| known.after_admission.clone());
         // Conditions of the same AdmissionCheck are written one after the other, under any
         // controller.

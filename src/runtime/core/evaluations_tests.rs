@@ -252,7 +252,7 @@ async fn a_ready_without_quota_is_withdrawn_in_the_newest_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_withdrawal_is_tried_again() {
+async fn a_failed_withdrawal_is_retried() {
     let unavailable = WriteError::Unavailable("no reply".to_owned());
     for (error, reads) in [(WriteError::Conflict, true), (unavailable, false)] {
         let text = format!("{error:?}");
@@ -276,7 +276,7 @@ async fn a_failed_withdrawal_is_tried_again() {
 
 /// A list that was too old to name the Workload, while its job is being evicted.
 #[tokio::test(start_paused = true)]
-async fn what_was_started_is_released_though_its_workload_was_taken_for_gone() {
+async fn resources_are_released_although_the_workload_seemed_deleted() {
     let (mut driver, id) = evaluating(waits(5));
     driver.decided(id);
     driver.lists_workloads(Vec::new());
@@ -348,7 +348,7 @@ async fn a_list_of_unreleased_reservations_that_fails_is_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn verdicts_on_workloads_without_quota_are_looked_for_when_a_check_is_created_again() {
+async fn stale_verdicts_are_listed_when_an_admission_check_is_created_again() {
     let mut driver = Driver::leading(10);
     let deleted = admission_check(1, "c", "Limit");
     driver.feed(Input::AdmissionChecks(Event::Delete(deleted)));

@@ -139,7 +139,7 @@ impl Core {
                     key,
                     reservation,
                     conclusion,
-                } if conclusion.evicts => self.keep_place(&key, &reservation),
+                } if conclusion.evicts => self.keep_slot(&key, &reservation),
                 _ => {}
             }
         }

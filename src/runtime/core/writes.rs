@@ -51,7 +51,7 @@ impl Core {
         }
     }
 
-    /// Takes a place in the limit on evictions, and records it for the next leader.
+    /// Takes a slot in the limit on evictions, and records it for the next leader.
     fn record_eviction(&mut self, key: &Key, verdict: ConcludedVerdict) {
         let (now, steady) = (self.now.wall, self.steady());
         let Some(check) = self.checks.get_mut(&key.check) else {
@@ -106,7 +106,7 @@ impl Core {
                 if same {
                     return self.write_entry(key, verdict);
                 }
-                self.free_place(key, &verdict.reservation, true);
+                self.release_slot(key, &verdict.reservation, true);
                 if self.reservation(key).is_some() {
                     self.set_timer(key, Some(CONFLICT_DELAY));
                 }
@@ -116,7 +116,7 @@ impl Core {
             Err(error) => {
                 // Without a reply, the record may have been written.
                 if !matches!(error, WriteError::Unavailable(_)) {
-                    self.free_place(key, &verdict.reservation, false);
+                    self.release_slot(key, &verdict.reservation, false);
                 }
                 self.write_failed(key, &verdict.reservation, &verdict.conclusion, &error);
             }
@@ -125,14 +125,14 @@ impl Core {
         self.finish_without_write(key);
     }
 
-    fn free_place(&mut self, key: &Key, reservation: &Reservation, recorded: bool) {
+    fn release_slot(&mut self, key: &Key, reservation: &Reservation, recorded: bool) {
         if let Some(check) = self.checks.get_mut(&key.check) {
-            check.after_admission.give_back(reservation, recorded);
+            check.after_admission.release(reservation, recorded);
         }
     }
 
-    /// Keeps the place of an eviction in the limit: a write without a reply may have been applied.
-    pub(super) fn keep_place(&mut self, key: &Key, reservation: &Reservation) {
+    /// Keeps the slot of an eviction in the limit: a write without a reply may have been applied.
+    pub(super) fn keep_slot(&mut self, key: &Key, reservation: &Reservation) {
         if let Some(check) = self.checks.get_mut(&key.check) {
             check.after_admission.keep(reservation);
         }
@@ -207,8 +207,8 @@ impl Core {
     ) {
         if conclusion.evicts {
             match error {
-                WriteError::Unavailable(_) => self.keep_place(key, reservation),
-                _ => self.free_place(key, reservation, true),
+                WriteError::Unavailable(_) => self.keep_slot(key, reservation),
+                _ => self.release_slot(key, reservation, true),
             }
         }
         let Some(state) = self.workloads.key_mut(key) else {

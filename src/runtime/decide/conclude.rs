@@ -283,7 +283,7 @@ impl Draft<'_> {
             }
         };
         self.count_failing_verdict();
-        let held = if self.facts.policy.operator_evicts && is_verdict {
+        let held = if self.facts.policy.administrator_evicts && is_verdict {
             self.suppression()
         } else {
             Some(Suppression::Growth)

@@ -390,7 +390,7 @@ fn a_ready_verdict_may_be_withdrawn_before_admission_but_not_after() {
 }
 
 #[test]
-fn a_running_job_that_waits_for_nobody_gets_its_ready() {
+fn a_pending_entry_of_a_running_job_becomes_ready() {
     let conclusion = waiting("Pending", "")
         .running()
         .verdict(Verdict::ready("ok"));
@@ -491,7 +491,7 @@ fn failures_are_counted_until_the_check_decides() {
 }
 
 #[test]
-fn lasting_errors_are_the_operators_choice_and_only_before_admission() {
+fn lasting_errors_are_decided_by_the_policy_and_only_before_admission() {
     let policy = |on_error| Policy {
         on_error: Some(on_error),
         on_error_after: Some(MINUTE.into()),
@@ -728,7 +728,7 @@ fn a_check_that_monitors_a_running_job_evicts_it_after_enough_failing_verdicts()
 }
 
 #[test]
-fn the_fences_after_admission() {
+fn the_eviction_limits_after_admission() {
     let after = |after_admission: AfterAdmission| Policy {
         after_admission: Some(after_admission),
         ..Policy::default()
@@ -831,7 +831,7 @@ fn a_blocked_evaluation_is_reported_in_a_pending_entry() {
 }
 
 #[test]
-fn a_recheck_is_looked_at_in_time() {
+fn a_recheck_is_evaluated_in_time() {
     let again = |verdict: Verdict| waiting("Pending", "").verdict(verdict).next_evaluation;
     assert_eq!(again(Verdict::ready("ok")), NextEvaluation::OnChange);
     assert_eq!(
@@ -848,7 +848,7 @@ fn a_recheck_is_looked_at_in_time() {
 }
 
 #[test]
-fn a_change_of_state_is_noted() {
+fn a_change_of_state_is_reported() {
     let conclusion = waiting("Pending", "").verdict(Verdict::ready("ok"));
     assert_eq!(
         conclusion.notes,
@@ -861,7 +861,7 @@ fn a_change_of_state_is_noted() {
 }
 
 #[test]
-fn an_unchanged_verdict_leaves_what_stands() {
+fn an_unchanged_verdict_keeps_the_entry() {
     for state in ["Pending", "Ready"] {
         let case = waiting(state, "earlier message");
         let conclusion = case.verdict(Verdict::unchanged().recheck_in(Duration::from_secs(7)));
@@ -1037,7 +1037,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
 }
 
 #[test]
-fn a_growth_that_is_not_refused_is_decided_about_as_any_other() {
+fn a_growth_that_is_not_rejected_is_decided_as_any_other_workload() {
     for (verdict, expected) in [
         (Verdict::ready("ok"), ("Ready", "ok", None)),
         (Verdict::pending("later"), ("Pending", "later", None)),
@@ -1058,7 +1058,7 @@ fn a_growth_that_is_not_refused_is_decided_about_as_any_other() {
 }
 
 #[test]
-fn a_refused_growth_takes_back_an_earlier_ready() {
+fn a_rejected_growth_withdraws_an_earlier_ready() {
     let conclusion = waiting("Ready", "ok")
         .growth(Some(2))
         .verdict(Verdict::rejected("no"));
@@ -1067,7 +1067,7 @@ fn a_refused_growth_takes_back_an_earlier_ready() {
 }
 
 #[test]
-fn a_refused_growth_is_evaluated_again_as_its_verdict_sets_and_else_ever_more_rarely() {
+fn a_rejected_growth_is_rechecked_as_its_verdict_sets_and_else_with_backoff() {
     let minutes = |minutes| NextEvaluation::After(MINUTE * minutes);
     let at = |verdict: Verdict, memory, now| {
         waiting("Pending", "")
@@ -1109,7 +1109,7 @@ fn a_refused_growth_is_evaluated_again_as_its_verdict_sets_and_else_ever_more_ra
 }
 
 #[test]
-fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
+fn the_policy_may_reject_growths_within_the_eviction_limits_of_running_jobs() {
     let mut memory = ReservationState::default();
     for (failing, now) in [(1, "2026-11-21T09:05:00Z"), (2, "2026-11-21T09:06:00Z")] {
         let conclusion = waiting("Pending", "")
@@ -1175,7 +1175,7 @@ fn the_operator_may_have_growths_refused_within_the_fences_of_running_jobs() {
 }
 
 #[test]
-fn errors_never_stop_what_runs_whatever_the_operator_wants() {
+fn errors_never_evict_a_running_job_whatever_the_policy() {
     for policy in [
         Policy {
             on_error: Some(OnError::Retry),
@@ -1201,17 +1201,17 @@ fn errors_never_stop_what_runs_whatever_the_operator_wants() {
 
 /// A check author's Evict is about admitted jobs: check authors do not know of growths.
 #[test]
-fn the_authors_wish_to_evict_is_not_the_operators() {
+fn only_the_administrators_policy_enables_evictions() {
     let mut case = waiting("Pending", "").growth(Some(2));
     let settled = Policy::resolve(None, &evict(1));
-    assert!(!settled.operator_evicts && settled.on_failure == Some(OnFailure::Evict));
+    assert!(!settled.administrator_evicts && settled.on_failure == Some(OnFailure::Evict));
     case.settled = Some(settled);
     let conclusion = case.verdict(Verdict::rejected("no"));
     assert_eq!(suppressions(&conclusion), [Suppression::Growth]);
 }
 
 #[test]
-fn a_long_reason_is_cut_before_what_runs() {
+fn a_long_reason_is_cut_before_the_running_pods() {
     let long = "x".repeat(MESSAGE_LIMIT);
     let conclusion = waiting("Pending", "")
         .growth(Some(2))

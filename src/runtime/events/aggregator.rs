@@ -14,7 +14,7 @@ use super::{EventRecord, Regarding};
 
 /// Time within which an equal event is a repetition, and the number of events kept.
 const REPETITION: Duration = Duration::from_mins(10);
-const REMEMBERED: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 /// Maximum length of a note in bytes (kube-apiserver 1.36, `pkg/apis/core/validation/events.go`).
 const NOTE_BYTES: usize = 1024;
 /// Burst of different events about one object, and the interval until one more is allowed.
@@ -121,7 +121,7 @@ impl EventAggregator {
     }
 
     fn allow(&mut self, regarding: &Regarding, now: Instant) -> bool {
-        if self.allowances.len() >= REMEMBERED {
+        if self.allowances.len() >= MAX_ENTRIES {
             self.allowances
                 .retain(|_, allowance| now.duration_since(allowance.filled) < REFILL * BURST);
         }
@@ -155,7 +155,7 @@ impl EventAggregator {
         if self.entries.insert(key.clone(), entry).is_none() {
             self.order.push_back(key);
         }
-        while self.entries.len() > REMEMBERED
+        while self.entries.len() > MAX_ENTRIES
             && let Some(oldest) = self.order.pop_front()
         {
             self.entries.remove(&oldest);
@@ -310,16 +310,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_remembered_is_bounded() {
+    async fn the_number_of_entries_is_bounded() {
         let mut aggregator = EventAggregator::new("example.com/c", "pod-1");
         for n in 0..5000 {
             enter(&mut aggregator, &regarding(&format!("w{n}"), "ok"));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert!(
-            aggregator.entries.len() <= REMEMBERED
-                && aggregator.order.len() <= REMEMBERED
-                && aggregator.allowances.len() <= REMEMBERED
+            aggregator.entries.len() <= MAX_ENTRIES
+                && aggregator.order.len() <= MAX_ENTRIES
+                && aggregator.allowances.len() <= MAX_ENTRIES
         );
     }
 

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn twenty_at_once_and_then_one_each_tenth_of_a_second() {
+    async fn a_burst_of_twenty_and_then_ten_per_second() {
         let (mut pace, now) = (RateLimiter::default(), Instant::now());
         let waits: Vec<u128> = (0..23).map(|_| pace.wait(now).as_millis()).collect();
         assert!(waits[..20].iter().all(|wait| *wait == 0), "{waits:?}");

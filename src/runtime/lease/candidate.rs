@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_changes_is_left_alone() {
+    fn a_lease_that_is_renewed_is_not_acquired() {
         let (mut candidate, start) = candidate();
         for round in 0..100 {
             let now = start + round * SECOND;
@@ -220,8 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_stays_the_same_is_taken_when_its_duration_has_passed_since_it_was_first_seen()
-    {
+    fn a_lease_is_acquired_when_its_duration_has_passed_since_the_last_observed_change() {
         let (mut candidate, start) = candidate();
         for round in 0..10 {
             let now = start + round * SECOND;
@@ -237,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn a_record_given_back_is_taken_at_once() {
+    fn a_released_lease_is_acquired_at_once() {
         let (mut candidate, start) = candidate();
         candidate.on_read(Some(record("", "1")), start);
         assert_eq!(candidate.plan(start), Plan::Acquire);
     }
 
     #[test]
-    fn the_holder_stops_before_another_may_begin() {
+    fn the_holder_stops_leading_before_another_may_acquire_the_lease() {
         let times = LeaseTimes::default();
         assert!(
             times.renew_deadline < times.duration && times.renew_interval < times.renew_deadline
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_write_is_looked_into_and_ends_nothing_by_itself() {
+    fn after_a_conflict_the_lease_is_read_and_leadership_continues() {
         let (mut candidate, start) = candidate();
         candidate.on_written(record("me", "1"), start);
         candidate.on_conflict();
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_an_earlier_life_is_taken_up_again() {
+    fn a_lease_of_the_same_identity_is_renewed_after_a_restart() {
         let (mut candidate, start) = candidate();
         candidate.on_read(Some(record("me", "1")), start);
         assert_eq!(candidate.valid_until(start), None);

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_growth_that_would_run_elsewhere_is_refused_with_what_to_do() {
+    async fn a_growth_that_would_run_elsewhere_is_rejected_with_the_next_step() {
         let updates = PodSetUpdates::builder()
             .pod_set("main", |pods| pods.node_selector("pool", "b"))
             .build();

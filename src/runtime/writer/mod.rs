@@ -42,7 +42,7 @@ pub(crate) enum WriteError {
     #[error("the object is gone")]
     Gone,
     /// The API server, or Kueue's webhook, rejects it.
-    #[error("refused with {code}: {message}")]
+    #[error("rejected with {code}: {message}")]
     Refused { code: u16, message: String },
     /// The API server requests a pause.
     #[error("the API server requests a pause of {0:?}")]
@@ -76,7 +76,7 @@ impl From<kube::Error> for WriteError {
         };
         match status.code {
             409 => Self::Conflict,
-            // The version of the API may be served no more, which says nothing about the object.
+            // The version of the API may be served no more; the object may still exist.
             404 if names_an_object(status) => Self::Gone,
             // 401 is an expired token, which kube renews by itself.
             400 | 403 | 405 | 413 | 422 => Self::Refused {

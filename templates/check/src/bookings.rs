@@ -1,8 +1,8 @@
-//! What the check starts for a job, and stops when the job is over: here a ConfigMap in the check's
-//! own namespace, with what was booked for the job.
+//! Resources held for a reservation: here a ConfigMap in the check's own namespace for each job,
+//! created before the job starts and deleted when it is over.
 //!
-//! It is not in the job's namespace: to write ConfigMaps there, the check would need the right to
-//! write all ConfigMaps of the cluster, those of the system too. In its own, a Role is enough.
+//! It is not in the job's namespace: to write ConfigMaps there, the check would need permission to
+//! write all ConfigMaps of the cluster, those of the system too. In its own, a Role suffices.
 //!
 //! A licence, a volume or a machine is booked in the same three steps: under a name that follows
 //! from the job, so that booking twice books once; cancelled by that name, whether it is there or

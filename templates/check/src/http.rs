@@ -1,5 +1,4 @@
-//! HTTP, as a check needs it: one bounded response in a bounded time, and an error that names the
-//! next step.
+//! An HTTP client with a timeout and a maximum size of responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use hyper_util::rt::TokioExecutor;
 use kueue_check::Error;
 use kueue_check::prelude::CheckError;
 
-/// Fetches what an address has: over HTTP in the program, from memory in tests.
+/// Fetches the content of a URI: over HTTP in the program, from memory in tests.
 pub type Fetch = Arc<dyn Fn(Uri) -> BoxFuture<'static, Result<Bytes, CheckError>> + Send + Sync>;
 
 /// The timeout of a request, including its response.
@@ -36,7 +35,7 @@ pub fn client(deadline: Duration) -> kueue_check::Result<Fetch> {
     connector.set_connect_timeout(Some(deadline / 2));
     let connector = HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-        .map_err(|error| Error::own(format!("the system's certificates cannot be read: {error}")))?
+        .map_err(|error| Error::own(format!("cannot read the system's certificates: {error}")))?
         .https_or_http()
         .enable_http1()
         .wrap_connector(connector);
@@ -46,7 +45,7 @@ pub fn client(deadline: Duration) -> kueue_check::Result<Fetch> {
         Box::pin(async move {
             match kueue_check::tokio::time::timeout(deadline, get(&client, uri)).await {
                 Ok(response) => response,
-                Err(_) => Err(CheckError::transient(format!("{host} did not answer within {deadline:?}"))),
+                Err(_) => Err(CheckError::transient(format!("{host} did not respond within {deadline:?}"))),
             }
         })
     }))
@@ -60,7 +59,7 @@ async fn get(client: &HttpClient, uri: Uri) -> Result<Bytes, CheckError> {
         return Ok(body);
     }
     let text: String = String::from_utf8_lossy(&body).chars().take(200).collect();
-    let message = format!("{host} answered {}: {text}", head.status);
+    let message = format!("{host} responded with {}: {text}", head.status);
     match pause(head.status, &head.headers) {
         Some(pause) => Err(CheckError::throttled(pause, message)),
         None => Err(CheckError::transient(message)),

@@ -1,5 +1,5 @@
 {%- assign kind = project-name | upper_camel_case | append: "Rule" -%}
-//! What operators choose: a resource to which AdmissionChecks refer.
+//! The parameters: a custom resource to which AdmissionChecks refer.
 
 use kueue_check::prelude::*;
 {%- if source != "none" %}
@@ -30,7 +30,7 @@ pub struct {{ kind }}Spec {
     #[schemars(range(max = 23))]
     pub night_ends: u8,
 {%- elsif source == "http" %}
-    /// The service that returns the number of free pods, such as `http://capacity:8080/room`.
+    /// The service that returns the number of free pods, such as `http://capacity:8080/free-pods`.
     pub url: String,
 {%- else %}
     /// The Prometheus server, such as `http://prometheus:9090`.
@@ -81,7 +81,7 @@ mod tests {
     /// The result of the runtime's validation of a resource with the example's spec and `change`.
     fn judge(change: Value) -> Result<(), String> {
         let mut spec = json!({
-{%- if source == "none" %}"mostPodsByDay": 10, "nightBegins": 22, "nightEnds": 6{% elsif source == "http" %}"url": "http://capacity:8080/room"{% else %}"url": "https://prometheus:9090", "query": "free_pods"{% endif -%}
+{%- if source == "none" %}"mostPodsByDay": 10, "nightBegins": 22, "nightEnds": 6{% elsif source == "http" %}"url": "http://capacity:8080/free-pods"{% else %}"url": "https://prometheus:9090", "query": "free_pods"{% endif -%}
 {%- if state %}, "startInterval": "10s"{% endif -%}
         });
         for (field, value) in change.as_object().unwrap() {
@@ -102,7 +102,7 @@ mod tests {
             (json!({"nightBegins": 6}), Some("there would be no night")),
 {%- else %}
             (json!({"url": "capacity:8080"}), Some("no URL of a server")),
-            (json!({"url": "ftp://capacity/room"}), Some("no URL of a server")),
+            (json!({"url": "ftp://capacity/free-pods"}), Some("no URL of a server")),
             (json!({"url": "http://a b"}), Some("no URL")),
 {%- endif %}
 {%- if state %}

@@ -1,4 +1,4 @@
-//! What the check remembers: when it let a job start last, so that jobs do not start all at once.
+//! A rate limiter of starts: the state that the check keeps between evaluations.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
 {%- if source == "none" -%}
-//! The rule, without the world around it: by day, large jobs wait for the night.
+//! The rule, a pure function: by day, large jobs wait for the night.
 
 use std::time::Duration;
 
@@ -73,9 +73,9 @@ pub const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Whether a job of `pods` pods may start while `free` pods are free.
 pub fn decide(pods: u32, free: u32) -> Verdict {
     if pods <= free {
-        return Verdict::ready("there is room");
+        return Verdict::ready("enough pods are free");
     }
-    Verdict::pending(format!("{pods} pods, and room for {free}")).recheck_in(RECHECK_INTERVAL)
+    Verdict::pending(format!("{pods} pods requested, {free} free")).recheck_in(RECHECK_INTERVAL)
 }
 
 #[cfg(test)]
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn a_job_starts_when_enough_pods_are_free() {
         for (pods, free, message) in [
-            (4, 4, "there is room"),
-            (0, 0, "there is room"),
-            (5, 4, "5 pods, and room for 4"),
-            (1, 0, "1 pods, and room for 0"),
+            (4, 4, "enough pods are free"),
+            (0, 0, "enough pods are free"),
+            (5, 4, "5 pods requested, 4 free"),
+            (1, 0, "1 pods requested, 0 free"),
         ] {
             let verdict = decide(pods, free);
             assert_eq!(verdict.message(), message);

@@ -1,6 +1,6 @@
 {%- if source == "http" -%}
 //! The source of the number of free pods: a service that responds to `GET URL?namespace=NAME` with
-//! `{"room": 12}`.
+//! `{"free": 12}`.
 {%- else -%}
 //! The source of the number of free pods: a Prometheus server, and a query whose result is one
 //! number.
@@ -22,7 +22,7 @@ const KEEP: Duration = Duration::from_secs(30);
 
 /// The default URL; `{{ crate_name | shouty_snake_case }}_URL` overrides it.
 {%- if source == "http" %}
-pub const URL: &str = "http://capacity.kueue-system.svc:8080/room";
+pub const URL: &str = "http://capacity.kueue-system.svc:8080/free-pods";
 {%- else %}
 pub const URL: &str = "http://prometheus.monitoring.svc:9090";
 /// The query for the number of free pods.
@@ -87,12 +87,12 @@ impl Source {
 #[derive(Deserialize)]
 #[serde(crate = "kueue_check::serde")]
 struct ResponseBody {
-    room: u32,
+    free: u32,
 }
 
 fn read(body: &[u8]) -> Result<u32, CheckError> {
     let response: ResponseBody = serde_json::from_slice(body).map_err(|error| format!("not the expected response: {error}"))?;
-    Ok(response.room)
+    Ok(response.free)
 }
 {% else %}
 #[derive(Deserialize)]
@@ -139,10 +139,10 @@ mod tests {
     fn a_response_is_a_number_of_pods_or_an_error() {
         for (body, expected) in [
 {%- if source == "http" %}
-            (r#"{"room": 12}"#, Ok(12)),
-            (r#"{"room": 0, "unit": "pods"}"#, Ok(0)),
-            (r#"{"room": -1}"#, Err("invalid value")),
-            (r#"{}"#, Err("missing field `room`")),
+            (r#"{"free": 12}"#, Ok(12)),
+            (r#"{"free": 0, "unit": "pods"}"#, Ok(0)),
+            (r#"{"free": -1}"#, Err("invalid value")),
+            (r#"{}"#, Err("missing field `free`")),
             ("<html>", Err("not the expected response")),
 {%- else %}
             (r#"{"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1795000000.1, "12.9"]}]}}"#, Ok(12)),

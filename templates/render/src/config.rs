@@ -94,7 +94,7 @@ impl Config {
                 None => placeholder
                     .default
                     .clone()
-                    .ok_or_else(|| Error::Unanswered(placeholder.name.clone()))?,
+                    .ok_or_else(|| Error::MissingValue(placeholder.name.clone()))?,
             };
             Ok((placeholder.name.clone(), value))
         });

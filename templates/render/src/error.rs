@@ -28,9 +28,9 @@ pub enum Error {
         /// The error in it.
         why: String,
     },
-    /// A question without a default was not answered.
-    #[error("{0} is not answered, and has no default")]
-    Unanswered(String),
+    /// A placeholder has no value and no default.
+    #[error("{0} has no value and no default")]
+    MissingValue(String),
     /// A file can't be rendered.
     #[error("{path}: {problem}")]
     Liquid {

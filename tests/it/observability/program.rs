@@ -39,7 +39,7 @@ impl AdmissionCheckController for Seats {
             .instrument(tracing::info_span!("look up", licence = "cad"))
             .await;
         let name = request.workload().name();
-        tracing::info!("looked at {name}");
+        tracing::info!("evaluated {name}");
         match name.split('-').next().unwrap_or_default() {
             "fails" => Err(CheckError::transient("no response from the licence server")),
             "waits" => Ok(Verdict::pending("seats are taken")),
@@ -57,7 +57,7 @@ impl AdmissionCheckController for Seats {
         _: &Reservation,
         _: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
-        tracing::info!("seat given back");
+        tracing::info!("seat released");
         Ok(ReleaseOutcome::Done)
     }
 }

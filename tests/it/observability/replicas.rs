@@ -272,7 +272,7 @@ async fn two_replicas_and_a_restart_change_no_figure() {
         let evaluated = replicas[other].as_ref().unwrap().lines();
         let seen = evaluated
             .iter()
-            .any(|line| line.contains("looked at waits-0"));
+            .any(|line| line.contains("evaluated waits-0"));
         seen.then_some(()).ok_or(evaluated.join("\n"))
     })
     .await;

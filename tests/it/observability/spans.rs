@@ -264,7 +264,7 @@ async fn evaluations_writes_releases_and_activations_are_spans() {
     assert_eq!(own.len(), 1, "{log:#?}");
     let given_back = log
         .iter()
-        .find(|o| o["message"] == "seat given back")
+        .find(|o| o["message"] == "seat released")
         .unwrap();
     assert_eq!(given_back["trace_id"], *released.trace);
     let starting = log.iter().find(|o| o["message"] == "starting").unwrap();
@@ -349,7 +349,7 @@ async fn a_collector_that_is_down_or_slow_costs_no_verdict_and_no_end() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_followed_are_named_and_the_program_runs() {
+async fn invalid_settings_are_logged_and_the_program_runs() {
     let stage = Stage::new().await;
     for (name, (variable, value, problem)) in [
         (

@@ -107,7 +107,7 @@ async fn parameters_have_changed_when_more_than_their_status_has() {
 }
 
 #[tokio::test]
-async fn a_reference_that_is_wrong_is_explained_and_can_be_mended_while_it_runs() {
+async fn a_wrong_reference_is_reported_and_can_be_corrected_while_the_program_runs() {
     let Some(Fixture {
         world,
         name,
@@ -219,7 +219,7 @@ async fn workloads_wait_with_the_reason_while_the_check_is_not_active() {
 }
 
 #[tokio::test]
-async fn workloads_in_flight_are_judged_by_the_last_good_parameters() {
+async fn workloads_in_flight_are_evaluated_with_the_last_valid_parameters() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -235,7 +235,7 @@ async fn workloads_in_flight_are_judged_by_the_last_good_parameters() {
 }
 
 #[tokio::test]
-async fn changed_parameters_are_looked_at_again_for_all_who_wait() {
+async fn changed_parameters_cause_a_new_evaluation_of_each_waiting_workload() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -257,7 +257,7 @@ async fn changed_parameters_are_looked_at_again_for_all_who_wait() {
 }
 
 #[tokio::test]
-async fn parameters_that_the_check_itself_refuses_make_it_inactive_until_they_change() {
+async fn parameters_that_the_check_rejects_make_it_inactive_until_they_change() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -286,7 +286,7 @@ async fn parameters_that_the_check_itself_refuses_make_it_inactive_until_they_ch
 }
 
 #[tokio::test]
-async fn the_condition_is_written_once_and_again_when_somebody_changes_it() {
+async fn the_condition_is_written_once_and_again_when_another_client_changes_it() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -379,7 +379,7 @@ async fn a_watch_of_parameters_that_fails_after_the_list_hides_nothing() {
 }
 
 #[tokio::test]
-async fn permission_that_is_taken_and_given_back_is_noticed() {
+async fn permission_that_is_removed_and_restored_is_noticed() {
     let Some(Fixture {
         world,
         check,

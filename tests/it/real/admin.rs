@@ -50,7 +50,7 @@ async fn wait_status(client: &Client, path: &str, status: u16) -> String {
 }
 
 #[tokio::test]
-async fn metrics_and_diagnostics_need_a_token_with_the_right() {
+async fn metrics_and_diagnostics_require_a_token_with_permission() {
     if on_simulated_server() {
         eprintln!("SKIPPED: the simulated API server has no port for another process");
         return;

@@ -51,7 +51,7 @@ async fn an_error_of_the_check() {
 }
 
 #[tokio::test]
-async fn a_panic_in_the_authors_code() {
+async fn a_panic_of_the_check() {
     is_reported(
         || panic!("index out of bounds"),
         "the check failed; will retry: the check's code panicked: index out of bounds",
@@ -161,7 +161,7 @@ async fn an_outage_of_a_check_evicts_no_running_job() {
 }
 
 #[tokio::test]
-async fn a_workload_that_cannot_be_decoded_blinds_nobody() {
+async fn a_workload_that_cannot_be_decoded_does_not_stop_the_watch() {
     let Some(cluster) = start_or_skip().await else {
         return;
     };
@@ -295,7 +295,7 @@ async fn parameters_for_a_check_that_takes_none() {
 }
 
 #[tokio::test]
-async fn a_verdict_that_the_api_server_refuses_is_reported_in_the_entry() {
+async fn a_verdict_that_the_api_server_rejects_is_reported_in_the_entry() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -323,7 +323,7 @@ async fn a_verdict_that_the_api_server_refuses_is_reported_in_the_entry() {
 }
 
 #[tokio::test]
-async fn an_entry_in_a_state_that_nobody_knows() {
+async fn an_entry_in_an_unknown_state() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };

@@ -243,7 +243,7 @@ async fn what_keeps_a_check_from_being_evaluated_is_shown() {
 }
 
 #[tokio::test]
-async fn a_job_is_enough_and_errors_say_what_to_do() {
+async fn a_job_suffices_as_target_and_errors_name_the_next_step() {
     let Some(world) = world(V0_19_2).await else {
         return;
     };
@@ -314,7 +314,7 @@ fn run(arguments: &[&str], kubeconfig: &std::path::Path) -> (Option<i32>, String
 }
 
 #[tokio::test]
-async fn the_programs_own_rights_are_enough() {
+async fn the_programs_own_permissions_suffice() {
     if on_simulated_server() {
         eprintln!("SKIPPED: the simulated API server has no port for another process");
         return;

@@ -17,7 +17,7 @@ use super::harness::{
 };
 
 #[tokio::test]
-async fn watches_all_admission_checks_to_know_which_are_its_own() {
+async fn watches_all_admission_checks_to_find_its_own() {
     let Some(Fixture {
         world,
         check,
@@ -90,7 +90,7 @@ async fn handles_only_workloads_past_quota_reservation() {
 }
 
 #[tokio::test]
-async fn keeps_an_eye_on_what_it_approved_and_fails_it() {
+async fn monitors_approved_workloads_and_fails_them() {
     // Three of them must be a minute apart: shown in virtual time (scenario `failing-verdict`).
     let check = Scripted::with_policy(&unique("example.com/scripted"), evict_at_once());
     let Some(fixture) = fixture_of(V0_19_2, check).await else {
@@ -145,7 +145,7 @@ async fn a_check_that_never_set_a_recheck_does_not_evict_a_running_job() {
 }
 
 #[tokio::test]
-async fn stops_what_it_started_when_quota_is_lost() {
+async fn releases_resources_when_quota_is_lost() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -205,7 +205,7 @@ async fn stops_what_it_started_when_quota_is_lost() {
 }
 
 #[tokio::test]
-async fn a_release_is_tried_until_it_is_done_and_the_next_reservation_waits_for_it() {
+async fn a_release_is_retried_until_it_is_done_and_the_next_reservation_waits_for_it() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -236,7 +236,7 @@ async fn a_release_is_tried_until_it_is_done_and_the_next_reservation_waits_for_
 }
 
 #[tokio::test]
-async fn a_check_that_starts_nothing_costs_no_request_to_find_out_why_quota_was_lost() {
+async fn a_check_without_resources_sends_no_request_to_find_out_why_quota_was_lost() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -330,7 +330,7 @@ fn extend_states(
 }
 
 #[tokio::test]
-async fn without_the_state_diagnostics_say_what_becomes_of_it() {
+async fn without_the_state_diagnostics_report_the_substitute() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };

@@ -19,7 +19,7 @@ async fn window(world: &World, name: &str, opens: &str, closes: &str) {
 }
 
 #[tokio::test]
-async fn the_example_runs_with_exactly_the_rights_that_its_manifests_give() {
+async fn the_example_runs_with_exactly_the_permissions_of_its_manifests() {
     if on_simulated_server() {
         eprintln!("SKIPPED: the simulated API server has no port for another process");
         return;
@@ -109,12 +109,12 @@ async fn the_example_runs_with_exactly_the_rights_that_its_manifests_give() {
             .holder_identity
             .as_deref(),
         Some(""),
-        "the lease was given back"
+        "the lease was released"
     );
 }
 
 #[tokio::test]
-async fn errors_at_the_start_say_what_to_do_and_have_an_exit_code() {
+async fn errors_at_the_start_name_the_next_step_and_have_an_exit_code() {
     let run = |arguments: &[&str]| {
         let output = Command::new(binary(EXAMPLE))
             .args(arguments)

@@ -186,7 +186,7 @@ async fn a_pause_that_the_server_requests_is_kept_by_every_client() {
 }
 
 #[tokio::test]
-async fn errors_of_the_server_are_tried_again_with_growing_delays() {
+async fn errors_of_the_server_are_retried_with_exponential_backoff() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -213,7 +213,7 @@ async fn errors_of_the_server_are_tried_again_with_growing_delays() {
 }
 
 #[tokio::test]
-async fn a_request_that_hangs_is_given_up_and_holds_up_nobody_else() {
+async fn a_request_that_hangs_is_abandoned_and_delays_no_other() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };

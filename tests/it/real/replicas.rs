@@ -68,7 +68,7 @@ impl Pair {
 }
 
 #[tokio::test]
-async fn the_standby_watches_and_decides_nothing() {
+async fn the_standby_watches_and_evaluates_nothing() {
     let Some(pair) = pair().await else { return };
     pair.reserved("a").await;
     pair.world.wait_state("a", &pair.name, "Ready").await;
@@ -95,7 +95,7 @@ async fn the_standby_watches_and_decides_nothing() {
 }
 
 #[tokio::test]
-async fn when_the_leader_dies_without_warning_the_other_goes_on_within_15_seconds() {
+async fn when_the_leader_crashes_the_standby_takes_over_within_15_seconds() {
     let Some(pair) = pair().await else { return };
     for workload in ["approved", "waits"] {
         pair.first.0.returns(|request| {
@@ -250,7 +250,7 @@ async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
 }
 
 #[tokio::test]
-async fn a_new_leader_releases_what_the_old_one_left_behind() {
+async fn a_new_leader_releases_the_resources_of_a_crashed_one() {
     let Some(world) = world(V0_19_2).await else {
         return;
     };

@@ -91,7 +91,7 @@ async fn a_thousand_workloads_without_quota_cost_nothing() {
 }
 
 #[tokio::test]
-async fn a_restart_looks_once_and_writes_nothing() {
+async fn a_restart_evaluates_each_workload_once_and_writes_nothing() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };

@@ -179,7 +179,7 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
 }
 
 #[tokio::test]
-async fn rule_2_a_stale_version_is_forgotten_and_looked_at_again() {
+async fn rule_2_a_verdict_on_a_stale_version_is_dropped_and_evaluated_again() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -324,7 +324,7 @@ async fn rule_5_nothing_is_sent_when_nothing_differs() {
 }
 
 #[tokio::test]
-async fn rule_6_after_retry_there_is_silence_until_the_reset() {
+async fn rule_6_after_retry_nothing_is_evaluated_until_the_reset() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -373,7 +373,7 @@ async fn rule_7_an_older_copy_forced_over_our_entry_is_evaluated_again() {
 }
 
 #[tokio::test]
-async fn rule_7_somebody_who_keeps_overwriting_is_not_fought_in_a_hot_loop() {
+async fn rule_7_a_client_that_keeps_overwriting_is_not_fought_in_a_hot_loop() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -418,7 +418,7 @@ async fn rule_8_a_verdict_for_an_earlier_reservation_is_dropped() {
 }
 
 #[tokio::test]
-async fn rule_9_after_a_write_nothing_older_is_looked_at() {
+async fn rule_9_after_a_write_no_older_version_is_evaluated() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
@@ -472,7 +472,7 @@ async fn rule_12_active_is_applied_as_one_condition() {
 }
 
 #[tokio::test]
-async fn rule_13_while_kueues_webhook_is_down_writes_are_tried_again() {
+async fn rule_13_while_kueues_webhook_is_down_writes_are_retried() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };

@@ -8,12 +8,12 @@ use super::faults::{Fault, Faults, Seen};
 use super::harness::{Running, condition, fixture, now};
 
 /// A leader that died after a reservation ended could not withdraw its verdict (rule 15).
-async fn withdraws_what_was_left_behind_on(version: KueueVersion) {
-    withdraws_what_was_left_behind(version, |_| {}).await;
+async fn withdraws_stale_verdicts_on(version: KueueVersion) {
+    withdraws_stale_verdicts(version, |_| {}).await;
 }
 
 /// The same, with the faults of `trouble` in the new leader's requests.
-async fn withdraws_what_was_left_behind(version: KueueVersion, trouble: impl Fn(&Faults)) {
+async fn withdraws_stale_verdicts(version: KueueVersion, trouble: impl Fn(&Faults)) {
     let Some(fixture) = fixture(version).await else {
         return;
     };
@@ -63,23 +63,23 @@ async fn withdraws_what_was_left_behind(version: KueueVersion, trouble: impl Fn(
 }
 
 #[tokio::test]
-async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn_on_kueue_0_14() {
-    withdraws_what_was_left_behind_on(V0_14_8).await;
+async fn rule_15_stale_verdicts_of_a_dead_leader_are_withdrawn_on_kueue_0_14() {
+    withdraws_stale_verdicts_on(V0_14_8).await;
 }
 
 #[tokio::test]
-async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn() {
-    withdraws_what_was_left_behind_on(V0_19_2).await;
+async fn rule_15_stale_verdicts_of_a_dead_leader_are_withdrawn() {
+    withdraws_stale_verdicts_on(V0_19_2).await;
 }
 
 #[tokio::test]
-async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn_without_the_selectable_field() {
-    withdraws_what_was_left_behind_on(V0_17_8).await;
+async fn rule_15_stale_verdicts_of_a_dead_leader_are_withdrawn_without_the_selectable_field() {
+    withdraws_stale_verdicts_on(V0_17_8).await;
 }
 
 #[tokio::test]
-async fn rule_15_what_a_dead_leader_left_behind_is_withdrawn_though_the_selector_is_refused() {
+async fn rule_15_stale_verdicts_of_a_dead_leader_are_withdrawn_though_the_selector_is_rejected() {
     let refused =
         |faults: &Faults| faults.inject(usize::MAX, Fault::Status(400, None), Seen::selects);
-    withdraws_what_was_left_behind(V0_19_2, refused).await;
+    withdraws_stale_verdicts(V0_19_2, refused).await;
 }

@@ -207,7 +207,7 @@ async fn what_is_applied_is_one_entry_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_changed_mind_before_admission_is_written_and_after_it_is_not() {
+async fn a_changed_verdict_is_written_before_admission_and_not_after_it() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };

@@ -16,11 +16,18 @@ pub fn all(book: &Path) -> Vec<(String, String)> {
     ]
 }
 
-/// Formats `text` for a table cell.
+/// Formats `text` for a table cell. HTML is escaped, but not in code spans, which show it as it is.
 fn cell(text: &str) -> String {
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .replace('|', "\\|")
-        .replace('<', "&lt;")
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.replace('|', "\\|");
+    let last = text.matches('`').count();
+    let parts = text.split('`').enumerate().map(|(number, part)| {
+        // The text after an odd backtick is a code span if another one closes it.
+        if number % 2 == 1 && number < last {
+            part.to_owned()
+        } else {
+            part.replace('<', "&lt;")
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
 }

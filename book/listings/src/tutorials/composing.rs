@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_down_is_left_alone_and_what_hangs_is_given_up() {
+    fn an_unavailable_source_opens_the_breaker_and_a_hanging_call_times_out() {
         for health in [Health::Broken, Health::Hangs] {
             trial().run(async |cluster| {
                 system(cluster).is(health);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_member_decides_whatever_goes_wrong() {
+    fn the_strictest_member_decides_with_any_fault() {
         let explored = trial().run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("small").pods(100));
             cluster.submit(Job::new("large").pods(101));

@@ -71,7 +71,7 @@ async fn main() -> kueue_check::Result<()> {
 
 // ANCHOR: tests
 #[test]
-fn a_job_starts_when_the_window_opens_whatever_goes_wrong() {
+fn a_job_starts_when_the_window_opens_with_any_fault() {
     use kueue_check::serde_json::{from_value, json};
     use kueue_check_sim::{Job, Simulation};
     let hours = json!({"opens": "07:00", "closes": "18:00", "zone": "UTC"});

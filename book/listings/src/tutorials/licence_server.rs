@@ -160,12 +160,12 @@ mod tests {
         let taken = server
             .taken
             .try_lock()
-            .expect("nobody holds it between steps");
+            .expect("it is not locked between steps");
         taken.len()
     }
 
     #[test]
-    fn no_licence_is_lost_or_given_twice_whatever_goes_wrong() {
+    fn no_licence_is_lost_or_given_twice_with_any_fault() {
         let trial = Simulation::with_context(|tools| Licences {
             server: tools.external(|| LicenceServer::new(2)),
         });
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_grows_has_one_licence_whatever_goes_wrong() {
+    fn a_job_that_grows_has_one_licence_with_any_fault() {
         let trial = Simulation::with_context(|tools| Licences {
             server: tools.external(|| LicenceServer::new(1)),
         });

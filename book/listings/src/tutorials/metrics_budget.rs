@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_budget_holds_jobs_until_it_is_raised_whatever_goes_wrong() {
+    fn a_spent_budget_holds_jobs_until_it_is_raised_with_any_fault() {
         let explored = trial().run_with_each_fault(async |cluster| {
             prometheus(cluster).set(Some(120.0));
             cluster.submit(Job::new("train"));

@@ -110,7 +110,7 @@ mod tests {
 
     // ANCHOR: active
     #[test]
-    fn a_mistake_is_reported_and_mended() {
+    fn a_mistake_is_reported_and_corrected() {
         let trial = Simulation::new(|| window)
             .parameters(&workday("UTC", json!({})))
             .starting_at("2026-11-21T06:50:00Z");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_in_flight_do_not_feel_a_mistake() {
+    fn jobs_in_flight_keep_the_last_valid_parameters() {
         let trial = Simulation::new(|| window)
             .parameters(&workday("UTC", json!({})))
             .starting_at("2026-11-21T06:50:00Z");
@@ -147,7 +147,7 @@ mod tests {
 
     // ANCHOR: policy
     #[test]
-    fn the_operator_bounds_the_wait() {
+    fn the_administrator_limits_the_wait() {
         let policy = json!({"pendingTimeout": {"after": "1h", "then": "Reject"}});
         let trial = Simulation::new(|| window)
             .parameters(&workday("UTC", policy))

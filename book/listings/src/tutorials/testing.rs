@@ -125,7 +125,7 @@ impl AdmissionCheckController for Forgetful {
 }
 
 #[test]
-fn a_check_that_counts_twice_is_found_out() {
+fn a_check_that_counts_twice_is_detected() {
     let trial = Simulation::new(|| Forgetful(std::sync::Mutex::default()));
     let explored = trial.explore_until_failure(async |cluster| {
         cluster.submit(Job::new("a"));

@@ -88,7 +88,7 @@ fn the_policy_allows_what_the_example_exempts() {
 }
 
 #[tokio::test]
-async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
+async fn an_exempt_class_is_rejected_for_every_user_where_it_is_not_allowed() {
     let Some(serving) = stage(ALLOWED).await else {
         return;
     };
@@ -200,7 +200,7 @@ async fn an_exempt_class_is_refused_to_every_user_where_it_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn pods_that_may_terminate_for_long_are_refused() {
+async fn pods_that_may_terminate_for_long_are_rejected() {
     let Some(team) = stage("slow-team").await else {
         return;
     };

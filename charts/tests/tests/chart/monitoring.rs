@@ -81,9 +81,9 @@ fn check(place: &str, expression: &str, shown: &BTreeMap<String, BTreeSet<String
     );
     let mut labels: BTreeSet<String> = TARGET.map(str::to_owned).into();
     for series in &read.series {
-        let of = shown
-            .get(series)
-            .unwrap_or_else(|| panic!("{place} reads {series}, which nobody shows: {expression}"));
+        let of = shown.get(series).unwrap_or_else(|| {
+            panic!("{place} reads {series}, which no program exposes: {expression}")
+        });
         labels.extend(of.iter().cloned());
     }
     let unknown: Vec<&String> = read.labels.difference(&labels).collect();
@@ -275,7 +275,7 @@ fn dashboards_read_what_is_shown() {
             }
         }
     }
-    // The first questions of an administrator.
+    // The first panels for an administrator.
     for wanted in [
         "kueue_check_verdicts_total",
         "kueue_check_pending_workloads",
@@ -300,7 +300,7 @@ fn dashboards_read_what_is_shown() {
 }
 
 #[test]
-fn a_name_that_nobody_shows_is_found() {
+fn a_name_that_no_program_exposes_is_found() {
     let shown = shown();
     let found = |expression: &'static str| {
         let shown = shown.clone();

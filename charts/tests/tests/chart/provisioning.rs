@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{
     Stage, admission_check, condition, is_active, is_in, kueue, reserved, workload,
 };
-use crate::rbac::{Story, each_right_is_needed};
+use crate::rbac::{Story, each_permission_is_needed};
 
 struct Capacity;
 
@@ -135,6 +135,6 @@ impl Story for Capacity {
 }
 
 #[tokio::test]
-async fn the_provisioning_check_needs_each_of_its_rights_and_no_others() {
-    each_right_is_needed::<Capacity>().await;
+async fn the_provisioning_check_needs_each_of_its_permissions_and_no_others() {
+    each_permission_is_needed::<Capacity>().await;
 }

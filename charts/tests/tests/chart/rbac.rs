@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use crate::harness::{Stage, eventually, helm, stage, values};
-use crate::rbac_recorder::{Right, Spy};
+use crate::rbac_recorder::{Permission, Recorder};
 
 /// The maximum duration of a scenario.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -57,49 +57,56 @@ struct Installed {
 }
 
 /// Runs the scenario with all permissions, and without each.
-pub(crate) async fn each_right_is_needed<S: Story>() {
+pub(crate) async fn each_permission_is_needed<S: Story>() {
     let Some(installed) = install::<S>().await else {
         return;
     };
-    let rights: BTreeSet<Right> = installed.roles.iter().flat_map(rights).collect();
+    let permissions: BTreeSet<Permission> = installed.roles.iter().flat_map(permissions).collect();
     let began = Instant::now();
-    let all = installed.play::<S>("all", &rights).await;
-    assert_eq!(all, Played::default(), "the chart's rights do not suffice");
+    let all = installed.play::<S>("all", &permissions).await;
+    assert_eq!(
+        all,
+        Played::default(),
+        "the chart's permissions do not suffice"
+    );
     println!(
-        "{}: with all {} rights: {:?}",
+        "{}: with all {} permissions: {:?}",
         S::RELEASE,
-        rights.len(),
+        permissions.len(),
         began.elapsed()
     );
 
-    for (number, right) in rights.iter().enumerate() {
+    for (number, permission) in permissions.iter().enumerate() {
         let began = Instant::now();
         let role = installed
             .roles
             .iter()
-            .find(|role| self::rights(role).contains(right))
+            .find(|role| self::permissions(role).contains(permission))
             .unwrap();
-        installed.stage.replace(&without(role, right)).await;
-        installed.wait_allowed(role, right, false).await;
-        let others = rights.iter().filter(|other| *other != right).cloned();
+        installed.stage.replace(&without(role, permission)).await;
+        installed.wait_allowed(role, permission, false).await;
+        let others = permissions
+            .iter()
+            .filter(|other| *other != permission)
+            .cloned();
         let played = installed
             .play::<S>(&number.to_string(), &others.collect())
             .await;
         assert_eq!(
             played.denied,
-            BTreeSet::from([right.clone()]),
-            "without the right to {right} nothing else may fail, and something must: it is superfluous, or the story does not use it"
+            BTreeSet::from([permission.clone()]),
+            "without permission to {permission} nothing else may fail, and something must: it is superfluous, or the story does not use it"
         );
         let report = played.report.unwrap_or_else(|| {
-            panic!("the right to {right} was refused, and this is reported nowhere")
+            panic!("permission to {permission} was denied, and this is reported nowhere")
         });
         println!(
-            "{}: without {right}: {report} ({:?})",
+            "{}: without {permission}: {report} ({:?})",
             S::RELEASE,
             began.elapsed()
         );
         installed.stage.replace(role).await;
-        installed.wait_allowed(role, right, true).await;
+        installed.wait_allowed(role, permission, true).await;
     }
 }
 
@@ -107,7 +114,7 @@ pub(crate) async fn each_right_is_needed<S: Story>() {
 #[derive(Debug, Default, PartialEq)]
 struct Played {
     /// The denied requests.
-    denied: BTreeSet<Right>,
+    denied: BTreeSet<Permission>,
     /// Where the denial is visible.
     report: Option<String>,
 }
@@ -164,14 +171,14 @@ pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
 }
 
 impl Installed {
-    /// Runs once. Ends when a request is denied and that is visible, or when all `rights` were
+    /// Runs once. Ends when a request is denied and that is visible, or when all `permissions` were
     /// used.
-    async fn play<S: Story>(&self, number: &str, rights: &BTreeSet<Right>) -> Played {
+    async fn play<S: Story>(&self, number: &str, permissions: &BTreeSet<Permission>) -> Played {
         let (stage, name) = (&self.stage, format!("{}-{number}", S::RELEASE));
         // Each run creates its own Lease.
         stage.delete(&json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name, "namespace": stage.namespace}})).await;
-        let spy = Spy::default();
-        let client = spy.around(&self.client);
+        let recorder = Recorder::default();
+        let client = recorder.around(&self.client);
         let lease = LeaseConfig {
             namespace: stage.namespace.clone(),
             name: self.name.clone(),
@@ -191,21 +198,23 @@ impl Installed {
         }));
         let story = async {
             S::play(stage, &name).await;
-            spy.until(|spy| spy.unused(rights).is_empty()).await;
+            recorder
+                .until(|recorder| recorder.unused(permissions).is_empty())
+                .await;
         };
         let ended = timeout(PATIENCE, async {
             tokio::select! {
                 () = story => {}
-                () = spy.until(|spy| !spy.denied().is_empty()) => {}
+                () = recorder.until(|recorder| !recorder.denied().is_empty()) => {}
             }
         });
         assert!(
             ended.await.is_ok(),
             "not used in {PATIENCE:?}: {:?}",
-            spy.unused(rights)
+            recorder.unused(permissions)
         );
         let mut report = None;
-        if !spy.denied().is_empty() {
+        if !recorder.denied().is_empty() {
             report = Some(
                 eventually("a report of what was refused", async || {
                     let report = report_of(&handle, stage, &name).await;
@@ -221,23 +230,23 @@ impl Installed {
             running.abort();
         }
         // The Lease is released at the end.
-        if report.is_none() && !spy.denied().is_empty() {
+        if report.is_none() && !recorder.denied().is_empty() {
             report = report_of(&handle, stage, &name).await;
         }
         S::clear(stage, &name).await;
         Played {
-            denied: spy.denied(),
+            denied: recorder.denied(),
             report,
         }
     }
 
-    /// Waits until the API server allows `right` to the account, or denies it.
-    async fn wait_allowed(&self, role: &Value, right: &Right, wanted: bool) {
-        let (resource, subresource) = right
+    /// Waits until the API server allows `permission` to the account, or denies it.
+    async fn wait_allowed(&self, role: &Value, permission: &Permission, wanted: bool) {
+        let (resource, subresource) = permission
             .resource
             .split_once('/')
-            .unwrap_or((&right.resource, ""));
-        let mut attributes = json!({"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb});
+            .unwrap_or((&permission.resource, ""));
+        let mut attributes = json!({"group": permission.group, "resource": resource, "subresource": subresource, "verb": permission.verb});
         if role["kind"] == "Role" {
             attributes["namespace"] = json!(self.stage.namespace);
             attributes["name"] = json!(self.name);
@@ -255,7 +264,7 @@ impl Installed {
                 .await
                 .unwrap();
             let status = response.status.unwrap();
-            (status.allowed == wanted, (right.to_string(), status))
+            (status.allowed == wanted, (permission.to_string(), status))
         })
         .await;
     }
@@ -302,15 +311,15 @@ async fn report_of(handle: &RuntimeHandle, stage: &Stage, name: &str) -> Option<
 }
 
 /// Returns the permissions of a role.
-fn rights(role: &Value) -> Vec<Right> {
+fn permissions(role: &Value) -> Vec<Permission> {
     single_rules(role)
         .into_iter()
-        .map(|(right, _)| right)
+        .map(|(permission, _)| permission)
         .collect()
 }
 
 /// Returns the role's rules, split into one for each permission.
-fn single_rules(role: &Value) -> Vec<(Right, Value)> {
+fn single_rules(role: &Value) -> Vec<(Permission, Value)> {
     let texts = |rule: &Value, key: &str| -> Vec<String> {
         let all = rule[key].as_array().unwrap().iter();
         all.map(|text| text.as_str().unwrap().to_owned()).collect()
@@ -325,12 +334,12 @@ fn single_rules(role: &Value) -> Vec<(Right, Value)> {
                     if let Some(names) = rule.get("resourceNames") {
                         own["resourceNames"] = names.clone();
                     }
-                    let right = Right {
+                    let permission = Permission {
                         group: group.clone(),
                         resource: resource.clone(),
                         verb,
                     };
-                    single.push((right, own));
+                    single.push((permission, own));
                 }
             }
         }
@@ -339,10 +348,10 @@ fn single_rules(role: &Value) -> Vec<(Right, Value)> {
 }
 
 /// Returns `role` without one permission.
-fn without(role: &Value, right: &Right) -> Value {
+fn without(role: &Value, permission: &Permission) -> Value {
     let rules = single_rules(role).into_iter();
     let rules: Vec<Value> = rules
-        .filter(|(own, _)| own != right)
+        .filter(|(own, _)| own != permission)
         .map(|(_, rule)| rule)
         .collect();
     let mut role = role.clone();

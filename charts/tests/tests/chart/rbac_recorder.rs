@@ -11,13 +11,13 @@ use tokio::sync::Notify;
 
 /// The unit of RBAC's decisions: group, resource (with its subresource) and verb.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Right {
+pub(crate) struct Permission {
     pub(crate) group: String,
     pub(crate) resource: String,
     pub(crate) verb: String,
 }
 
-impl std::fmt::Display for Right {
+impl std::fmt::Display for Permission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;
         if self.group.is_empty() {
@@ -30,28 +30,28 @@ impl std::fmt::Display for Right {
 
 /// The recorded requests. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Spy {
+pub(crate) struct Recorder {
     seen: Arc<Mutex<Seen>>,
     news: Arc<Notify>,
 }
 
 #[derive(Default)]
 struct Seen {
-    used: BTreeSet<Right>,
-    denied: BTreeSet<Right>,
+    used: BTreeSet<Permission>,
+    denied: BTreeSet<Permission>,
 }
 
-impl Spy {
+impl Recorder {
     /// Returns `client` with recorded requests.
     pub(crate) fn around(&self, client: &Client) -> Client {
-        let (inner, spy) = (client.clone(), self.clone());
+        let (inner, recorder) = (client.clone(), self.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (inner, spy) = (inner.clone(), spy.clone());
+            let (inner, recorder) = (inner.clone(), recorder.clone());
             async move {
-                let right = right(&request);
+                let permission = permission(&request);
                 let response = inner.send(request).await?;
-                if let Some(right) = right {
-                    spy.note(right, response.status() == http::StatusCode::FORBIDDEN);
+                if let Some(permission) = permission {
+                    recorder.note(permission, response.status() == http::StatusCode::FORBIDDEN);
                 }
                 Ok::<_, kube::Error>(response)
             }
@@ -59,26 +59,26 @@ impl Spy {
         Client::new(service, client.default_namespace())
     }
 
-    fn note(&self, right: Right, denied: bool) {
+    fn note(&self, permission: Permission, denied: bool) {
         let mut seen = self.seen.lock().unwrap();
         let set = if denied {
             &mut seen.denied
         } else {
             &mut seen.used
         };
-        set.insert(right);
+        set.insert(permission);
         drop(seen);
         self.news.notify_waiters();
     }
 
-    pub(crate) fn denied(&self) -> BTreeSet<Right> {
+    pub(crate) fn denied(&self) -> BTreeSet<Permission> {
         self.seen.lock().unwrap().denied.clone()
     }
 
-    /// Returns those of `rights` that were not requested, or not granted.
-    pub(crate) fn unused(&self, rights: &BTreeSet<Right>) -> Vec<Right> {
+    /// Returns those of `permissions` that were not requested, or not granted.
+    pub(crate) fn unused(&self, permissions: &BTreeSet<Permission>) -> Vec<Permission> {
         let seen = self.seen.lock().unwrap();
-        rights.difference(&seen.used).cloned().collect()
+        permissions.difference(&seen.used).cloned().collect()
     }
 
     /// Waits until `holds` returns true. It is evaluated after each request.
@@ -96,7 +96,7 @@ impl Spy {
 }
 
 /// Returns the permission that `request` needs; `None` if it is for no object, such as discovery.
-fn right(request: &Request<Body>) -> Option<Right> {
+fn permission(request: &Request<Body>) -> Option<Permission> {
     let path = request.uri().path().trim_matches('/');
     let mut parts = path.split('/').collect::<Vec<_>>().into_iter();
     let group = match parts.next()? {
@@ -130,7 +130,7 @@ fn right(request: &Request<Body>) -> Option<Right> {
         ("DELETE", None) => "deletecollection",
         _ => return None,
     };
-    Some(Right {
+    Some(Permission {
         group: group.to_owned(),
         resource,
         verb: verb.to_owned(),
@@ -172,7 +172,7 @@ fn requests_are_read_as_rbac_reads_them() {
             .uri(uri)
             .body(Body::empty())
             .unwrap();
-        let read = right(&request).map(|right| right.to_string());
+        let read = permission(&request).map(|permission| permission.to_string());
         assert_eq!(read.as_deref(), expected, "{method} {uri}");
     }
 }

@@ -63,7 +63,7 @@ fn helm_finds_nothing_wrong() {
 }
 
 #[test]
-fn wrong_values_are_refused_with_a_reason() {
+fn invalid_values_are_rejected_with_a_reason() {
     let Some(helm) = helm() else { return };
     let base = arguments(FILES[2]);
     let base = borrowed(&base);
@@ -168,7 +168,7 @@ fn wrong_values_are_refused_with_a_reason() {
         .collect();
     assert!(
         !kinds.contains(&"Role"),
-        "without a Lease there is no right to one"
+        "without a Lease there is no permission for one"
     );
 }
 
@@ -387,7 +387,7 @@ fn names_follow_the_release() {
 
 /// Permissions that few installations need are granted only with the feature that needs them.
 #[test]
-fn rights_of_a_feature_come_with_it_and_are_those_of_the_program() {
+fn permissions_of_a_feature_come_with_it_and_are_those_of_the_program() {
     let Some(helm) = helm() else { return };
     let arguments = arguments(FILES[2]);
     let rendered = |sets: &[&str]| {

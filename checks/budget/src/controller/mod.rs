@@ -90,7 +90,7 @@ impl AdmissionCheckController for BudgetCheck {
             return Err(Inactive::new(
                 "FeatureOff",
                 format!(
-                    "onExhausted.quota: {:?} needs the feature {name}: run budget-check with --with={name} and its rights, or enable it in the chart's `features`",
+                    "onExhausted.quota: {:?} needs the feature {name}: run budget-check with --with={name} and its permissions, or enable it in the chart's `features`",
                     terms.quota,
                     name = feature.name()
                 ),

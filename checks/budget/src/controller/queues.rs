@@ -34,7 +34,7 @@ const INTERVAL: i64 = 60;
 pub(super) struct Queues {
     /// The API of LocalQueues; `None` until it is known.
     served: Option<ApiResource>,
-    looked: Option<i64>,
+    polled_at: Option<i64>,
     /// The Budget's uid and the required amount, by namespace and name.
     closed: BTreeMap<(String, String), (String, Amount)>,
     /// The queues that could not be closed, and when: they are retried later.
@@ -54,14 +54,16 @@ impl Queues {
             .any(|(_, ledger)| ledger.terms().quota == Quota::CloseLocalQueues);
         let now = shared.now().as_second();
         // This also finds queues closed by an earlier process, or for a removed Budget.
-        let due = self.looked.is_none_or(|looked| now - looked >= INTERVAL);
-        if due && (wanted || self.looked.is_none() || !self.closed.is_empty()) {
+        let due = self
+            .polled_at
+            .is_none_or(|polled_at| now - polled_at >= INTERVAL);
+        if due && (wanted || self.polled_at.is_none() || !self.closed.is_empty()) {
             if self.served.is_none() {
                 let served = watches::served(context.client(), "LocalQueue", "localqueues").await;
                 self.served = served.ok();
             }
             if self.poll(context).await {
-                self.looked = Some(now);
+                self.polled_at = Some(now);
             }
         }
         self.refused.retain(|_, at| now - *at < INTERVAL);

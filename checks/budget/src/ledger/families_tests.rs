@@ -273,7 +273,7 @@ fn pods_count_also_when_their_workload_is_deleted_while_a_growth_waits() {
 /// Users write the annotation that makes a Workload a growth. A growth that adds to nothing does
 /// not exceed a limit by it.
 #[test]
-fn a_growth_of_what_nobody_knows_is_charged_in_full() {
+fn a_growth_of_an_unknown_workload_is_charged_in_full() {
     let mut cluster = Cluster::new("20");
     cluster.show(slice("forged", 6, Some("none"), &[]));
     assert_eq!(

@@ -335,13 +335,13 @@ impl Ledgers {
     pub fn expire_suspended(&mut self, now: Timestamp) {
         let old =
             |(_, at): &(Workload, Timestamp)| now.as_second() - at.as_second() > SUSPENDED_FOR;
-        let forgotten: Vec<Uid> = self
+        let removed: Vec<Uid> = self
             .suspended
             .iter()
             .filter(|(_, entry)| old(entry))
             .map(|(uid, _)| uid.clone())
             .collect();
-        for uid in forgotten {
+        for uid in removed {
             self.suspended.remove(&uid);
             for ledger in self.by_name.values_mut() {
                 ledger.drop_suspended(&uid);

@@ -1161,7 +1161,7 @@ fn a_namespace_without_a_current_sample_holds_no_other_of_its_pool() {
 }
 
 #[test]
-fn the_last_money_goes_by_priority_and_age_and_passes_nobody_if_so_chosen() {
+fn the_last_money_goes_by_priority_and_age_and_skips_no_job_in_strict_order() {
     for (order, expected) in [
         ("Backfill", vec!["high", "small"]),
         ("Strict", vec!["high"]),
@@ -1241,7 +1241,7 @@ fn a_warning_is_not_money_and_less_than_before_is_not_accepted() {
 }
 
 #[test]
-fn a_period_whose_beginning_the_source_does_not_know_holds_jobs() {
+fn a_period_whose_beginning_the_source_lacks_holds_jobs() {
     for (patch, covered, expected) in [
         (json!({}), false, "not_covered"),
         (json!({"onUncovered": "Hold"}), false, "not_covered"),
@@ -1337,7 +1337,7 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
 }
 
 #[test]
-fn a_word_that_nobody_gave_counts_and_is_noticed() {
+fn an_unapproved_start_is_charged_and_reported() {
     let mut ledger = ledger(&json!({}), "0");
     ledger.observe_run(&run("a", 10), time(NOW));
     ledger.observe_run(
@@ -1366,7 +1366,7 @@ fn a_word_that_nobody_gave_counts_and_is_noticed() {
 }
 
 #[test]
-fn who_overspends_is_stopped_after_a_while_lowest_priority_and_youngest_first() {
+fn overspending_jobs_are_evicted_after_the_grace_period_lowest_priority_and_youngest_first() {
     let mut ledger = ledger(
         &json!({"onOverspent": {"running": "Evict", "grace": "1m"}}),
         "0",
@@ -1396,7 +1396,7 @@ fn who_overspends_is_stopped_after_a_while_lowest_priority_and_youngest_first() 
 }
 
 #[test]
-fn quota_is_given_back_in_turns_that_grow_rarer() {
+fn quota_is_released_at_intervals_that_grow() {
     let mut ledger = ledger(
         &json!({"onExhausted": {"quota": "Yield", "every": "10m", "max": "1h"}}),
         "100",
@@ -1548,7 +1548,7 @@ fn workload(owner: &Value, grace: i64, conditions: &Value, reserved: bool) -> Wo
 }
 
 #[test]
-fn a_claim_ends_when_its_pods_do_and_not_when_its_quota_does() {
+fn a_commitment_ends_when_its_pods_do_and_not_when_its_quota_does() {
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true});
     let set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "s", "controller": true});
     let is = |kind: &str, at: i64| json!({"type": kind, "status": "True", "lastTransitionTime": time(at).to_string()});

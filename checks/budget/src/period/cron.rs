@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_makes_no_sense_is_refused() {
+    fn an_invalid_expression_is_rejected() {
         for (text, why) in [
             ("0 0 30 2 *", "never matches"),
             ("* * *", "five fields"),

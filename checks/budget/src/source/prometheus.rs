@@ -29,7 +29,7 @@ const LOOK_BACK: u64 = 300;
 const EARLIER: [u64; 4] = [0, 3600, 3 * 3600, 6 * 3600];
 /// The range in which a value of `freshnessBy` counts after its last sample, and the interval at
 /// which samples are looked up there. It covers a gap of the series, and a restart of this process.
-const REMEMBERED: &str = "6h:15m";
+const FRESHNESS_RANGE: &str = "6h:15m";
 /// The value of `MARK` on the sample at or before the period's beginning.
 const START: &str = "start";
 /// The value of `MARK` on the namespaces that have a sample now.
@@ -154,7 +154,7 @@ fn probe(spec: &PrometheusSource, label: &str, spend_query: &SpendQuery, elapsed
         Some(label) => {
             // The series of a target that is gone end at once, and others must not mask it.
             let newest = format!("max by ({label}) (timestamp({metric}))");
-            format!("min({newest} or max_over_time({newest}[{REMEMBERED}]))")
+            format!("min({newest} or max_over_time({newest}[{FRESHNESS_RANGE}]))")
         }
     };
     let marked = |query: &str, mark: &str| {

@@ -25,7 +25,7 @@ async fn refusal(stage: &Stage, object: &Value) -> Option<String> {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_with_a_reason() {
+async fn invalid_objects_are_rejected_with_a_reason() {
     let Some(stage) = stage().await else { return };
     let good = spec(prometheus("https://prometheus.monitoring:9090"));
     assert_eq!(refusal(&stage, &budget(&unique("good"), &good)).await, None);

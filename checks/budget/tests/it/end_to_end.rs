@@ -294,7 +294,7 @@ pub(super) async fn all_output(
 }
 
 #[tokio::test]
-async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
+async fn an_outage_of_the_source_evicts_nothing() {
     let Some((play, program)) = play("100").await else {
         return;
     };
@@ -354,7 +354,7 @@ async fn the_source_dies_and_comes_back_and_nothing_is_evicted() {
 }
 
 #[tokio::test]
-async fn a_query_that_prometheus_refuses_makes_the_check_inactive() {
+async fn a_query_that_prometheus_rejects_makes_the_check_inactive() {
     let Some(stage) = stage_alone().await else {
         return;
     };
@@ -374,7 +374,7 @@ async fn a_query_that_prometheus_refuses_makes_the_check_inactive() {
     let _program = Program::start(&name, &kubeconfig, Some((credentials.path(), &server.url)));
     let message = stage.wait_active(&name, "False", "BadQuery").await;
     assert!(
-        message.contains("Prometheus refused the query (400): parse error at char 1"),
+        message.contains("Prometheus rejected the query (400): parse error at char 1"),
         "{message}"
     );
     spec["source"]["prometheus"]["query"] =

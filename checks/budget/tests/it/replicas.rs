@@ -217,7 +217,7 @@ fn check_reporting(spent: &str) -> BudgetCheck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_spent_is_not_forgotten_with_the_source_and_the_process() {
+async fn spend_survives_the_loss_of_the_source_and_of_the_process() {
     let (server, clock) = server(&json!({}));
     let spent = |replica: &Replica| replica.shows()[&series("budget_spent", "default")];
     let first = Replica::new(check_reporting("9"), &server, &clock, true);

@@ -164,7 +164,7 @@ fn options_are_off_by_default_and_read_from_annotations() {
 }
 
 #[test]
-fn an_odd_option_is_refused_by_name() {
+fn an_invalid_option_is_rejected_by_name() {
     for (name, value) in [
         ("after-failure", "keep"),
         ("backoff-limit", "-1"),

@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::config::ProvisioningRequestConfig;
 use crate::pods;
 
-type Question = CheckRequest<ProvisioningRequestConfig>;
+type EvaluationRequest = CheckRequest<ProvisioningRequestConfig>;
 
 /// The state that this process keeps between evaluations. Only the number of requests to the API
 /// server depends on it.
@@ -59,43 +59,43 @@ struct Basis {
 }
 
 impl Basis {
-    fn of(question: &Question) -> Self {
+    fn of(evaluation: &EvaluationRequest) -> Self {
         Self {
-            reserved: question.reservation().since().as_second(),
-            config: Arc::clone(question.parameters()),
+            reserved: evaluation.reservation().since().as_second(),
+            config: Arc::clone(evaluation.parameters()),
         }
     }
 
-    /// Returns true if the needs of the Workload are still the same for `question`.
-    fn is_of(&self, question: &Question) -> bool {
-        let managed = &question.parameters().spec.managed_resources;
-        self.reserved == question.reservation().since().as_second()
+    /// Returns true if the needs of the Workload are still the same for `evaluation`.
+    fn is_of(&self, evaluation: &EvaluationRequest) -> bool {
+        let managed = &evaluation.parameters().spec.managed_resources;
+        self.reserved == evaluation.reservation().since().as_second()
             && self.config.spec.managed_resources == *managed
     }
 }
 
 impl Cache {
     /// Returns whether capacity is needed, if that was evaluated for the reservation and the
-    /// managed resources of `question`.
-    fn known(&self, question: &Question) -> Option<bool> {
-        let known = self.needed.get(&key(question.reservation()))?;
-        known.basis.is_of(question).then_some(known.yes)
+    /// managed resources of `evaluation`.
+    fn known(&self, evaluation: &EvaluationRequest) -> Option<bool> {
+        let known = self.needed.get(&key(evaluation.reservation()))?;
+        known.basis.is_of(evaluation).then_some(known.yes)
     }
 
-    /// Returns the requests that are large enough for `question`, as far as that is known.
-    pub(super) fn sufficient(&self, question: &Question) -> Option<&BTreeSet<Uid>> {
-        let known = self.sufficient.get(&key(question.reservation()))?;
-        known.basis.is_of(question).then_some(&known.requests)
+    /// Returns the requests that are large enough for `evaluation`, as far as that is known.
+    pub(super) fn sufficient(&self, evaluation: &EvaluationRequest) -> Option<&BTreeSet<Uid>> {
+        let known = self.sufficient.get(&key(evaluation.reservation()))?;
+        known.basis.is_of(evaluation).then_some(&known.requests)
     }
 
-    /// Records that `request` is large enough for `question`.
-    pub(super) fn add_sufficient(&mut self, question: &Question, request: Uid) {
-        let key = key(question.reservation());
+    /// Records that `request` is large enough for `evaluation`.
+    pub(super) fn add_sufficient(&mut self, evaluation: &EvaluationRequest, request: Uid) {
+        let key = key(evaluation.reservation());
         let known = self.sufficient.remove(&key);
-        let known = known.filter(|known| known.basis.is_of(question));
+        let known = known.filter(|known| known.basis.is_of(evaluation));
         let mut requests = known.map(|known| known.requests).unwrap_or_default();
         requests.insert(request);
-        let basis = Basis::of(question);
+        let basis = Basis::of(evaluation);
         self.sufficient
             .insert(key, SufficientRequests { basis, requests });
     }
@@ -111,7 +111,7 @@ impl<B: Backend> CapacityCheck<B> {
     /// read is stored in `whole`.
     pub(super) async fn needed(
         &self,
-        request: &Question,
+        request: &EvaluationRequest,
         whole: &mut Option<Value>,
     ) -> Result<bool, CheckError> {
         let workload = request.workload();

@@ -17,14 +17,14 @@ use crate::config::ProvisioningRequestConfig;
 use crate::pods::{Group, RequestedPods, merge, shortfall, wanted};
 use crate::request::CapacityRequest;
 
-type Question = CheckRequest<ProvisioningRequestConfig>;
+type EvaluationRequest = CheckRequest<ProvisioningRequestConfig>;
 
 impl<B: Backend> CapacityCheck<B> {
     /// Returns the names of the requests among `candidates` that are too small for the Workload,
     /// and what is missing. The Workload that was read is stored in `whole`.
     pub(super) async fn insufficient(
         &self,
-        question: &Question,
+        evaluation: &EvaluationRequest,
         state: &CheckState,
         candidates: &[&Arc<CapacityRequest>],
         whole: &mut Option<Value>,
@@ -36,7 +36,7 @@ impl<B: Backend> CapacityCheck<B> {
         }
         let unknown: Vec<_> = {
             let cache = self.cache();
-            let known = cache.sufficient(question);
+            let known = cache.sufficient(evaluation);
             let is_known =
                 |request: &CapacityRequest| known.is_some_and(|known| known.contains(&request.uid));
             let unknown = candidates.iter().filter(|request| !is_known(request));
@@ -47,10 +47,10 @@ impl<B: Backend> CapacityCheck<B> {
         }
         let read = match whole {
             Some(whole) => whole,
-            None => whole.insert(question.full_workload().await?),
+            None => whole.insert(evaluation.full_workload().await?),
         };
-        let spec = &question.parameters().spec;
-        let needed = wanted(read, question.family(), &spec.managed_resources)
+        let spec = &evaluation.parameters().spec;
+        let needed = wanted(read, evaluation.family(), &spec.managed_resources)
             .map_err(CheckError::permanent)?;
         let needed = merge(needed, spec.pod_set_merge_policy);
         for request in unknown {
@@ -58,7 +58,7 @@ impl<B: Backend> CapacityCheck<B> {
                 insufficient.insert(request.name.clone(), missing);
                 continue;
             }
-            self.cache().add_sufficient(question, request.uid.clone());
+            self.cache().add_sufficient(evaluation, request.uid.clone());
         }
         Ok(insufficient)
     }
@@ -82,7 +82,7 @@ impl<B: Backend> CapacityCheck<B> {
 
     /// Reports that requests were deleted because they were too small.
     pub(super) fn report_insufficient(
-        question: &Question,
+        evaluation: &EvaluationRequest,
         insufficient: &BTreeMap<Box<str>, String>,
     ) {
         for (name, missing) in insufficient {
@@ -90,9 +90,9 @@ impl<B: Backend> CapacityCheck<B> {
             let note = format!(
                 "Deleted {kind} \"{name}\", which requests less than the Workload needs: {missing}"
             );
-            tracing::warn!(workload = %question.workload(), note, "request deleted");
+            tracing::warn!(workload = %evaluation.workload(), note, "request deleted");
             let event = CheckEvent::warning("InsufficientRequest", note).action("Deleted");
-            question.record_event(event);
+            evaluation.record_event(event);
         }
     }
 }

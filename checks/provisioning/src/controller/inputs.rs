@@ -14,7 +14,7 @@ use crate::config::ProvisioningRequestConfig;
 use crate::decide::{Facts, Step, UNHANDLED_TIMEOUT, decide};
 use crate::request::CapacityRequest;
 
-type Question = CheckRequest<ProvisioningRequestConfig>;
+type EvaluationRequest = CheckRequest<ProvisioningRequestConfig>;
 
 /// The inputs of a decision besides those in the check request.
 pub(super) struct DecisionInputs<'a> {
@@ -30,7 +30,7 @@ pub(super) struct DecisionInputs<'a> {
 }
 
 impl<'a> DecisionInputs<'a> {
-    pub(super) fn facts(&'a self, request: &'a Question) -> Facts<'a> {
+    pub(super) fn facts(&'a self, request: &'a EvaluationRequest) -> Facts<'a> {
         let workload = request.workload();
         Facts {
             workload: workload.name(),
@@ -59,7 +59,7 @@ impl<B: Backend> CapacityCheck<B> {
     /// `None` if the Workload does not need this check.
     pub(super) async fn gather<'a>(
         &self,
-        request: &'a Question,
+        request: &'a EvaluationRequest,
     ) -> Result<Option<(DecisionInputs<'a>, Option<Value>)>, CheckError> {
         self.index.ready().await;
         let workload = request.workload();
@@ -103,7 +103,7 @@ impl<B: Backend> CapacityCheck<B> {
 
     /// Returns the requests of the Workloads that this one has replaced. They were created before
     /// it was admitted; those of a pending growth were created later.
-    fn earlier(&self, request: &Question) -> Vec<Arc<CapacityRequest>> {
+    fn earlier(&self, request: &EvaluationRequest) -> Vec<Arc<CapacityRequest>> {
         let (workload, check) = (request.workload(), request.admission_check());
         let admitted = workload.conditions().admitted().last_transition_time();
         let (true, Some(admitted)) = (workload.is_admitted(), admitted) else {
@@ -119,7 +119,10 @@ impl<B: Backend> CapacityCheck<B> {
     }
 
     /// Returns the verdict that would be returned, or the request that would be created.
-    pub(super) async fn forecast(&self, request: &Question) -> Result<Preview, CheckError> {
+    pub(super) async fn forecast(
+        &self,
+        request: &EvaluationRequest,
+    ) -> Result<Preview, CheckError> {
         let Some((gathered, whole)) = self.gather(request).await? else {
             return Ok(Preview::of(Verdict::unchanged()));
         };

@@ -133,8 +133,8 @@ fn waits_itself(facts: &Facts<'_>) -> bool {
 /// failure from before the reservation has been handled.
 fn is_dealt_with(facts: &Facts<'_>, attempt: u32, failed_at: Timestamp) -> bool {
     let counted = facts.retry_count >= attempt;
-    let forgotten = facts.retry_count == 0 && failed_at < facts.reserved;
-    *facts.state == CheckState::Pending && (counted || forgotten)
+    let reset = facts.retry_count == 0 && failed_at < facts.reserved;
+    *facts.state == CheckState::Pending && (counted || reset)
 }
 
 /// Returns the end of the backoff and the remaining time, if this check itself waits for it.

@@ -678,7 +678,7 @@ fn attempts_of_a_growth_are_counted_by_its_requests() {
 }
 
 #[test]
-fn quota_may_be_given_back_during_the_backoff() {
+fn quota_may_be_released_during_the_backoff() {
     let give_back = || config(&json!({}), &json!({"after-failure": "ReleaseQuota"}));
     let fails = Case {
         config: give_back(),

@@ -339,7 +339,7 @@ fn pods_that_are_placed_by_topology_wait_for_their_place() {
 }
 
 #[test]
-fn a_template_that_contradicts_its_flavor_is_refused() {
+fn a_template_that_contradicts_its_flavor_is_rejected() {
     let own = json!({"spec": {"nodeSelector": {"pool": "demand"}}});
     let error = template(&own, &json!({"flavors": {"cpu": "spot"}})).unwrap_err();
     assert_eq!(

@@ -71,7 +71,7 @@ async fn ends(cluster: &Cluster, again: &[&str]) {
 }
 
 #[test]
-fn a_growth_that_fails_is_tried_again_until_the_limit() {
+fn a_growth_that_fails_is_retried_until_the_limit() {
     trial(&retries(1)).every_single_fault(async |cluster| {
         let running = started(cluster).await;
         cluster.scale("train", 4);
@@ -100,7 +100,7 @@ fn a_growth_that_fails_is_tried_again_until_the_limit() {
 }
 
 #[test]
-fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_tried_again() {
+fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_retried() {
     for lost in ["CapacityRevoked", "BookingExpired"] {
         trial(&retries(1))
             .signed_off()

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::harness::*;
 
 #[test]
-fn each_thing_is_one_request_and_quiet_costs_none() {
+fn each_step_is_one_request_and_an_idle_hour_sends_none() {
     trial(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
@@ -86,7 +86,7 @@ fn each_change_of_state_is_one_write() {
 }
 
 #[test]
-fn a_request_that_is_waited_for_costs_nothing() {
+fn a_pending_request_costs_nothing() {
     for managed in [json!([]), json!(["cpu"])] {
         let config = config(&json!({"managedResources": managed}), &json!({}));
         trial(&config).run(async |cluster| {
@@ -103,7 +103,7 @@ fn a_request_that_is_waited_for_costs_nothing() {
 }
 
 #[test]
-fn a_request_that_nobody_takes_up_costs_one_write() {
+fn a_request_that_no_autoscaler_handles_costs_one_write() {
     trial(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;

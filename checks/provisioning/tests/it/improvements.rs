@@ -186,7 +186,7 @@ fn a_bad_reference_is_shown_in_active() {
 }
 
 #[test]
-fn a_config_that_makes_no_sense_is_shown_in_active_and_takes_nothing_away() {
+fn an_invalid_config_is_shown_in_active_and_deletes_nothing() {
     let config = retries(1);
     trial(&config).run(async |cluster| {
         cluster.submit(Job::new("train"));

@@ -228,7 +228,7 @@ fn a_running_job_goes_on_when_its_request_is_deleted() {
 }
 
 #[test]
-fn a_request_that_somebody_deletes_while_it_is_waited_for_is_created_again() {
+fn a_pending_request_that_a_user_deletes_is_created_again() {
     trial(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;

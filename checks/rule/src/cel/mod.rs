@@ -72,7 +72,7 @@ impl Data for Nothing {
     }
 
     fn source(&self, name: &str) -> Result<Value, String> {
-        Err(format!("data source `{name}` has not answered yet"))
+        Err(format!("data source `{name}` has not responded yet"))
     }
 
     fn starting(&self, _: jiff::SignedDuration) -> Result<Vec<Value>, String> {

@@ -67,7 +67,7 @@ impl Data for Stored {
     fn source(&self, name: &str) -> Result<Value, String> {
         match name {
             "price" => Ok(Value::of(&json!({"eur": 0.25}))),
-            _ => Err("the data source `alerts` has not answered yet".to_owned()),
+            _ => Err("the data source `alerts` has not responded yet".to_owned()),
         }
     }
 }
@@ -396,7 +396,7 @@ fn an_expression_without_a_value_returns_the_reason() {
         ("any.?x.value()", "the value is absent"),
         (
             "prometheus('alerts').size()",
-            "the data source `alerts` has not answered yet",
+            "the data source `alerts` has not responded yet",
         ),
         ("variables.broken", "no hour"),
         ("any.missing && true", "there is no `missing`"),
@@ -417,7 +417,7 @@ fn an_expression_without_a_value_returns_the_reason() {
 }
 
 #[test]
-fn what_an_expression_looks_at_is_known() {
+fn the_inputs_of_an_expression_are_listed() {
     let uses = |text| Program::new(text, &scope()).unwrap().uses().clone();
     let found =
         uses("now > timestamp(0) && object('configmaps', 'a', 'b') == null && http('price') == 1");
@@ -430,7 +430,7 @@ fn what_an_expression_looks_at_is_known() {
 
 /// Each ends within the step limit, with its own error.
 #[test]
-fn nothing_takes_for_ever() {
+fn evaluation_is_bounded_in_steps() {
     let doubled = (0..28).fold("'xxxxxxxxxxxxxxxx'".to_owned(), |text, level| {
         format!("[{text}].map(v{level}, v{level} + v{level})[0]")
     });

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_whose_cost_the_document_does_not_bound_is_refused() {
+    fn a_path_whose_cost_the_document_does_not_bound_is_rejected() {
         for path in [
             "$..price",
             "$[0,0]",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_too_large_is_refused() {
+    fn a_part_that_is_too_large_is_rejected() {
         let document = json!({"text": "x".repeat(LARGEST - 2), "more": "x".repeat(LARGEST)});
         assert!(DocumentPath::new("$.text").unwrap().of(&document).is_ok());
         let error = DocumentPath::new("$.more")

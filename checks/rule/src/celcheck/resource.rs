@@ -40,14 +40,14 @@ pub struct CELCheckSpec {
     /// When the job may start: an expression that is true or false. While it is false, the Workload is Pending.
     #[schemars(length(min = 1, max = 8192))]
     pub ready: String,
-    /// When Kueue shall take the quota back and queue the Workload again: an expression that is true or false. It outweighs `ready`. Default: never.
+    /// Whether Kueue is to release the quota and requeue the Workload: an expression that is true or false. It takes precedence over `ready`. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 8192))]
     pub retry: Option<String>,
     /// After how long Kueue queues a Workload again about which `retry` is true. Default: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<HumanDuration>,
-    /// When Kueue shall deactivate the Workload: an expression that is true or false. It outweighs the others. Default: never.
+    /// Whether Kueue is to deactivate the Workload: an expression that is true or false. It takes precedence over the others. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 8192))]
     pub reject: Option<String>,

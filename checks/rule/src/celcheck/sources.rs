@@ -172,11 +172,11 @@ impl Source {
             Some((_, at)) => {
                 let seconds = at.elapsed().as_secs();
                 Err(format!(
-                    "the data source `{name}` has not answered for {seconds} s{why}"
+                    "the data source `{name}` has not responded for {seconds} s{why}"
                 ))
             }
             None => Err(format!(
-                "the data source `{name}` has not answered yet{why}"
+                "the data source `{name}` has not responded yet{why}"
             )),
         }
     }

@@ -17,11 +17,11 @@ pub struct ReviewRequest {
     pub api_version: String,
     /// `AdmissionCheckReview`.
     pub kind: String,
-    /// The questions.
+    /// The items and their circumstances.
     pub request: ReviewQuestions,
 }
 
-/// The questions of a review.
+/// The items of a review.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewQuestions {
@@ -30,7 +30,7 @@ pub struct ReviewQuestions {
     /// The time of the review, RFC 3339. Decide by it, and not by a clock of your own.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub time: Timestamp,
-    /// Whether a person asks what the verdict would be (`explain`): nothing follows from it.
+    /// Whether this is a preview for `explain`, without effects.
     #[serde(default)]
     pub dry_run: bool,
     /// `spec.config` of the WebhookCheck.

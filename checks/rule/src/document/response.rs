@@ -219,14 +219,14 @@ pub(crate) fn read_review(
         let twice = |one: &ItemResult| *one != result;
         let result = match results.get(&uid) {
             Some(earlier) if twice(earlier) => {
-                ItemResult::Unusable("it answers twice about this Workload".to_owned())
+                ItemResult::Unusable("it responds twice for this Workload".to_owned())
             }
             _ => result,
         };
         results.insert(uid, result);
     }
     for uid in keys {
-        let missing = || ItemResult::Unusable("it has no answer about this Workload".to_owned());
+        let missing = || ItemResult::Unusable("it has no response for this Workload".to_owned());
         results.entry(uid).or_insert_with(missing);
     }
     Ok(results)
@@ -250,11 +250,11 @@ pub(crate) fn check_item(text: &str) -> Result<(), String> {
 
 fn read_item(text: &str, recheck_after: Duration) -> Result<Decision, String> {
     if text.len() > LARGEST_ITEM {
-        return Err("its answer is larger than 256 KiB".to_owned());
+        return Err("its response is larger than 256 KiB".to_owned());
     }
     let refuse = |problem: String| format!("{problem}: {}", quote(text.as_bytes()));
     let item: ItemAnswer = serde_json::from_str(text)
-        .map_err(|error| refuse(format!("its answer cannot be read ({})", plain(&error))))?;
+        .map_err(|error| refuse(format!("its response cannot be read ({})", plain(&error))))?;
     if let Some(error) = item.error {
         return Err(format!("it reports an error: {}", clean(&error)));
     }
@@ -305,7 +305,7 @@ fn updates(requested: Vec<UpdateAnswer>) -> Result<PodSetUpdates, String> {
     let updates = PodSetUpdates::try_from(updates);
     updates.map_err(|error| {
         format!(
-            "its podSetUpdates are refused: {}",
+            "its podSetUpdates are rejected: {}",
             clean(&error.to_string())
         )
     })

@@ -195,7 +195,7 @@ mod tests {
             ("[{name: a, answer: {state: Ready, ttl: 1}}]", "ttl"),
             (
                 "[{name: a, answer: {state: Ready, podSetUpdates: [{name: m, labels: {'a b': c}}]}}]",
-                "`cases[0].answer`: its podSetUpdates are refused",
+                "`cases[0].answer`: its podSetUpdates are rejected",
             ),
         ] {
             let problem = Table::read(&format!("cases: {cases}")).unwrap_err();

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`resource`] | the custom resource `WebhookCheck` |
 //! | `registry` | the verdicts of each Workload, and the order of reviews; pure |
-//! | `pace` | the rate of requests to a service; pure |
+//! | `rate_limit` | the rate of requests to a service; pure |
 //! | [`signature`] | signatures of requests |
 //! | [`transport`] | how requests reach a service |
 //! | `service` | timeout, circuit breaker, rate limiting and concurrency of each server |
@@ -13,7 +13,7 @@
 
 mod controller;
 mod failure;
-mod pace;
+mod rate_limit;
 mod registry;
 pub mod resource;
 pub(crate) mod service;

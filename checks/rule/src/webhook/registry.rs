@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::failure::Failure;
-use super::pace::Pace;
+use super::rate_limit::RateLimiter;
 use super::resource::WebhookCheckSpec;
 use crate::document::Decision;
 
@@ -33,7 +33,7 @@ struct CheckItems {
     /// The maximum number of items in the next request. It decreases after a failure, so that an
     /// item at which a service fails affects only itself.
     limit: usize,
-    pace: Pace,
+    limiter: RateLimiter,
 }
 
 /// One Workload.
@@ -164,7 +164,7 @@ impl Registry {
             queue: VecDeque::new(),
             collecting: false,
             limit: usize::MAX,
-            pace: Pace::default(),
+            limiter: RateLimiter::default(),
         });
         if items.spec != *spec {
             items.spec = Arc::clone(spec);
@@ -270,7 +270,7 @@ impl Registry {
                 Some(recheck) if known.decision.verdict.is_ready() => unchanged.recheck_in(recheck),
                 _ => unchanged,
             }),
-            None if ready => Err(CheckError::transient("the webhook has not answered yet")),
+            None if ready => Err(CheckError::transient("the webhook has not responded yet")),
             None => Ok(unchanged),
         }
     }
@@ -284,7 +284,7 @@ impl Registry {
                 continue;
             }
             let paced = items.spec.requests_per_minute();
-            match paced.map(|per_minute| items.pace.next(per_minute, now)) {
+            match paced.map(|per_minute| items.limiter.next(per_minute, now)) {
                 Some(next) if next > now => {
                     later = Some(later.map_or(next, |later: Instant| later.min(next)));
                 }
@@ -318,7 +318,7 @@ impl Registry {
             return None;
         }
         if let Some(per_minute) = items.spec.requests_per_minute() {
-            items.pace.sent(per_minute, now);
+            items.limiter.sent(per_minute, now);
         }
         if taken.len() < limit {
             let due = |entry: &Entry| {

@@ -156,11 +156,11 @@ fn classify(reply: ServiceReply) -> Result<ServiceReply, CheckError> {
             "{WHO} redirects ({status}), which is not followed"
         ))),
         (401 | 403, _) => Err(CheckError::transient(format!(
-            "{WHO} refused the credentials ({status})"
+            "{WHO} rejected the credentials ({status})"
         ))),
         (200..=299 | 404 | 409 | 410, _) => Ok(reply),
         _ => Err(CheckError::transient(format!(
-            "{WHO} answered {status}: {}",
+            "{WHO} responded with {status}: {}",
             quoted()
         ))),
     }

@@ -191,7 +191,7 @@ async fn fly(shared: Arc<Shared>, clock: Clock, check: String, spec: Arc<Webhook
                         &shared,
                         &batch,
                         item,
-                        Outcome::Failed(unusable("no answer")),
+                        Outcome::Failed(unusable("no response")),
                     ),
                 }
             }
@@ -262,7 +262,7 @@ fn expect_success(reply: ServiceReply) -> Result<ServiceReply, CheckError> {
         return Ok(reply);
     }
     let status = reply.status.as_u16();
-    let text = format!("{WHO} answered {status}: {}", quote(&reply.body));
+    let text = format!("{WHO} responded with {status}: {}", quote(&reply.body));
     Err(CheckError::transient(text))
 }
 
@@ -279,7 +279,7 @@ fn expect_confirmation(reply: ServiceReply, kind: &str) -> Result<(), CheckError
     if confirms {
         return Ok(());
     }
-    let text = format!("{WHO} answered no {kind}: {}", quote(&reply.body));
+    let text = format!("{WHO} returned no {kind}: {}", quote(&reply.body));
     Err(CheckError::transient(text))
 }
 
@@ -457,7 +457,7 @@ pub(crate) async fn preview(
         Some(ItemResult::Unusable(problem)) => {
             Err(CheckError::transient(format!("{WHO}: {problem}")))
         }
-        None => Err(CheckError::transient(format!("{WHO}: no answer"))),
+        None => Err(CheckError::transient(format!("{WHO}: no response"))),
     }
 }
 

@@ -136,5 +136,5 @@ async fn a_rule_reads_a_real_alertmanager() {
         "{all}"
     );
     drop(server);
-    expect(&rule, &url, &none, false, "`alerts` has not answered yet").await;
+    expect(&rule, &url, &none, false, "`alerts` has not responded yet").await;
 }

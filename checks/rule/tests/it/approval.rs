@@ -103,7 +103,7 @@ fn a_job_starts_when_two_people_approved() {
 }
 
 #[test]
-fn each_single_fault_harms_nobody() {
+fn each_single_fault_is_survived() {
     let story = trial(2).points_of_a_kind(2).sample(12);
     println!("{}", story.run_with_each_fault(two_approve));
 }
@@ -142,7 +142,7 @@ fn an_approval_of_fewer_pods_does_not_count_for_more() {
 
 /// Without the policy that guards the approvers, no approval counts.
 #[test]
-fn without_the_policy_nobody_approves() {
+fn without_the_policy_no_approval_counts() {
     let binding = guard::objects().pop().unwrap();
     trial(1).run(async |cluster| {
         cluster.expect_active("check").await;

@@ -103,7 +103,7 @@ fn a_workload_at_which_a_service_fails_is_found_and_costs_itself() {
             cluster.expect_admitted(&job).await;
         }
         cluster
-            .expect_message("poison", "answered 500: division by zero")
+            .expect_message("poison", "responded with 500: division by zero")
             .await;
         assert_eq!(cluster.state("poison"), Some(CheckState::Pending));
     });

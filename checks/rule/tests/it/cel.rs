@@ -182,7 +182,7 @@ fn objects_are_watched_and_a_quiet_hour_costs_no_request() {
         });
 }
 
-/// With `onError`, a source that stops answering counts as an error even if nothing else happens.
+/// With `onError`, a source that stops responding counts as an error even if nothing else happens.
 #[test]
 fn a_source_that_falls_silent_is_an_error_after_its_max_age() {
     let spec = json!({
@@ -224,7 +224,7 @@ fn a_data_source_is_queried_apart_from_evaluations() {
         cluster
             .expect_message(
                 "train",
-                "the data source `price` has not answered yet: the server cannot be reached",
+                "the data source `price` has not responded yet: the server cannot be reached",
             )
             .await;
         cluster.advance(Duration::from_mins(3)).await;
@@ -240,7 +240,7 @@ fn a_data_source_is_queried_apart_from_evaluations() {
         cluster.advance(Duration::from_mins(15)).await;
         cluster.submit(Job::new("later"));
         cluster
-            .expect_message("later", "the data source `price` has not answered for")
+            .expect_message("later", "the data source `price` has not responded for")
             .await;
         sources.set_response("price", json!({"eur": 0.5}));
         cluster.advance(Duration::from_secs(65)).await;
@@ -323,7 +323,7 @@ async fn opens(cluster: &Cluster) {
 }
 
 #[test]
-fn each_single_fault_of_the_cluster_and_of_the_sources_harms_nobody() {
+fn each_single_fault_of_the_cluster_and_of_the_sources_is_survived() {
     let data = json!([{"name": "free", "http": {"url": "https://licences.example/free"}, "interval": "10s"}]);
     for (number, (spec, failing)) in [
         (json!({"ready": "waited > duration('2m')"}), None),

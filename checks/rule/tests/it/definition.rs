@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::service::{licences, webhook};
 
 #[tokio::test]
-async fn what_is_wrong_is_refused_with_a_reason() {
+async fn invalid_objects_are_rejected_with_a_reason() {
     let Some(cluster) = Cluster::start_or_skip("WebhookCheck on a real API server").await else {
         return;
     };
@@ -66,7 +66,7 @@ async fn what_is_wrong_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_cel_check_is_refused_with_a_reason() {
+async fn an_invalid_cel_check_is_rejected_with_a_reason() {
     let Some(cluster) = Cluster::start_or_skip("CELCheck on a real API server").await else {
         return;
     };

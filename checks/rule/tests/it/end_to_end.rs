@@ -94,7 +94,7 @@ async fn evaluations_share_requests_and_each_gets_its_own_verdict() {
     // While the service is broken, an evaluation returns the error and nothing else.
     let error = evaluate(0).await.unwrap_err();
     assert!(
-        error.to_string().contains("answered 500: not yet"),
+        error.to_string().contains("responded with 500: not yet"),
         "{error}"
     );
     broken.store(false, Ordering::Relaxed);

@@ -148,7 +148,7 @@ async fn each_invalid_response_affects_only_itself_and_is_quoted() {
         (
             "a number as state",
             item(&json!({"state": 7})),
-            "its answer cannot be read (expected value",
+            "its response cannot be read (expected value",
         ),
         (
             "a message that is none",
@@ -173,7 +173,7 @@ async fn each_invalid_response_affects_only_itself_and_is_quoted() {
         (
             "an update that is invalid",
             item(&json!({"state": "Ready", "podSetUpdates": update("a b")})),
-            "podSetUpdates are refused",
+            "podSetUpdates are rejected",
         ),
         (
             "an item of 300 KiB",
@@ -188,18 +188,18 @@ async fn each_invalid_response_affects_only_itself_and_is_quoted() {
         (
             "somebody else",
             items(&json!([{"uid": "vision/other/u-2/window/1795251600", "state": "Rejected"}])),
-            "no answer about this Workload",
+            "no response for this Workload",
         ),
-        ("nobody", items(&json!([])), "no answer about this Workload"),
+        ("nobody", items(&json!([])), "no response for this Workload"),
         (
             "an item that is none",
             items(&json!([7, null, "x"])),
-            "no answer about this Workload",
+            "no response for this Workload",
         ),
         (
             "two minds",
             items(&json!([{"uid": UID, "state": "Ready"}, {"uid": UID, "state": "Rejected"}])),
-            "answers twice",
+            "responds twice",
         ),
         (
             "100 MB with its length",
@@ -262,22 +262,22 @@ async fn each_invalid_response_affects_only_itself_and_is_quoted() {
         (
             "unauthorized",
             Reply::json(401, ""),
-            "refused the credentials (401)",
+            "rejected the credentials (401)",
         ),
         (
             "not found",
             Reply::json(404, "no such page"),
-            "answered 404: no such page",
+            "responded with 404: no such page",
         ),
         (
             "broken",
             Reply::json(500, &"boom \u{1b}[2J ".repeat(200)),
-            "answered 500: boom [2J boom",
+            "responded with 500: boom [2J boom",
         ),
         (
             "bad gateway",
             Reply::json(502, "<h1>502</h1>"),
-            "answered 502: <h1>502</h1>",
+            "responded with 502: <h1>502</h1>",
         ),
     ] {
         let server = Server::start(move |_: &Received| reply.clone()).await;
@@ -329,7 +329,7 @@ async fn a_pause_is_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_left_alone() {
+async fn a_server_that_is_down_receives_few_requests() {
     let folder = Folder::new("rule").unwrap();
     let server = Server::start(|_: &Received| Reply::json(500, "down")).await;
     let check = WebhookCheck::new(policy(&folder, &server.url));
@@ -520,7 +520,7 @@ async fn a_service_that_fails_to_list_does_not_affect_the_others() {
     };
     activate("a").await;
     let error = check.unreleased_reservations().await.unwrap_err();
-    assert!(error.to_string().contains("answered 500"), "{error}");
+    assert!(error.to_string().contains("responded with 500"), "{error}");
     activate("b").await;
     let held = check.unreleased_reservations().await.unwrap();
     let held: Vec<String> = held.iter().map(ToString::to_string).collect();

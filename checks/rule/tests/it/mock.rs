@@ -230,7 +230,7 @@ async fn evaluate_from_the_table(max_items: u32) {
 }
 
 #[tokio::test]
-async fn a_mock_refuses_what_is_no_document_and_what_is_not_signed() {
+async fn a_mock_rejects_what_is_no_document_and_what_is_not_signed() {
     let folder = Folder::new("rule").unwrap();
     folder.write("table.yaml", TABLE).unwrap();
     folder.write("key", KEY).unwrap();

@@ -32,7 +32,7 @@ fn the_schemas_are_printed() {
 }
 
 #[test]
-fn a_server_that_makes_no_sense_is_refused_with_the_flag() {
+fn an_invalid_server_is_rejected_with_the_flag() {
     for (arguments, expected) in [
         (&["--allow-host=ftp://a.example"][..], "--allow-host"),
         (&["--allow-host=https://a.example/path"], "--allow-host"),

@@ -193,5 +193,12 @@ async fn rules_read_a_real_prometheus() {
     wrong["spec"]["data"][0]["prometheus"]["query"] = json!("max by (");
     expect(&wrong, &url, &none, false, "parse error").await;
     drop(server);
-    expect(&alerts, &url, &none, false, "`alerts` has not answered yet").await;
+    expect(
+        &alerts,
+        &url,
+        &none,
+        false,
+        "`alerts` has not responded yet",
+    )
+    .await;
 }

@@ -23,7 +23,7 @@ pub(crate) fn examples() -> BTreeSet<String> {
 
 /// Each example of a CELCheck has a table of cases, and they all pass.
 #[test]
-fn examples_do_what_their_tables_say() {
+fn examples_match_their_tables() {
     let mut tried = 0;
     for stem in examples() {
         let path = example(&format!("{stem}.yaml"));

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_ends_early_is_refused_and_nothing_panics() {
+    fn a_body_that_ends_early_is_rejected_and_nothing_panics() {
         let whole = bytes(JOB);
         for end in 5..whole.len() {
             let _ = job(&whole[..end]);

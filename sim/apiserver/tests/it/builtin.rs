@@ -130,7 +130,7 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row(
-            "a Lease is given back",
+            "a Lease is released",
             [
                 post(201, LEASES, lease("", spec())),
                 strategic(200, &l, json!({"spec": {"holderIdentity": null}})),

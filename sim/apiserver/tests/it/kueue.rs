@@ -138,7 +138,7 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row(
-            "one manager for two checks forgets the first",
+            "one manager for two checks removes the first",
             [
                 workload(),
                 checks(

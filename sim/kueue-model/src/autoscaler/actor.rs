@@ -163,7 +163,7 @@ impl Autoscaler {
 
     fn turn(&self) -> Left {
         let objects = self.objects();
-        let world = self.look(&objects);
+        let world = self.snapshot(&objects);
         let mut state = self.state();
         let State { settings, memory } = &mut *state;
         let step = step(settings, &world, memory, self.clock.now());
@@ -189,7 +189,7 @@ impl Autoscaler {
             .collect()
     }
 
-    fn look(&self, objects: &BTreeMap<RequestKey, Arc<Value>>) -> ClusterSnapshot {
+    fn snapshot(&self, objects: &BTreeMap<RequestKey, Arc<Value>>) -> ClusterSnapshot {
         let requests: Vec<_> = objects
             .values()
             .map(|object| Request::read(object))

@@ -76,7 +76,7 @@ impl Ungater {
         let counts = holds && !slice.is_finished();
         slices.insert(name, slice);
         if counts && self.active(&job).is_some() {
-            self.look_at(job, SignedDuration::ZERO);
+            self.enqueue(job, SignedDuration::ZERO);
         }
     }
 
@@ -89,7 +89,7 @@ impl Ungater {
             self.pods.insert(key, pod);
         }
         if let Some(job) = job.filter(|job| self.active(job).is_some()) {
-            self.look_at(job, BATCH);
+            self.enqueue(job, BATCH);
         }
     }
 
@@ -105,7 +105,7 @@ impl Ungater {
         metadata.controller().map(|owner| owner.uid.clone())
     }
 
-    fn look_at(&mut self, job: String, after: SignedDuration) {
+    fn enqueue(&mut self, job: String, after: SignedDuration) {
         let at = self.api.now().saturating_add(after).unwrap_or_default();
         let due = self.due.entry(job).or_insert(at);
         *due = at.min(*due);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 /// The time after its last repeat when a series ends, in seconds, as in client-go's recorder.
 const SERIES: i64 = 360;
 /// The maximum number of cached events. Beyond it the oldest are removed.
-const REMEMBERED: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 #[derive(Clone, Debug)]
 struct Event {
@@ -62,7 +62,7 @@ impl EventSeriesCache {
 
     fn expire(&mut self, now: Timestamp) {
         while let Some((at, _)) = self.order.front() {
-            let full = self.order.len() >= REMEMBERED;
+            let full = self.order.len() >= MAX_ENTRIES;
             let over = self.ends && is_over(*at, now);
             if !full && !over {
                 return;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_remembered_and_what_is_over_is_forgotten() {
+    fn a_series_that_continues_is_kept_and_one_that_ended_is_removed() {
         let mut cache = EventSeriesCache::new(true);
         cache.insert("goes on".to_owned(), "a".to_owned(), at(0));
         cache.insert("is over".to_owned(), "b".to_owned(), at(0));
@@ -114,16 +114,16 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_ten_thousand_are_remembered() {
+    fn no_more_than_ten_thousand_are_kept() {
         let mut cache = EventSeriesCache::new(true);
-        for number in 0..3 * REMEMBERED {
+        for number in 0..3 * MAX_ENTRIES {
             cache.insert(number.to_string(), String::new(), at(0));
-            assert!(cache.events.len() <= REMEMBERED && cache.order.len() <= REMEMBERED);
+            assert!(cache.events.len() <= MAX_ENTRIES && cache.order.len() <= MAX_ENTRIES);
         }
         assert_eq!(cache.again("0", at(0)), None);
         assert!(
             cache
-                .again(&(3 * REMEMBERED - 1).to_string(), at(0))
+                .again(&(3 * MAX_ENTRIES - 1).to_string(), at(0))
                 .is_some()
         );
     }

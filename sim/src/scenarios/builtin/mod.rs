@@ -105,7 +105,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "slow-to-stop",
-            about: "a Workload without a job is evicted during an evaluation, and nobody stops it",
+            about: "a Workload without a job is evicted during an evaluation; nothing stops it",
             simulation: || {
                 let check =
                     || Scripted::new(|r| Ok(quota::by_name(r))).latency(quota::long_for_low);
@@ -115,7 +115,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "overwritten",
-            about: "somebody writes an older copy over the check's entry",
+            about: "another client writes an older copy over the check's entry",
             simulation: || Simulation::new(|| Scripted::new(|r| Ok(verdicts::until_ten_past(r)))),
             play: |cluster| Box::pin(writers::overwritten(cluster)),
         },
@@ -218,7 +218,7 @@ pub fn all() -> Vec<Scenario> {
         },
         Scenario {
             name: "panics",
-            about: "the author's code panics at new parameters, which are mended",
+            about: "the check panics at new parameters, which are corrected",
             simulation: || {
                 Simulation::with_context(|tools| tools.external(Worded::default))
                     .parameters(&Word::object("words", "day"))

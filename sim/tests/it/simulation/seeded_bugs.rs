@@ -82,7 +82,7 @@ const DEFECTS: [(Defect, &str, &str); 6] = [
 ];
 
 #[test]
-fn each_defect_is_found() {
+fn each_seeded_bug_is_found() {
     let mut missed = Vec::new();
     for ((defect, alter), name, rule) in DEFECTS {
         let scenario = Scenario::named(name).unwrap();

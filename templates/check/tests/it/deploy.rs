@@ -1,29 +1,29 @@
-//! What is deployed: the files in `deploy` and what the program prints say the same, and an API
-//! server accepts it.
+//! Deployment: the files in `deploy` match the output of the program, and an API server accepts
+//! both.
 
 use std::process::Command;
 
 use kueue_check::serde_json::Value;
 
-/// The documents of a YAML text.
+/// Returns the documents of a YAML text.
 pub fn documents(text: &str) -> Vec<Value> {
     let documents = text.split("---\n").map(serde_saphyr::from_str::<Option<Value>>);
     documents.filter_map(|document| document.expect("YAML")).collect()
 }
 
-/// What is in `deploy/example.yaml`.
+/// Returns the documents of `deploy/example.yaml`.
 pub fn example() -> Vec<Value> {
     documents(include_str!("../../deploy/example.yaml"))
 }
 {%- if parameters %}
 
-/// The rule among it.
+/// Returns the rule of the example.
 pub fn rule() -> Value {
     example().swap_remove(0)
 }
 {%- endif %}
 
-/// What the program prints.
+/// Returns the output of the program.
 pub fn printed(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_{{ project-name }}")).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
-//! The check on trial: on a cluster in memory, in virtual time, and on a real API server where
-//! there is one.
+//! Tests of the check: on a simulated cluster in virtual time, and on a real API server if there is
+//! one.
 
 mod deploy;
 mod real;

@@ -1,8 +1,7 @@
-//! On a real API server, with exactly the rights that the manifests give. Nothing runs there but
-//! the API server: the test plays Kueue.
+//! The check on a real API server, with exactly the permissions of its manifests. No Kueue runs
+//! there: the test takes its part.
 //!
-//! Name a kubeconfig of a cluster that is there for tests, without Kueue, in
-//! `KUEUE_CHECK_TEST_KUBECONFIG`; see the README.
+//! `KUEUE_CHECK_TEST_KUBECONFIG` is a kubeconfig of a test cluster without Kueue; see the README.
 
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ const CHECK: &str = "{{ project-name | kebab_case }}";
 const KUBECONFIG: &str = "KUEUE_CHECK_TEST_KUBECONFIG";
 
 #[tokio::test]
-async fn it_works_with_the_rights_of_its_manifests() {
+async fn it_works_with_the_permissions_of_its_manifests() {
     let Some(file) = std::env::var_os(KUBECONFIG) else {
         eprintln!("SKIPPED: on a real API server: {KUBECONFIG} names no kubeconfig");
         return;
@@ -37,7 +36,7 @@ async fn it_works_with_the_rights_of_its_manifests() {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let admin = Client::try_from(config.clone()).unwrap();
 
-    // Kueue's definitions, and what somebody who deploys the check applies.
+    // Kueue's definitions, and what the administrator applies.
     for definition in definitions::all() {
         apply(&admin, &serde_json::to_value(definition).unwrap()).await;
     }
@@ -88,7 +87,7 @@ async fn it_works_with_the_rights_of_its_manifests() {
     assert_eq!(booked().await, 1);
 {%- endif %}
     reserve(&admin, "large", 16).await;
-    let why = "{% if source == "none" %}more from 22:00 UTC{% else %}16 pods, and room for 8{% endif %}";
+    let why = "{% if source == "none" %}more from 22:00 UTC{% else %}16 pods requested, 8 free{% endif %}";
     let has_reason = |workload: &Value| entry(workload)["message"].as_str().is_some_and(|message| message.contains(why));
     let large = wait(&workloads, "large", "large jobs wait", has_reason).await;
     assert_eq!(entry(&large)["state"], "Pending");

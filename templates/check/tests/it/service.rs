@@ -62,7 +62,7 @@ impl Service {
         figures.requests.push(request.to_owned());
         let count = figures.free_pods;
 {%- if source == "http" %}
-        let body = kueue_check::serde_json::json!({"room": count});
+        let body = kueue_check::serde_json::json!({"free": count});
 {%- else %}
         let result = kueue_check::serde_json::json!([{"metric": {}, "value": [1_795_000_000, count.to_string()]}]);
         let body = kueue_check::serde_json::json!({"status": "success", "data": {"resultType": "vector", "result": result}});
@@ -114,5 +114,5 @@ pub async fn serve(handler: impl Fn(&str) -> String + Send + Sync + 'static) -> 
             });
         }
     });
-    format!("http://{address}{% if source == "http" %}/room{% endif %}")
+    format!("http://{address}{% if source == "http" %}/free-pods{% endif %}")
 }

@@ -48,7 +48,7 @@ fn booked(cluster: &Cluster) -> Vec<String> {
 {%- endif %}
 
 #[test]
-fn a_job_starts_when_it_may_whatever_goes_wrong() {
+fn a_job_starts_when_it_may_with_any_fault() {
     let explored = trial().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("small").pods(4));
         cluster.expect_admitted("small").await;
@@ -59,7 +59,7 @@ fn a_job_starts_when_it_may_whatever_goes_wrong() {
         cluster.expect_waiting("large", Duration::from_secs(3000)).await;
         cluster.advance_to("2026-11-21T22:00:00Z").await;
 {%- else %}
-        cluster.expect_message("large", "16 pods, and room for 8").await;
+        cluster.expect_message("large", "16 pods requested, 8 free").await;
         assert_eq!(cluster.state("large"), Some(CheckState::Pending));
         cluster.expect_waiting("large", Duration::from_secs(300)).await;
         cluster.external::<Service>().set_free_pods(16);
@@ -114,7 +114,7 @@ fn a_changed_rule_changes_the_verdict() {
 {%- if source != "none" %}
 
 #[test]
-fn an_outage_changes_no_state_and_the_service_is_left_alone() {
+fn an_outage_changes_no_state_and_opens_the_breaker() {
     let run = trial().run(async |cluster| {
         let service = cluster.external::<Service>();
         service.set_down(true);
@@ -137,7 +137,7 @@ fn one_request_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif %
             cluster.submit(Job::new(format!("job-{number}")).pods(9));
         }
         for number in 0..8 {
-            cluster.expect_message(&format!("job-{number}"), "9 pods, and room for 8").await;
+            cluster.expect_message(&format!("job-{number}"), "9 pods requested, 8 free").await;
         }
         assert_eq!(cluster.external::<Service>().requests().len(), 1);
     });
@@ -168,7 +168,7 @@ fn jobs_start_one_after_the_other() {
 {%- if cleanup %}
 
 #[test]
-fn what_was_booked_is_cancelled_when_the_job_is_over_whatever_goes_wrong() {
+fn bookings_are_cancelled_when_the_job_is_over_with_any_fault() {
     let explored = trial().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("done").pods(2));
         cluster.submit(Job::new("stopped").pods(2));

@@ -27,7 +27,7 @@ async fn the_number_of_free_pods_is_requested() {
     let service = Service::with_free_pods(12);
     assert_eq!(free_pods(&service.listen().await).await.unwrap(), 12);
 {%- if source == "http" %}
-    assert_eq!(service.requests(), ["/room?namespace=team-a"]);
+    assert_eq!(service.requests(), ["/free-pods?namespace=team-a"]);
 {%- elsif parameters %}
     assert_eq!(service.requests(), ["/api/v1/query?query=sum%28free%7Bpool%3D%22a%22%7D%29"]);
 {%- else %}
@@ -40,14 +40,14 @@ async fn the_number_of_free_pods_is_requested() {
 async fn an_invalid_response_is_an_error_with_its_cause() {
     let large = "1".repeat(2_000_000);
     for (response, kind, expected) in [
-        (String::new(), ErrorKind::Transient, "did not answer within 500ms"),
+        (String::new(), ErrorKind::Transient, "did not respond within 500ms"),
         (ok("<html>"), ErrorKind::Transient, "not the expected response"),
         (ok(&large), ErrorKind::Transient, "length limit exceeded"),
-        ("HTTP/1.1 500 Oh\r\ncontent-length: 6\r\n\r\nbroken".to_owned(), ErrorKind::Transient, "answered 500 Internal Server Error: broken"),
+        ("HTTP/1.1 500 Oh\r\ncontent-length: 6\r\n\r\nbroken".to_owned(), ErrorKind::Transient, "responded with 500 Internal Server Error: broken"),
         (
             "HTTP/1.1 429 Slow\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n".to_owned(),
             ErrorKind::Throttled { after: Duration::from_secs(7) },
-            "answered 429",
+            "responded with 429",
         ),
     ] {
         let url = serve(move |_| response.clone()).await;
@@ -55,6 +55,6 @@ async fn an_invalid_response_is_an_error_with_its_cause() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     }
-    let nobody = free_pods("http://127.0.0.1:9").await.unwrap_err();
-    assert!(nobody.to_string().contains("refused"), "{nobody}");
+    let unreachable = free_pods("http://127.0.0.1:9").await.unwrap_err();
+    assert!(unreachable.to_string().contains("refused"), "{unreachable}");
 }

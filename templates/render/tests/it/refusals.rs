@@ -68,7 +68,7 @@ fn other_answers_are_checked_too() {
 }
 
 #[test]
-fn what_cargo_generate_refuses_is_refused() {
+fn what_cargo_generate_rejects_is_rejected() {
     for (text, expected) in [
         (
             r#"[placeholders]

@@ -34,7 +34,7 @@ impl World<'_> {
     fn job(&mut self, job: usize) {
         let (plan, now) = (self.plan.jobs[job].clone(), self.now);
         let befalls = |since: i64, world: &Self| {
-            let happens = |after: i64| !world.mishaps[job] && now >= since + after * STEP;
+            let happens = |after: i64| !world.interrupted[job] && now >= since + after * STEP;
             let (_, injected) = plan.injected.filter(|(after, _)| happens(*after))?;
             // A replaced Workload is stopped only by its growth. Without the growth, and without
             // its own Workload, no object shows that its pods run.
@@ -73,7 +73,7 @@ impl World<'_> {
                     self.notify_base(job);
                 }
                 Some(Injected::Evicted) if self.is_growth(job) => {
-                    self.mishaps[job] = true;
+                    self.interrupted[job] = true;
                     let until = now + self.random.below(3) * STEP;
                     self.phases[job] = Phase::Evicting {
                         since,
@@ -83,7 +83,7 @@ impl World<'_> {
                     self.notify_run(job);
                 }
                 Some(Injected::QuotaLost | Injected::Evicted) => {
-                    self.mishaps[job] = true;
+                    self.interrupted[job] = true;
                     // Kueue keeps the verdict, and may admit with it, unless it is withdrawn in
                     // time.
                     let until = now + (1 + self.random.below(4)) * STEP;
@@ -117,7 +117,7 @@ impl World<'_> {
                     self.delete(job, since);
                 }
                 Some(Injected::Evicted) => {
-                    self.mishaps[job] = true;
+                    self.interrupted[job] = true;
                     let until = now + self.random.below(3) * STEP;
                     self.phases[job] = Phase::Stopping { since, at, until };
                     if self.mutant == Mutant::OverWhenEvicted {

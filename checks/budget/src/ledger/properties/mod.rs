@@ -122,7 +122,7 @@ pub(super) struct World<'a> {
     ran: Vec<i64>,
     /// The part of `ran` in earlier runs, which counts against the maximum.
     past: Vec<i64>,
-    mishaps: Vec<bool>,
+    interrupted: Vec<bool>,
     /// Whether the growth was admitted, or an eviction has stopped the Workload that it grew.
     grown: Vec<bool>,
     /// The current cost of each job, in units per hour.
@@ -185,7 +185,7 @@ impl<'a> World<'a> {
             phases: vec![Phase::Waiting; plan.jobs.len()],
             ran: vec![0; plan.jobs.len()],
             past: vec![0; plan.jobs.len()],
-            mishaps: vec![false; plan.jobs.len()],
+            interrupted: vec![false; plan.jobs.len()],
             grown: vec![false; plan.jobs.len()],
             rates: plan.jobs.iter().map(|job| job.rate).collect(),
             deleted: vec![false; plan.jobs.len()],

@@ -59,7 +59,7 @@ async fn jobs_start_by_the_spend_in_datadog_and_the_keys_are_nowhere_to_be_seen(
     assert_eq!(KEYS.0.find("canary"), Some(0));
     let (output, _) = all_output(&program, &stage, &name).await;
     assert!(
-        output.contains("Datadog refused the credentials"),
+        output.contains("Datadog rejected the credentials"),
         "{output}"
     );
     assert!(!output.contains("canary"), "a key was shown");

@@ -17,7 +17,7 @@ use kueue_check_budget::source::{
 use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
 
-use service::{Datadog, Mishap};
+use service::{Datadog, Fault};
 
 const METRIC: &str = "aws.cost.net.amortized.realtime.estimated";
 /// A Monday, 00:00 in Amsterdam.
@@ -210,23 +210,23 @@ async fn each_bad_response_has_its_reason_and_pause() {
         json!({"data": {"type": "scalar_response", "attributes": attributes}}).to_string()
     };
     let number = |values: Value| json!({"type": "number", "name": "spent", "values": values});
-    for (mishap, reason, pause, message) in [
+    for (fault, reason, pause, message) in [
         (
-            Mishap::response(429, json!({"errors": ["Rate limit exceeded"]}).to_string())
+            Fault::response(429, json!({"errors": ["Rate limit exceeded"]}).to_string())
                 .header("x-ratelimit-reset", "37"),
             "Throttled",
             37,
             "a pause of 37s",
         ),
         (
-            Mishap::response(429, "").header("retry-after", "11"),
+            Fault::response(429, "").header("retry-after", "11"),
             "Throttled",
             11,
             "a pause of 11s",
         ),
-        (Mishap::response(429, ""), "Throttled", 60, "a pause of 60s"),
+        (Fault::response(429, ""), "Throttled", 60, "a pause of 60s"),
         (
-            Mishap::response(
+            Fault::response(
                 400,
                 json!({"errors": ["Queries ending outside the retention date are invalid"]})
                     .to_string(),
@@ -235,35 +235,35 @@ async fn each_bad_response_has_its_reason_and_pause() {
             600,
             "outside the retention date",
         ),
-        (Mishap::response(500, "{}"), "Unavailable", 1, "500"),
-        (Mishap::response(502, "<html>"), "Unavailable", 1, "502"),
+        (Fault::response(500, "{}"), "Unavailable", 1, "500"),
+        (Fault::response(502, "<html>"), "Unavailable", 1, "502"),
         (
-            Mishap::response(503, "").header("retry-after", "9"),
+            Fault::response(503, "").header("retry-after", "9"),
             "Throttled",
             9,
             "pause of 9s",
         ),
-        (Mishap::response(404, "<html>"), "BadResponse", 1, "404"),
+        (Fault::response(404, "<html>"), "BadResponse", 1, "404"),
         (
-            Mishap::response(200, "<html>"),
+            Fault::response(200, "<html>"),
             "BadResponse",
             1,
             "expected value",
         ),
         (
-            Mishap::response(200, "{\"status\": \"o"),
+            Fault::response(200, "{\"status\": \"o"),
             "BadResponse",
             1,
             "EOF",
         ),
         (
-            Mishap::response(302, "").header("location", "http://127.0.0.1:1/"),
+            Fault::response(302, "").header("location", "http://127.0.0.1:1/"),
             "BadResponse",
             1,
             "redirects (302)",
         ),
         (
-            Mishap::response(
+            Fault::response(
                 200,
                 json!({"status": "error", "error": "Timeout"}).to_string(),
             ),
@@ -271,15 +271,15 @@ async fn each_bad_response_has_its_reason_and_pause() {
             1,
             "Timeout",
         ),
-        (Mishap::Half, "BadResponse", 1, "body cannot be read"),
+        (Fault::Half, "BadResponse", 1, "body cannot be read"),
         (
-            Mishap::Slow(Duration::from_secs(5)),
+            Fault::Slow(Duration::from_secs(5)),
             "TimedOut",
             1,
             "did not respond within 500ms",
         ),
         (
-            Mishap::response(200, "{}").header("content-encoding", "gzip"),
+            Fault::response(200, "{}").header("content-encoding", "gzip"),
             "BadResponse",
             1,
             "compressed",
@@ -287,8 +287,8 @@ async fn each_bad_response_has_its_reason_and_pause() {
     ] {
         let trial = trial(json!({})).await;
         trial.week(START + DAY);
-        let shown = format!("{mishap:?}");
-        trial.service.mishaps([mishap]);
+        let shown = format!("{fault:?}");
+        trial.service.faults([fault]);
         let error = trial.query_spend(START + DAY).await.unwrap_err();
         assert_eq!(
             (error.reason(), error.pause(1, 1.0).as_secs()),
@@ -328,9 +328,9 @@ async fn each_bad_response_has_its_reason_and_pause() {
         let trial = trial(json!({})).await;
         trial.week(START + DAY);
         let probe = json!({"status": "ok", "series": [{"interval": 300, "pointlist": [[(START + DAY - 300) * 1000, 1.0]]}]});
-        trial.service.mishaps([
-            Mishap::response(200, probe.to_string()),
-            Mishap::response(200, &body),
+        trial.service.faults([
+            Fault::response(200, probe.to_string()),
+            Fault::response(200, &body),
         ]);
         let error = trial.query_spend(START + DAY).await.unwrap_err();
         assert_eq!(error.reason(), reason, "{body}: {error}");
@@ -338,7 +338,7 @@ async fn each_bad_response_has_its_reason_and_pause() {
 }
 
 #[tokio::test]
-async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
+async fn keys_are_sent_in_headers_only_and_are_read_again_when_they_are_rejected() {
     let trial = trial(json!({})).await;
     trial.week(START + DAY);
     trial.query_spend(START + DAY).await.unwrap();
@@ -348,12 +348,12 @@ async fn keys_stand_in_headers_only_and_are_read_again_when_they_are_refused() {
     trial.service.keys(rotated.0, rotated.1);
     let error = trial.query_spend(START + DAY).await.unwrap_err();
     assert_eq!(error.reason(), "Unauthorized");
-    assert_eq!(error.to_string(), "Datadog refused the credentials (403)");
+    assert_eq!(error.to_string(), "Datadog rejected the credentials (403)");
     trial.keys.write(rotated);
     trial.query_spend(START + DAY).await.unwrap();
     // A key that is rotated between its reading and its use causes no outage.
     trial.service.requests();
-    trial.service.mishaps([Mishap::response(
+    trial.service.faults([Fault::response(
         403,
         json!({"errors": ["Forbidden"]}).to_string(),
     )]);
@@ -386,7 +386,7 @@ async fn fewer_queries_are_sent_when_few_are_left() {
 }
 
 #[tokio::test]
-async fn a_query_that_makes_no_sense_there_is_the_budgets_fault() {
+async fn an_invalid_query_is_a_configuration_error() {
     let patch = json!({"query": format!("sum:{METRIC}{{*}} by {{kube_namespace}}.nonsense()")});
     let trial = trial(patch).await;
     trial.week(START + DAY);

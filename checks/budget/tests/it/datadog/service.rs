@@ -25,7 +25,7 @@ const POINTS: i64 = 1500;
 
 /// An injected failure, instead of a response.
 #[derive(Clone, Debug)]
-pub(crate) enum Mishap {
+pub(crate) enum Fault {
     /// Returns this response.
     Response(u16, Vec<(&'static str, String)>, String),
     /// Responds after this delay.
@@ -34,7 +34,7 @@ pub(crate) enum Mishap {
     Half,
 }
 
-impl Mishap {
+impl Fault {
     pub(crate) fn response(status: u16, body: impl Into<String>) -> Self {
         Self::Response(status, Vec::new(), body.into())
     }
@@ -61,7 +61,7 @@ struct Inside {
     /// Whether this site has the second version of the API.
     only_v1: bool,
     remaining: u64,
-    mishaps: VecDeque<Mishap>,
+    faults: VecDeque<Fault>,
     requests: Vec<String>,
     breaches: Vec<String>,
 }
@@ -123,8 +123,8 @@ impl Datadog {
     }
 
     /// Queues failures of the next requests, in this order.
-    pub(crate) fn mishaps(&self, mishaps: impl IntoIterator<Item = Mishap>) {
-        self.inside().mishaps.extend(mishaps);
+    pub(crate) fn faults(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.inside().faults.extend(faults);
     }
 
     /// Returns the methods and paths since the last call.
@@ -156,11 +156,11 @@ async fn handle(
         .inside()
         .requests
         .push(format!("{method} {}", uri.path()));
-    let mishap = service.inside().mishaps.pop_front();
-    if let Some(Mishap::Response(status, headers, body)) = mishap {
+    let fault = service.inside().faults.pop_front();
+    if let Some(Fault::Response(status, headers, body)) = fault {
         return response(status, headers, Body::from(body));
     }
-    if let Some(Mishap::Slow(length)) = mishap {
+    if let Some(Fault::Slow(length)) = fault {
         tokio::time::sleep(length).await;
     }
     let (status, reply) = service.inside().reply(&method, &uri, &headers, &body);
@@ -178,7 +178,7 @@ async fn handle(
         ("x-ratelimit-name", "batch_query".to_owned()),
     ];
     let text = reply.to_string();
-    if matches!(mishap, Some(Mishap::Half)) {
+    if matches!(fault, Some(Fault::Half)) {
         limits.push(("content-length", text.len().to_string()));
         let half = Bytes::copy_from_slice(&text.as_bytes()[..text.len() / 2]);
         let cut = futures::stream::once(async {

@@ -98,7 +98,7 @@ fn a_top_up_opens_a_queue() {
 }
 
 #[test]
-fn a_queue_that_somebody_else_has_stopped_is_left_alone() {
+fn a_queue_that_a_user_has_stopped_is_not_changed() {
     let simulation = simulation("1");
     simulation.run(async |cluster: &Cluster| {
         cluster.submit(Job::new("a"));

@@ -18,7 +18,7 @@ fn yielding() -> Value {
 }
 
 #[test]
-fn quota_that_waits_for_money_goes_to_who_can_use_it() {
+fn quota_that_waits_for_money_is_released_for_jobs_that_can_use_it() {
     // Two CPUs: one runs, one is held by a job without money, and then a rich namespace waits for
     // quota.
     let simulation = of_spec(&yielding()).quota(2);

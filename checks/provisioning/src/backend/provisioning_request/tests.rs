@@ -122,7 +122,7 @@ fn a_request_that_kueue_made_is_for_the_workload_that_owns_it() {
 }
 
 #[test]
-fn an_object_of_somebody_else_is_no_request() {
+fn an_object_of_another_owner_is_no_request() {
     let owner = json!({"apiVersion": "batch/v1", "kind": "Workload", "name": "wl", "uid": "1"});
     for owners in [json!(null), json!([]), json!([owner])] {
         assert_eq!(

@@ -178,7 +178,7 @@ async fn a_limit_of_zero_rejects_at_the_first_failure() {
 }
 
 #[tokio::test]
-async fn a_hundred_long_parameters_are_taken_and_one_more_is_refused() {
+async fn a_hundred_long_parameters_are_accepted_and_one_more_is_rejected() {
     let parameters: Map<String, Value> = (0..100)
         .map(|n| (format!("p{n}"), json!("x".repeat(255))))
         .collect();

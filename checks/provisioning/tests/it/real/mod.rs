@@ -51,7 +51,7 @@ async fn least_privilege(world: &World) -> Client {
 }
 
 #[tokio::test]
-async fn the_check_works_with_the_rights_of_its_manifests_on_a_real_api_server() {
+async fn the_check_works_with_the_permissions_of_its_manifests_on_a_real_api_server() {
     let Some(mut world) = world("least").await else {
         return;
     };

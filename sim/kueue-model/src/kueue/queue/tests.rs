@@ -44,7 +44,7 @@ fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
 }
 
 #[test]
-fn what_could_not_be_written_is_tried_again_at_once() {
+fn a_failed_write_is_retried_at_once() {
     let mut queue = PendingQueue::new(KueueVersion::V0_19);
     queue.push(&workload("a", 0, "1"), 1, now());
     queue.requeue("t/a", Requeue::FailedWrite, now());
@@ -64,7 +64,7 @@ fn in_strict_order_the_first_blocks() {
 }
 
 #[test]
-fn in_strict_order_one_with_a_delay_blocks_nobody() {
+fn in_strict_order_one_with_a_delay_does_not_block() {
     let mut queue = PendingQueue::new(KueueVersion::V0_19);
     queue.set_strategy(QueueingStrategy::StrictFIFO);
     let mut first = workload("a", 0, "2");

@@ -97,7 +97,7 @@ fn a_delay_keeps_the_quota_until_it_is_over() {
 }
 
 #[test]
-fn rejected_without_quota_is_left_alone() {
+fn rejected_without_quota_changes_nothing() {
     let outcome = pass(
         json!({"admissionChecks": [entry("Rejected", None)]}),
         &json!([{"name": "c1"}]),

@@ -14,7 +14,7 @@ fn count(play: &Play) -> (usize, usize) {
 }
 
 #[test]
-fn nodes_are_ready_after_their_delay_and_go_when_nobody_needs_them() {
+fn nodes_are_ready_after_their_delay_and_are_removed_when_unneeded() {
     let mut play = Play::of(Profile::Oss137, pool(1, 4)).request("a", ATOMIC, 12);
     play.scan();
     assert_eq!(count(&play), (3, 1));

@@ -9,7 +9,7 @@ use super::play::{ATOMIC, CHECK, DAY, MINUTE, Play, QUEUED, pool};
 const LATEST: Profile = Profile::Oss137;
 
 #[test]
-fn one_look_decides() {
+fn one_scan_decides() {
     let not_found = [
         "0 a Accepted=True Accepted",
         "0 a Provisioned=False CapacityIsNotFound",
@@ -121,7 +121,7 @@ fn one_look_decides() {
 }
 
 #[test]
-fn the_words_are_the_autoscalers() {
+fn the_messages_are_the_autoscalers() {
     let mut play = Play::of(LATEST, pool(1, 1))
         .request("a", CHECK, 4)
         .request("b", CHECK, 1);
@@ -165,7 +165,7 @@ fn an_instance_takes_what_names_it() {
 }
 
 #[test]
-fn missing_templates_fail_at_the_first_look_and_the_next_request_is_taken() {
+fn missing_templates_fail_at_the_first_scan_and_the_next_request_is_handled() {
     let mut play = Play::of(LATEST, pool(1, 1))
         .request("a", CHECK, 1)
         .request("b", CHECK, 1);
@@ -205,7 +205,7 @@ fn release_1_31_tries_every_ten_minutes() {
 }
 
 #[test]
-fn a_restart_forgets_backoffs() {
+fn a_restart_resets_backoffs() {
     let mut play = Play::of(LATEST, pool(0, 0)).request("a", CHECK, 1);
     play.until(210);
     play.log.clear();

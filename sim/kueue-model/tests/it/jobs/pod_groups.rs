@@ -266,7 +266,7 @@ fn a_workload_that_is_deleted_takes_its_pods_along() {
 }
 
 #[test]
-fn a_workload_of_somebody_else_is_not_taken_over() {
+fn a_workload_of_another_owner_is_not_taken_over() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
         cluster.queue("8", &["c"], &json!({}));

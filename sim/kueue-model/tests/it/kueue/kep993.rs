@@ -167,7 +167,7 @@ fn a_preempted_workload_that_was_not_admitted_loses_quota_at_once_and_its_checks
 }
 
 #[test]
-fn the_assignment_is_looked_at_again_before_admission() {
+fn the_assignment_is_computed_again_before_admission() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::KEP993);
         cluster.server.install(kep993_definitions());
@@ -193,7 +193,7 @@ fn the_assignment_is_looked_at_again_before_admission() {
 }
 
 #[test]
-fn without_the_profile_preemption_required_is_refused() {
+fn without_the_profile_preemption_required_is_rejected() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);
         cluster.queue("1", &["c"], &json!({}));

@@ -192,7 +192,7 @@ fn who_was_evicted_for_slow_pods_goes_behind_the_others_or_keeps_its_place() {
 }
 
 #[test]
-fn before_0_19_nobody_waits_for_pods() {
+fn before_0_19_admission_does_not_wait_for_pods() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_18);
         cluster.queue("1", &[], &json!({}));
