@@ -41,6 +41,8 @@ impl FieldSelector {
             terms.push(Term {
                 path: if kind.is("", "events") {
                     kept_path(&term.path)
+                } else if term.path == "status.successful" {
+                    "status.succeeded".to_owned()
                 } else {
                     term.path
                 },
@@ -168,7 +170,7 @@ fn value_at(object: &Value, path: &str) -> String {
 fn default_of(path: &str) -> String {
     match path {
         "spec.hostNetwork" | "spec.unschedulable" => "false".to_owned(),
-        "status.successful" => "0".to_owned(),
+        "status.succeeded" => "0".to_owned(),
         _ => String::new(),
     }
 }

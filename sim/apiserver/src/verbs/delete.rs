@@ -130,17 +130,34 @@ fn option<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a Value> {
 fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Status> {
     check_preconditions(context, old)?;
     review(context, old)?;
+    let ends_in = old["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let shortened = ends_in.filter(|seconds| *seconds > 0);
+    if let Some(seconds) = shortened
+        && given_grace(context).is_none_or(|given| given >= seconds)
+    {
+        // Only a shorter grace period changes a Pod that waits for its end.
+        return Ok(Outcome {
+            object: Arc::clone(old),
+            pending: true,
+        });
+    }
     let mut new = (**old).clone();
     add_policy_finalizer(context, &mut new);
-    let grace = grace_seconds(context, old);
+    let grace = match shortened {
+        Some(_) => given_grace(context).unwrap_or(0),
+        None => grace_seconds(context, old),
+    };
     let pending =
         !finalizers(&new).is_empty() || grace > 0 || has_spec_finalizers(&context.kind, &new);
-    if pending && is_deleting(old) && new["metadata"]["finalizers"] == old["metadata"]["finalizers"]
-    {
+    let same_finalizers = new["metadata"]["finalizers"] == old["metadata"]["finalizers"];
+    if pending && is_deleting(old) && same_finalizers && shortened.is_none() {
         return Ok(Outcome {
             object: Arc::clone(old),
             pending,
         });
+    }
+    if let Some(seconds) = shortened {
+        shorten(context, &mut new, seconds, grace);
     }
     // A Pod always gets a deletion time, even with a grace period of 0.
     if (pending || context.kind.is("", "pods")) && !is_deleting(old) {
@@ -190,19 +207,38 @@ fn mark(context: &Context<'_>, new: &mut Value, grace: i64) {
     }
 }
 
+/// Moves the end of a Pod from `before` to `grace` seconds after the deletion, but not into the past.
+fn shorten(context: &Context<'_>, new: &mut Value, before: i64, grace: i64) {
+    let metadata = &mut new["metadata"];
+    let end = metadata["deletionTimestamp"].as_str();
+    let end: Option<jiff::Timestamp> = end.and_then(|end| end.parse().ok());
+    let earlier = end.and_then(|end| {
+        end.checked_sub(jiff::SignedDuration::from_secs(before - grace))
+            .ok()
+    });
+    let is_past = earlier.is_none_or(|end| end < context.at);
+    let end = earlier.filter(|_| !is_past).unwrap_or(context.at);
+    metadata["deletionTimestamp"] = super::seconds(end).into();
+    metadata["deletionGracePeriodSeconds"] = if is_past && grace != 0 { 1 } else { grace }.into();
+}
+
+/// Returns the grace period of the request, in seconds.
+fn given_grace(context: &Context<'_>) -> Option<i64> {
+    let of_query = || {
+        let text = context.call.parameter("gracePeriodSeconds")?;
+        text.parse().ok()
+    };
+    let given = option(context, "gracePeriodSeconds").and_then(Value::as_i64);
+    // A negative one ends the Pod after a second.
+    let positive = |seconds: i64| if seconds < 0 { 1 } else { seconds };
+    given.or_else(of_query).map(positive)
+}
+
 /// Returns the grace period of a Pod on a node, in seconds; 0 for other objects.
 fn grace_seconds(context: &Context<'_>, old: &Value) -> i64 {
     if !context.kind.is("", "pods") {
         return 0;
     }
-    let given = option(context, "gracePeriodSeconds")
-        .and_then(Value::as_i64)
-        .or_else(|| {
-            context
-                .call
-                .parameter("gracePeriodSeconds")
-                .and_then(|s| s.parse().ok())
-        });
     let default = old["spec"]["terminationGracePeriodSeconds"].as_i64();
     let node = old["spec"]["nodeName"].as_str();
     let scheduled = node.is_some_and(|n| !n.is_empty());
@@ -210,10 +246,11 @@ fn grace_seconds(context: &Context<'_>, old: &Value) -> i64 {
     if !scheduled || matches!(phase, Some("Succeeded" | "Failed")) {
         return 0;
     }
-    given.or(default).unwrap_or(30).max(0)
+    given_grace(context).or(default).unwrap_or(30).max(0)
 }
 
-fn policy<'a>(context: &'a Context<'_>) -> &'a str {
+/// Returns the policy of the request, that of an earlier deletion, or the default of the kind.
+fn policy<'a>(context: &'a Context<'_>, object: &Value) -> &'a str {
     let orphan = option(context, "orphanDependents").and_then(Value::as_bool);
     option(context, "propagationPolicy")
         .and_then(Value::as_str)
@@ -223,12 +260,20 @@ fn policy<'a>(context: &'a Context<'_>) -> &'a str {
             Some(false) => Some("Background"),
             None => None,
         })
+        .or_else(|| {
+            let policy = |finalizer: &str| match finalizer {
+                "orphan" => Some("Orphan"),
+                "foregroundDeletion" => Some("Foreground"),
+                _ => None,
+            };
+            finalizers(object).into_iter().find_map(policy)
+        })
         .unwrap_or_else(|| builtin::default_policy(&context.kind))
 }
 
 /// Sets the finalizer that selects what the garbage collector does.
 fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
-    let wanted = match policy(context) {
+    let wanted = match policy(context, new) {
         "Orphan" => "orphan",
         "Foreground" => "foregroundDeletion",
         _ => "",

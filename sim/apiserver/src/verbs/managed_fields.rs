@@ -21,14 +21,16 @@ pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
 pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
     let kind = &context.kind;
     let sent = prepared.new["metadata"]["managedFields"].as_array();
+    // A write of a subresource cannot change the owners of others.
+    let sent = sent.filter(|_| context.subresource().is_empty());
     // One empty entry clears all owners. Clients that do not use field managers send no entry,
     // which changes nothing.
     let cleared = sent.is_some_and(|s| s.len() == 1 && s[0].as_object().is_some_and(Map::is_empty));
-    let managers = match (&prepared.old, sent) {
-        (Some(_), _) if cleared => Managers::default(),
-        (Some(old), _) => Managers::of(old),
-        (None, Some(_)) => Managers::of(&prepared.new),
-        _ => Managers::default(),
+    let managers = match &prepared.old {
+        _ if cleared => Managers::default(),
+        _ if sent.is_some_and(|sent| are_usable(sent)) => Managers::of(&prepared.new),
+        Some(old) => Managers::of(old),
+        None => Managers::default(),
     };
     // Cleared owners stay cleared until a client applies.
     if prepared.old.is_some() && managers.owners.is_empty() {
@@ -52,6 +54,18 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
         apply::reset_fields(kind.status, context.subresource()),
     );
     next.write_to(&mut prepared.new);
+}
+
+/// Returns true if a client sent owners that can be read. Otherwise those that are stored count.
+fn are_usable(sent: &[Value]) -> bool {
+    let is_usable = |entry: &Value| {
+        matches!(entry["operation"].as_str(), Some("Apply" | "Update"))
+            && entry["apiVersion"]
+                .as_str()
+                .is_some_and(|version| !version.is_empty())
+            && entry["fieldsType"] == "FieldsV1"
+    };
+    !sent.is_empty() && sent.iter().all(is_usable)
 }
 
 /// Keeps the times of the owners if nothing else differs: nothing was written.

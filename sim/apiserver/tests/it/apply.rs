@@ -43,6 +43,8 @@ pub(super) fn rows() -> Vec<Row> {
         row("a change of one's own", [by(201, "x", json!({"text": "abc"})), by(200, "x", json!({"text": "abd", "on": true}))]),
         row("a field no longer applied goes", [by(201, "x", json!({"text": "abc", "on": true, "labels": {"a": "1", "b": "2"}})), by(200, "x", json!({"text": "abc", "labels": {"a": "1"}})), by(200, "x", json!({}))]),
         row("a field no longer applied stays with its other owner", [by(201, "x", json!({"text": "abc"})), by(200, "y", json!({"text": "abc"})), by(200, "x", json!({})), by(200, "y", json!({}))]),
+        row("owners that a client edits", [by(201, "x", json!({"text": "abc"})), jsonpatch(200, &w, json!([{"op": "replace", "path": "/metadata/managedFields/0/manager", "value": "y"}])), by(200, "y", json!({})), get(200, &w)]),
+        row("owners that a client sends with a status", [by(201, "x", json!({"text": "abc"})), merge(200, widget_path("a/status"), json!({"metadata": {"managedFields": [{}]}, "status": {"phase": "p"}})), get(200, &w)]),
         row("a conflict", [by(201, "x", json!({"text": "abc"})), by(409, "y", json!({"text": "abd"})).message("Apply failed with 1 conflict: conflict with \"x\": .spec.text")]),
         row("two conflicts", [by(201, "x", json!({"text": "abc", "on": true})), by(409, "y", json!({"text": "abd", "on": false})).message("Apply failed with 2 conflicts: conflicts with \"x\":\n- .spec.on\n- .spec.text")]),
         row("conflicts with two", [by(201, "x", json!({"text": "abc"})), by(200, "z", json!({"on": true})), by(409, "y", json!({"text": "abd", "on": false}))]),

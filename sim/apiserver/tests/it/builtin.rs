@@ -229,6 +229,8 @@ pub(super) fn rows() -> Vec<Row> {
                 status(422, json!({"succeeded": 1})),
                 status(422, json!({"failed": 0, "succeeded": null})),
                 status(200, json!({"succeeded": 2})),
+                get(200, format!("{JOBS}?fieldSelector=status.successful%3D2")),
+                get(200, format!("{JOBS}?fieldSelector=status.successful%3D0")),
             ],
         ),
         row(
@@ -286,6 +288,29 @@ pub(super) fn rows() -> Vec<Row> {
                     200,
                     format!("{PODS}?fieldSelector=spec.schedulerName!%3Ddefault-scheduler"),
                 ),
+            ],
+        ),
+        row(
+            "the end of a Pod on a node is brought forward",
+            [
+                post(
+                    201,
+                    PODS,
+                    json!({"metadata": {"name": "p", "finalizers": ["example.com/f"]}, "spec": {"nodeName": "{ns}-n", "containers": [{"name": "c", "image": "i:1"}]}}),
+                ),
+                delete(200, format!("{PODS}/p")),
+                delete_with(
+                    200,
+                    format!("{PODS}/p"),
+                    json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}),
+                ),
+                get(200, format!("{PODS}/p")),
+                merge(
+                    200,
+                    format!("{PODS}/p"),
+                    json!({"metadata": {"finalizers": null}}),
+                ),
+                get(404, format!("{PODS}/p")),
             ],
         ),
         row(
@@ -386,6 +411,11 @@ pub(super) fn rows() -> Vec<Row> {
                     json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "{ns}-high"}, "value": 100}),
                 ),
                 get(200, "/apis/scheduling.k8s.io/v1/priorityclasses/{ns}-high"),
+                merge(
+                    200,
+                    "/apis/scheduling.k8s.io/v1/priorityclasses/{ns}-high",
+                    json!({"description": "d"}),
+                ),
             ],
         ),
         row(

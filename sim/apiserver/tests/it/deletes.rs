@@ -31,6 +31,24 @@ pub(super) fn rows() -> Vec<Row> {
         row("an object goes", [make("a"), delete(200, &w), get(404, &w)]),
         row("an object that is not there", [delete(404, &w)]),
         row(
+            "a second deletion keeps the policy",
+            [
+                make("a"),
+                delete_with(200, &w, options(json!({"propagationPolicy": "Foreground"}))),
+                delete(200, &w),
+                get(200, &w),
+            ],
+        ),
+        row(
+            "a second deletion keeps orphans",
+            [
+                make("a"),
+                delete_with(200, &w, options(json!({"propagationPolicy": "Orphan"}))),
+                delete(200, &w),
+                get(200, &w),
+            ],
+        ),
+        row(
             "an object with a finalizer stays",
             [
                 held("a"),

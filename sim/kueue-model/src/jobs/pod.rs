@@ -76,7 +76,9 @@ pub(super) fn view(pod: &Value) -> JobView {
     let message = pod["status"]["message"].as_str().unwrap_or_default();
     JobView {
         suspended: ended || has_gate(pod),
-        active: phase == "Running",
+        // Kueue counts only the Pods of a group (0.19.2, `IsActive` in
+        // `pkg/controller/jobs/pod/pod_controller.go`).
+        active: false,
         finished: ended.then(|| (phase == "Succeeded", message.to_owned())),
         pods_ready: is_ready(pod),
         held: has_finalizer(pod),

@@ -627,9 +627,7 @@ impl Kueue {
 
     fn waiting_since(workload: &Workload) -> jiff::Timestamp {
         let requeued = workload.status.conditions.get("Requeued");
-        let requeued = requeued
-            .filter(|c| c.is_true())
-            .map(|c| c.last_transition_time);
+        let requeued = requeued.map(|c| c.last_transition_time);
         requeued.unwrap_or(workload.metadata.creation_timestamp)
     }
 

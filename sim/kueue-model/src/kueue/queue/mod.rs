@@ -52,6 +52,10 @@ pub(crate) struct PendingQueue {
     hopeless: BTreeSet<SchedulingHash>,
     /// The Workload with pending preemptions: it stays the first.
     preemptor: Option<String>,
+    /// The last Workload with pending preemptions in a BestEffortFIFO queue. It comes first until it
+    /// leaves the queue, whatever its later results (Kueue 0.19.2, `preemptorWorkload` in
+    /// `pkg/cache/queue/cluster_queue.go`).
+    sticky: Option<String>,
     /// Whether the first was tried, and nothing has changed since.
     stuck: bool,
 }
@@ -218,6 +222,9 @@ impl PendingQueue {
             self.preemptor = None;
             self.stuck = false;
         }
+        if self.sticky.as_deref() == Some(key) {
+            self.sticky = None;
+        }
     }
 
     /// Returns the Workload to try now.
@@ -227,9 +234,8 @@ impl PendingQueue {
 
     /// Returns the first Workload, whether or not it has been tried since the last change.
     pub(crate) fn first(&self) -> Option<&str> {
-        let sticky = self.preemptor.as_deref().filter(|key| {
-            self.strategy == QueueingStrategy::BestEffortFIFO && !self.inadmissible.contains(*key)
-        });
+        let sticky = self.sticky.as_deref();
+        let sticky = sticky.filter(|key| !self.inadmissible.contains(*key));
         sticky.or_else(|| self.active.first().map(|rank| rank.key.as_str()))
     }
 
@@ -239,6 +245,8 @@ impl PendingQueue {
     pub(crate) fn requeue(&mut self, key: &str, why: Requeue, now: Timestamp) {
         if why == Requeue::PendingPreemption {
             self.preemptor = Some(key.to_owned());
+            let is_sticky = self.strategy == QueueingStrategy::BestEffortFIFO;
+            self.sticky = is_sticky.then(|| key.to_owned());
         } else if self.preemptor.as_deref() == Some(key) {
             self.preemptor = None;
         }

@@ -35,9 +35,7 @@ pub(crate) fn evict(
     for check in &mut status.admission_checks {
         reset(check, now);
     }
-    if had_admission {
-        count(&mut status.scheduling_stats, reason, cause);
-    }
+    count(&mut status.scheduling_stats, reason, cause);
     if status.conditions.is_true(BLOCKED) {
         let over = Condition::new(BLOCKED, True(false), full_reason.clone(), message, now);
         changed.set_condition(over);
