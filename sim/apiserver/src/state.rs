@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::call::{ApiRequest, ApiResponse, Verb};
 use super::hooks::{Admission, Faults, Stored};
 use super::kinds::{Kind, Registry, TableKey, custom_kinds};
-use super::metadata::is_deleting;
+use super::metadata::{finalizers, is_deleting};
 use super::server::TimeSource;
 use super::store::{ChangeVerb, Store, Write};
 use super::verbs;
@@ -179,7 +179,8 @@ impl Core {
         let Some(found) = store.get(&kind.table(), name) else {
             return;
         };
-        if !is_deleting(&found) || !store.contents(name).is_empty() {
+        let waits = !finalizers(&found).is_empty() || !store.contents(name).is_empty();
+        if !is_deleting(&found) || waits {
             return;
         }
         store.commit(Write {

@@ -10,6 +10,7 @@ use super::managers::{Managers, Owned, Owner};
 use super::merge::merge;
 use super::set::FieldSet;
 use super::typed::{fields_of, with_parents, without};
+use crate::kinds::Kind;
 use crate::schema::Schema;
 use crate::status::Status;
 
@@ -27,8 +28,9 @@ const UNOWNED: [&str; 9] = [
 ];
 
 /// Returns the top-level fields that a write to this subresource cannot change.
-pub(crate) fn reset_fields(status: bool, subresource: &str) -> &'static [&'static str] {
-    match (status, subresource) {
+pub(crate) fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static str] {
+    match (kind.status, subresource) {
+        (true, "status") if kind.status_has_metadata() => &["spec"],
         (true, "status") => &["metadata", "spec"],
         (true, "") => &["status"],
         _ => &[],

@@ -95,6 +95,12 @@ impl Kind {
         self.resource.api_version()
     }
 
+    /// Returns true if a write of the status changes metadata too, as for the old built-in kinds.
+    pub(crate) fn status_has_metadata(&self) -> bool {
+        let is_definition = self.is("apiextensions.k8s.io", "customresourcedefinitions");
+        self.status && !self.custom && !is_definition
+    }
+
     /// Returns true if the kind has this group and plural.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.resource.group == group && self.resource.plural == plural

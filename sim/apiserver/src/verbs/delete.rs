@@ -14,6 +14,13 @@ use crate::status::{FieldError, Status};
 use crate::store::{ChangeVerb, Write, key};
 
 pub(super) fn delete(context: &Context<'_>) -> Result<ApiResponse, Status> {
+    let kind = &context.kind;
+    let name = context.key();
+    let is_needed = matches!(&*name, "default" | "kube-system" | "kube-public");
+    if kind.is("", "namespaces") && is_needed {
+        let why = "this namespace may not be deleted";
+        return Err(Status::forbidden(&kind.resource, &name, why));
+    }
     let table = context.kind.table();
     let old = context.core.store().get(&table, &context.key());
     let old = old.ok_or_else(|| context.not_found())?;
@@ -296,7 +303,7 @@ fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
 }
 
 /// Returns true for a Namespace with finalizers in its spec: it waits until it is emptied.
-fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
+pub(super) fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
     let list = namespace["spec"]["finalizers"].as_array();
     kind.is("", "namespaces") && list.is_some_and(|list| !list.is_empty())
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::delete::has_spec_finalizers;
 use super::managed_fields::{keep_times, own};
 use super::prepared::Prepared;
 use super::split::split;
@@ -137,10 +138,12 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     } = prepared;
     let kind = &context.kind;
     let code = if old.is_some() { 200 } else { 201 };
+    let is_last =
+        |new: &Value| finalizers(new).is_empty() && !waits(new) && !has_spec_finalizers(kind, new);
     if let Some(old) = &old {
         new["apiVersion"] = old["apiVersion"].clone();
         keep_times(old, &mut new);
-        if **old == new && !(is_deleting(old) && finalizers(old).is_empty()) {
+        if **old == new && !(is_deleting(old) && is_last(old)) {
             return Ok(ApiResponse {
                 warnings,
                 ..ApiResponse::new(code, context.response(old))
@@ -168,7 +171,7 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     if kind.converts() {
         kind.keep(&mut new);
     }
-    let ends = old.is_some() && is_deleting(&new) && finalizers(&new).is_empty() && !waits(&new);
+    let ends = old.is_some() && is_deleting(&new) && is_last(&new);
     let write = Write {
         kind: Arc::clone(kind),
         key,

@@ -51,7 +51,7 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
         managers,
         &owner(context, false),
         &context.now,
-        apply::reset_fields(kind.status, context.subresource()),
+        apply::reset_fields(kind, context.subresource()),
     );
     next.write_to(&mut prepared.new);
 }

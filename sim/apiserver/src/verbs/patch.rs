@@ -82,7 +82,7 @@ fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
         return Err(Status::conflict(&kind.resource, context.name(), &why));
     }
     let version = text(&config, "resourceVersion").to_owned();
-    let reset = apply::reset_fields(kind.status, context.subresource());
+    let reset = apply::reset_fields(kind, context.subresource());
     // An object stored in the form of the request is not copied.
     let other;
     let base: &Value = match &live {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::prepared::Prepared;
 use super::{Context, builtin};
+use crate::kinds::Kind;
 
 /// Keeps the status in writes of the object, and the rest in writes of the status. Counts
 /// generations.
@@ -20,7 +21,7 @@ pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
             }
             builtin::on_create(kind, new);
         }
-        Some(old) if context.subresource() == "status" => keep_all_but_status(old, map),
+        Some(old) if context.subresource() == "status" => keep_all_but_status(kind, old, map),
         Some(old) => {
             if kind.status {
                 match old.get("status") {
@@ -40,8 +41,9 @@ pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
     }
 }
 
-/// Keeps everything but the status and its field managers, for a write of the status.
-fn keep_all_but_status(old: &Value, new: &mut Map<String, Value>) {
+/// Keeps everything but the status and its field managers, for a write of the status, and the
+/// metadata of a built-in kind.
+fn keep_all_but_status(kind: &Kind, old: &Value, new: &mut Map<String, Value>) {
     let old = old.as_object();
     let kept = |name: &str| name == "status" || name == "metadata";
     new.retain(|name, _| kept(name) || old.is_some_and(|old| old.contains_key(name)));
@@ -53,6 +55,16 @@ fn keep_all_but_status(old: &Value, new: &mut Map<String, Value>) {
     let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
+    if kind.status_has_metadata() {
+        if kind.is("", "pods") {
+            let owners = old.and_then(|old| old.get("metadata")?.get("ownerReferences"));
+            match owners {
+                Some(owners) => metadata.insert("ownerReferences".to_owned(), owners.clone()),
+                None => metadata.remove("ownerReferences"),
+            };
+        }
+        return;
+    }
     let managed = metadata.remove("managedFields");
     let old = old.and_then(|old| old.get("metadata")?.as_object());
     let apart = |name: &str| name == "managedFields";

@@ -291,6 +291,25 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            "a status of a Pod and of a Job with metadata",
+            [
+                post(201, PODS, pod(json!({}))),
+                merge(
+                    200,
+                    format!("{PODS}/p/status"),
+                    json!({"metadata": {"labels": {"a": "b"}}}),
+                ),
+                get(200, format!("{PODS}?labelSelector=a%3Db")),
+                post(201, JOBS, job(json!({"suspend": true}))),
+                merge(
+                    200,
+                    format!("{JOBS}/j/status"),
+                    json!({"metadata": {"annotations": {"a": "b"}}}),
+                ),
+                get(200, format!("{JOBS}/j")),
+            ],
+        ),
+        row(
             "the end of a Pod on a node is brought forward",
             [
                 post(

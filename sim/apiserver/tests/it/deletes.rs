@@ -31,6 +31,28 @@ pub(super) fn rows() -> Vec<Row> {
         row("an object goes", [make("a"), delete(200, &w), get(404, &w)]),
         row("an object that is not there", [delete(404, &w)]),
         row(
+            "a Namespace that Kubernetes needs",
+            [delete(403, "/api/v1/namespaces/default")
+                .message("this namespace may not be deleted")],
+        ),
+        row(
+            "a Namespace with a finalizer goes when it has none",
+            [
+                post(
+                    201,
+                    "/api/v1/namespaces",
+                    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "{ns}-gone", "finalizers": ["example.com/f"]}}),
+                ),
+                delete(200, "/api/v1/namespaces/{ns}-gone"),
+                merge(
+                    200,
+                    "/api/v1/namespaces/{ns}-gone",
+                    json!({"metadata": {"labels": {"a": "b"}}}),
+                ),
+                get(200, "/api/v1/namespaces/{ns}-gone"),
+            ],
+        ),
+        row(
             "a second deletion keeps the policy",
             [
                 make("a"),

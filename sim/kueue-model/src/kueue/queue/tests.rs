@@ -44,6 +44,22 @@ fn what_is_like_one_that_does_not_fit_is_not_tried_until_quota_is_free() {
 }
 
 #[test]
+fn the_last_that_waited_for_preemptions_stays_first_until_it_leaves() {
+    let mut queue = PendingQueue::new(KueueVersion::V0_19);
+    queue.push(&workload("a", 1, "4"), 1, now());
+    queue.requeue("t/a", Requeue::PendingPreemption, now());
+    queue.push(&workload("b", 3, "2"), 2, now());
+    assert_eq!(queue.first(), Some("t/a"));
+    queue.requeue("t/a", Requeue::NoCandidates, now());
+    assert_eq!(queue.first(), Some("t/b"));
+    queue.retry_inadmissible(now(), |_| true);
+    assert_eq!(queue.first(), Some("t/a"));
+    queue.remove("t/a");
+    queue.push(&workload("a", 1, "4"), 1, now());
+    assert_eq!(queue.first(), Some("t/b"));
+}
+
+#[test]
 fn a_failed_write_is_retried_at_once() {
     let mut queue = PendingQueue::new(KueueVersion::V0_19);
     queue.push(&workload("a", 0, "1"), 1, now());

@@ -216,3 +216,19 @@ fn the_status_of_both_queues_counts_workloads_and_what_they_take() {
         check([0, 1, 0], "2", "0").await;
     });
 }
+
+#[test]
+fn an_eviction_of_a_workload_without_quota_counts() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("1", &[], &json!({}));
+        cluster.workload("a", "2", 0);
+        cluster.pass(1.0).await;
+        let inactive = json!({"spec": {"active": false}});
+        cluster.merge("workloads", "t", "a", "", &inactive);
+        cluster.pass(1.0).await;
+        let evictions = &cluster.get("a")["status"]["schedulingStats"]["evictions"];
+        let counted = json!([{"reason": "Deactivated", "underlyingCause": "", "count": 1}]);
+        assert_eq!(*evictions, counted);
+    });
+}
