@@ -61,7 +61,7 @@ pub enum Phase {
 ///     }
 /// }
 /// server.set_admission(std::sync::Arc::new(Keeps));
-/// let refused = server.call(&ApiRequest::new(Verb::Delete, &Resource::new("", "v1", "namespaces")).name("kube-public"));
+/// let refused = server.call(&ApiRequest::new(Verb::Delete, &Resource::new("", "v1", "namespaces")).name("kube-node-lease"));
 /// assert_eq!(refused.body["message"], "admission webhook \"keep.example.com\" denied the request: this stays");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ pub(crate) struct ChangeNotifier {
 ///
 /// let server = ApiServer::new(system_time());
 /// let mut changes = server.changes();
-/// server.call(&ApiRequest::new(Verb::Delete, &Resource::new("", "v1", "namespaces")).name("default"));
+/// server.call(&ApiRequest::new(Verb::Delete, &Resource::new("", "v1", "namespaces")).name("kube-node-lease"));
 /// changes.changed().await; // at once: something was written since
 /// # }
 /// ```
