@@ -102,7 +102,7 @@ pub(crate) fn written_updates_are_suspected(
     let by_others = others.flat_map(AdmissionCheckState::fingerprints);
     let by_flavors = workload.pod_sets().iter().flat_map(|pod_set| {
         let assigned = pod_set.flavors().filter_map(|name| flavors.get(name));
-        let labels = assigned.flat_map(|flavor| flavor.node_labels());
+        let labels = assigned.flat_map(ResourceFlavor::node_labels);
         labels.map(|(key, value)| {
             fingerprint(pod_set.name(), FingerprintKind::NodeSelector, key, value)
         })

@@ -52,8 +52,8 @@ pub(crate) struct PendingQueue {
     hopeless: BTreeSet<SchedulingHash>,
     /// The Workload with pending preemptions: it stays the first.
     preemptor: Option<String>,
-    /// The last Workload with pending preemptions in a BestEffortFIFO queue. It comes first until it
-    /// leaves the queue, whatever its later results (Kueue 0.19.2, `preemptorWorkload` in
+    /// The last Workload with pending preemptions in a `BestEffortFIFO` queue. It comes first until
+    /// it leaves the queue, whatever its later results (Kueue 0.19.2, `preemptorWorkload` in
     /// `pkg/cache/queue/cluster_queue.go`).
     sticky: Option<String>,
     /// Whether the first was tried, and nothing has changed since.
