@@ -74,9 +74,9 @@ pub fn programs() -> Result<Programs, Unavailable> {
 
 /// The version of Helm that `go.mod` pins: one with the Kubernetes libraries of [`KUBERNETES`], most
 /// of which are compiled with kubectl.
-pub const HELM: &str = "v3.21.3";
+const HELM: &str = "v3.21.3";
 
-/// Returns Helm in the version [`HELM`], built if it is missing or older than `go.mod`.
+/// Returns Helm 3.21, built if it is missing or older than `go.mod`.
 ///
 /// # Errors
 /// As of [`programs`].

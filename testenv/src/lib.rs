@@ -17,7 +17,7 @@ mod prometheus;
 mod skipped;
 mod workload;
 
-pub use build::{HELM, Programs, Unavailable, alertmanager, helm, opa, programs};
+pub use build::{Programs, Unavailable, alertmanager, helm, opa, programs};
 pub use cluster::{Access, Cluster, StartError};
 pub use crds::{CrdError, KueueVersion, crds, crds_of_autoscaler};
 pub use folder::Folder;
