@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::{KeyConflict, PodSetUpdate, PodSetUpdates, PodSetUpdatesError};
-use serde::Deserialize;
 
 use crate::api::{
     AdmissionCheckState, Fingerprint, FingerprintKind, PodSet, ResourceFlavor, Workload,
@@ -73,7 +72,7 @@ impl PodSetUpdates {
         let updates = entries
             .and_then(serde_json::Value::as_array)
             .and_then(|entries| entries.iter().find(|entry| entry["name"] == own))
-            .and_then(|entry| Vec::deserialize(entry.get("podSetUpdates")?).ok());
+            .and_then(updates_of);
         Self(updates.unwrap_or_default())
     }
 
@@ -174,6 +173,11 @@ fn template_conflict(
     })
 }
 
+/// Returns the updates of an entry, if it has any that can be read.
+fn updates_of(entry: &serde_json::Value) -> Option<Vec<PodSetUpdate>> {
+    serde_json::from_value(entry.get("podSetUpdates")?.clone()).ok()
+}
+
 fn other_check_conflict(
     update: &PodSetUpdate,
     object: &serde_json::Value,
@@ -184,8 +188,7 @@ fn other_check_conflict(
         .iter()
         .filter(|entry| entry["name"] != own)
         .find_map(|entry| {
-            let updates: Vec<PodSetUpdate> =
-                serde_json::from_value(entry.get("podSetUpdates")?.clone()).ok()?;
+            let updates = updates_of(entry)?;
             let others: Vec<_> = updates
                 .iter()
                 .filter(|other| other.name == update.name)

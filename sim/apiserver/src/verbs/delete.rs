@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::list::{item, list_metadata, listed, matching};
-use super::{Context, builtin};
+use super::{Context, builtin, meta};
 use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
-use crate::kinds::Kind;
 use crate::metadata::{finalizers, is_deleting, text};
 use crate::status::{FieldError, Status};
 use crate::store::{ChangeVerb, Write, key};
@@ -155,7 +154,7 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
         None => grace_seconds(context, old),
     };
     let pending =
-        !finalizers(&new).is_empty() || grace > 0 || has_spec_finalizers(&context.kind, &new);
+        !finalizers(&new).is_empty() || grace > 0 || meta::has_spec_finalizers(&context.kind, &new);
     let same_finalizers = new["metadata"]["finalizers"] == old["metadata"]["finalizers"];
     if pending && is_deleting(old) && same_finalizers && shortened.is_none() {
         return Ok(Outcome {
@@ -300,12 +299,6 @@ fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
             metadata.insert("finalizers".to_owned(), list.into());
         }
     }
-}
-
-/// Returns true for a Namespace with finalizers in its spec: it waits until it is emptied.
-pub(super) fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
-    let list = namespace["spec"]["finalizers"].as_array();
-    kind.is("", "namespaces") && list.is_some_and(|list| !list.is_empty())
 }
 
 fn check_preconditions(context: &Context<'_>, old: &Value) -> Result<(), Status> {

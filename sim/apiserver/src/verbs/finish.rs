@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::delete::has_spec_finalizers;
 use super::managed_fields::{keep_times, own};
 use super::prepared::Prepared;
 use super::split::split;
@@ -138,8 +137,9 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
     } = prepared;
     let kind = &context.kind;
     let code = if old.is_some() { 200 } else { 201 };
-    let is_last =
-        |new: &Value| finalizers(new).is_empty() && !waits(new) && !has_spec_finalizers(kind, new);
+    let is_last = |new: &Value| {
+        finalizers(new).is_empty() && !waits(new) && !meta::has_spec_finalizers(kind, new)
+    };
     if let Some(old) = &old {
         new["apiVersion"] = old["apiVersion"].clone();
         keep_times(old, &mut new);

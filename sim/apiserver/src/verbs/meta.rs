@@ -7,6 +7,12 @@ use crate::kinds::Kind;
 use crate::metadata::{finalizers, is_deleting, list, text};
 use crate::status::FieldError;
 
+/// Returns true for a Namespace with finalizers in its spec: it waits until it is emptied.
+pub(super) fn has_spec_finalizers(kind: &Kind, namespace: &Value) -> bool {
+    let list = namespace["spec"]["finalizers"].as_array();
+    kind.is("", "namespaces") && list.is_some_and(|list| !list.is_empty())
+}
+
 /// Returns the errors in the metadata of an object.
 pub(crate) fn check(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();

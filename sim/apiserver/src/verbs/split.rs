@@ -30,10 +30,7 @@ pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
                 };
             }
             builtin::on_update(kind, old, new);
-            // A PriorityClass has a generation, which stays.
-            let counts =
-                builtin::has_generation(kind) && !kind.is("scheduling.k8s.io", "priorityclasses");
-            if (kind.custom || counts) && differs(kind.status, old, new) {
+            if (kind.custom || builtin::counts_changes(kind)) && differs(kind.status, old, new) {
                 let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
                 new["metadata"]["generation"] = json!(generation + 1);
             }

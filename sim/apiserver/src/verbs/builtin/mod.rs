@@ -12,13 +12,18 @@ pub(crate) use create::{on_create, on_update};
 pub(crate) use defaults::default_object;
 pub(crate) use zero::zero;
 
-/// Returns true if objects of this kind count their generations.
+/// Returns true if objects of this kind have a generation.
 pub(crate) fn has_generation(kind: &Kind) -> bool {
     kind.is("", "pods")
         || kind.is("batch", "jobs")
         || kind.is("", "podtemplates")
         || kind.is("scheduling.k8s.io", "priorityclasses")
         || kind.is("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Returns true if a change of such an object counts: the generation of a PriorityClass stays.
+pub(crate) fn counts_changes(kind: &Kind) -> bool {
+    has_generation(kind) && !kind.is("scheduling.k8s.io", "priorityclasses")
 }
 
 /// Returns true if a deletion returns the object.
