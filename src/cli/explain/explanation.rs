@@ -80,7 +80,7 @@ pub(super) struct CheckExplanation {
     pub(super) message: String,
     pub(super) retry_count: Option<u64>,
     pub(super) requeue_after_seconds: Option<u64>,
-    /// When Kueue acts on a Retry.
+    /// When Kueue acts on a Retry: after the delays of all checks.
     pub(super) evicts_at: Option<Timestamp>,
     /// The name of its controller; none where the AdmissionCheck is missing.
     pub(super) controller_name: Option<String>,
@@ -123,11 +123,17 @@ pub(super) fn explain_workload(
         now,
         ..
     } = *facts;
-    let checks: Vec<CheckExplanation> = list(whole, "/status/admissionChecks")
+    let requeue_at = whole
+        .pointer("/status/requeueState")
+        .and_then(|state| time(state, "requeueAt"));
+    let entries = list(whole, "/status/admissionChecks");
+    let delays = entries.iter().filter_map(end_of_delay);
+    let evicts_at = delays.chain(requeue_at.filter(|at| *at > now)).max();
+    let checks: Vec<CheckExplanation> = entries
         .iter()
         .map(|entry| {
             let name = text(entry, "name");
-            check(facts, entry, forecast_of(&name))
+            check(facts, entry, evicts_at, forecast_of(&name))
         })
         .collect();
     let waits_for: Vec<String> = checks
@@ -149,9 +155,7 @@ pub(super) fn explain_workload(
         phase,
         since: condition.and_then(|condition| time(condition, "lastTransitionTime")),
         message: condition.map_or_else(String::new, |condition| text(condition, "message")),
-        requeue_at: whole
-            .pointer("/status/requeueState")
-            .and_then(|state| time(state, "requeueAt")),
+        requeue_at,
         waits_for,
         checks,
         now,
@@ -215,24 +219,39 @@ fn phase<'a>(workload: &Workload, whole: &'a Value, all_ready: bool) -> (Phase, 
     (phase, condition)
 }
 
-fn check(facts: &Facts<'_>, entry: &Value, forecast: Option<CheckForecast>) -> CheckExplanation {
+/// Returns the end of an entry's delay, if it is in state Retry. Kueue evicts at the last of those
+/// of all checks, and not before `requeueAt` (Kueue 0.19.2, `GetMaxRetryTime` in
+/// `pkg/workload/admissionchecks.go`).
+fn end_of_delay(entry: &Value) -> Option<Timestamp> {
+    let seconds = entry["requeueAfterSeconds"].as_u64()?;
+    let counts = seconds > 0 && is_retry(entry);
+    let since = time(entry, "lastTransitionTime").filter(|_| counts)?;
+    later(since, seconds)
+}
+
+fn is_retry(entry: &Value) -> bool {
+    entry["state"] == crate::api::CheckState::Retry.as_str()
+}
+
+fn check(
+    facts: &Facts<'_>,
+    entry: &Value,
+    evicts_at: Option<Timestamp>,
+    forecast: Option<CheckForecast>,
+) -> CheckExplanation {
     let name = text(entry, "name");
     let object = facts
         .admission_checks
         .iter()
         .find(|check| check.name() == name);
     let state = crate::api::CheckState::new(&text(entry, "state"));
-    let since = time(entry, "lastTransitionTime");
-    let requeue_after_seconds = entry["requeueAfterSeconds"].as_u64();
     CheckExplanation {
         state: state.as_str().to_owned(),
-        since,
+        since: time(entry, "lastTransitionTime"),
         message: text(entry, "message"),
         retry_count: entry["retryCount"].as_u64(),
-        requeue_after_seconds,
-        evicts_at: requeue_after_seconds
-            .filter(|seconds| *seconds > 0 && state == crate::api::CheckState::Retry)
-            .and_then(|seconds| later(since?, seconds)),
+        requeue_after_seconds: entry["requeueAfterSeconds"].as_u64(),
+        evicts_at: evicts_at.filter(|_| is_retry(entry)),
         controller_name: object.map(|object| object.controller_name().to_owned()),
         ours: forecast.is_some(),
         parameters: object

@@ -238,6 +238,29 @@ fn a_retry_shows_when_kueue_evicts_and_why_the_check_is_not_evaluated() {
 }
 
 #[test]
+fn kueue_evicts_after_the_delays_of_all_checks() {
+    let retry = |name: &str, seconds: u64| json!({"name": name, "state": "Retry", "lastTransitionTime": "2026-11-21T09:58:00Z", "requeueAfterSeconds": seconds});
+    let entries = json!([
+        retry("window", 300),
+        retry("licences", 0),
+        retry("budget", 900)
+    ]);
+    let evicts = |requeue_at: &str| {
+        let mut status = reserved(&entries, &[]);
+        status["requeueState"] = json!({"requeueAt": requeue_at});
+        explained(&workload(&status, &json!({})), |_| None)
+    };
+    for (requeue_at, at) in [
+        ("2026-11-21T09:00:00Z", "10:13:00Z (in 13m)"),
+        ("2026-11-21T10:20:00Z", "10:20:00Z (in 20m)"),
+    ] {
+        let text = evicts(requeue_at);
+        let line = format!("retry       Kueue evicts the Workload at 2026-11-21T{at}");
+        assert_eq!(text.matches(&line).count(), 3, "{text}");
+    }
+}
+
+#[test]
 fn the_effects_are_shown_for_every_outcome() {
     let entries = json!([{"name": "window", "state": "Pending"}]);
     let whole = workload(&reserved(&entries, &[]), &json!({}));

@@ -253,7 +253,12 @@ fn mismatch(job: &JobView, workload: &Workload, version: KueueVersion) -> Option
             JobAction::Rewrite
         });
     }
-    if version.admission_gates && job.gates != workload.gated_by().unwrap_or_default() {
+    // The gates of an elastic job do not change (Kueue 0.19.2, `ensureOneWorkload` in
+    // `pkg/controller/jobframework/reconciler.go`).
+    if version.admission_gates
+        && !job.elastic
+        && job.gates != workload.gated_by().unwrap_or_default()
+    {
         return Some(JobAction::Gate);
     }
     changes_class(job, workload, version).then_some(JobAction::Prioritise)
@@ -270,7 +275,7 @@ fn fails(job: &JobView, workload: &Workload, version: KueueVersion) -> bool {
 /// Returns true if the Workload must change to the priority class of the job. A Workload that
 /// reserved quota without a class keeps none (Kueue 0.19.2, `classifyWorkloadsForPriorityUpdate` in
 /// `pkg/controller/jobframework/reconciler.go`).
-fn changes_class(job: &JobView, workload: &Workload, version: KueueVersion) -> bool {
+pub(super) fn changes_class(job: &JobView, workload: &Workload, version: KueueVersion) -> bool {
     let class = workload.spec.priority_class();
     let none = version.adds_priority_classes && workload.spec.priority_class_ref.is_none();
     let follows = class.is_some() || none;

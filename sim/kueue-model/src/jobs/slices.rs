@@ -112,6 +112,14 @@ fn normalize<'a>(slices: &[&'a Workload]) -> Normal<'a> {
     }
 }
 
+/// Returns the slice with quota that is kept until its replacement `slice` has quota: the newest
+/// (Kueue 0.19.2, `syncWorkloadSlicePriority` in `pkg/controller/jobframework/reconciler.go`).
+pub(super) fn kept_behind<'a>(slice: &Workload, slices: &[&'a Workload]) -> Option<&'a Workload> {
+    let holds = |known: &&Workload| known.has_quota() && !known.is_evicted();
+    let newest = slices.iter().copied().rfind(holds);
+    newest.filter(|known| known.metadata.name != slice.metadata.name)
+}
+
 /// Returns the newest slice that has quota and is not evicted, if it is admitted; before
 /// `revised_slices` the newest with quota. Pods lose their gate up to its count.
 pub(super) fn latest_active<'a>(

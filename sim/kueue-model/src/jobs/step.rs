@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::construct::{as_slice, workload_of};
-use super::decide::{JobAction, JobView, NO_MATCHING_WORKLOAD, PodsReady, decide};
+use super::decide::{JobAction, JobView, NO_MATCHING_WORKLOAD, PodsReady, changes_class, decide};
 use super::integration::Integration;
 use super::labels::{GATED_BY, QUEUE, gates, label};
 use super::priority::priority;
@@ -89,7 +89,17 @@ impl Step<'_> {
                     self.create(object, replaces);
                 }
             }
-            Next::Current(slice) => self.go_on(object, owned(slice)),
+            Next::Current(slice) => {
+                let kept = slices::kept_behind(slice, &open);
+                let behind = [slice].into_iter().chain(kept).find(|slice| {
+                    let view = self.view(object, Some(slice));
+                    changes_class(&view, slice, self.version)
+                });
+                match behind {
+                    Some(slice) => self.carry_out(JobAction::Prioritise, object, owned(slice)),
+                    None => self.go_on(object, owned(slice)),
+                }
+            }
             Next::Rescale(slice) => {
                 if let Some(owned) = owned(slice) {
                     self.rescale(object, owned);

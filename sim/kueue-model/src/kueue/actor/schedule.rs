@@ -21,7 +21,7 @@ use crate::kueue::reconcile::{
 };
 use crate::kueue::scheduler::{
     Assignment, AssignmentInput, Contender, Fit, NodeId, SCHEDULER, Tree, Usage, assign, fairest,
-    largest_that_fits,
+    largest_that_fits, usage_of,
 };
 
 /// The head of a ClusterQueue, with its flavor assignment and preemption targets.
@@ -69,7 +69,7 @@ pub(super) struct Cycle {
     left: Vec<Left>,
     /// The quota, with the usage that Workloads of this cycle have added.
     tree: Tree,
-    /// The preemption targets of this cycle, by Workload key.
+    /// The preemption targets of this cycle and the replaced slices, by Workload key.
     leaving: BTreeMap<String, (NodeId, Usage)>,
     admitted: bool,
 }
@@ -406,10 +406,10 @@ impl Kueue {
     }
 
     fn take(&mut self, entry: Entry, cycle: &mut Cycle) -> Option<Left> {
-        if !cycle.fits(&entry) {
-            return Some(self.skip(entry, NO_LONGER_FITS));
+        if let Some(why) = cycle.conflict(&entry) {
+            return Some(self.skip(entry, why));
         }
-        cycle.tree.add(entry.node, &entry.assignment.usage);
+        cycle.add(&entry);
         let setting = self.version.wait_for_pods_ready;
         let not_ready = || cycle.admitted || !self.cache.all_pods_are_ready();
         if setting.is_some_and(|it| it.block_admission) && not_ready() {
@@ -539,18 +539,10 @@ impl Kueue {
         if self.version.concurrent_admission && entry.known.workload.has_closed_gate() {
             return Some(entry.left(GATED.to_owned(), "AdmissionGated", Requeue::Gated));
         }
-        let leaving = |target: &Target| cycle.leaving.contains_key(&target.workload.metadata.key());
-        if entry.targets.iter().any(leaving) {
-            return Some(self.skip(entry, OVERLAPPING));
+        if let Some(why) = cycle.conflict(&entry) {
+            return Some(self.skip(entry, why));
         }
-        if !cycle.fits(&entry) {
-            return Some(self.skip(entry, NO_LONGER_FITS));
-        }
-        for target in &entry.targets {
-            let left = (target.node, target.usage.clone());
-            cycle.leaving.insert(target.workload.metadata.key(), left);
-        }
-        cycle.tree.add(entry.node, &entry.assignment.usage);
+        cycle.add(&entry);
         if self.version.kep993 && !entry.queue.checks().is_empty() {
             // The scheduler reserves quota first. The checks determine when it preempts the
             // targets.
@@ -712,22 +704,43 @@ impl Entry {
             requeue,
         }
     }
+
+    /// Returns the Workloads whose quota it takes. A slice that it replaces counts as a preemption
+    /// target, although only the additional amount is requested (Kueue 0.19.2,
+    /// `ReplacedWorkloadSlice` in `pkg/workloadslicing/workloadslicing.go`).
+    fn leaving(&self) -> impl Iterator<Item = (String, (NodeId, Usage))> {
+        let targets = self.targets.iter().map(|target| {
+            let left = (target.node, target.usage.clone());
+            (target.workload.metadata.key(), left)
+        });
+        let replaced = self.replaced.iter().map(|old| {
+            let left = (self.node, usage_of(&old.workload));
+            (old.workload.metadata.key(), left)
+        });
+        targets.chain(replaced)
+    }
 }
 
 impl Cycle {
-    /// Returns true if the Workload still fits once all preemption targets are gone.
-    fn fits(&self, entry: &Entry) -> bool {
+    /// Returns why a Workload can't have its quota after those that were processed before it.
+    fn conflict(&self, entry: &Entry) -> Option<&'static str> {
+        let leaves_already = |key: &String| self.leaving.contains_key(key);
+        if entry.leaving().any(|(key, _)| leaves_already(&key)) {
+            return Some(OVERLAPPING);
+        }
+        let mut gone = self.leaving.clone();
+        gone.extend(entry.leaving());
         let mut tree = self.tree.clone();
-        let mut gone = BTreeSet::new();
-        for (key, (node, usage)) in &self.leaving {
-            gone.insert(key.clone());
+        for (node, usage) in gone.values() {
             tree.remove(*node, usage);
         }
-        for target in &entry.targets {
-            if gone.insert(target.workload.metadata.key()) {
-                tree.remove(target.node, &target.usage);
-            }
-        }
-        tree.fits(entry.node, &entry.assignment.usage)
+        let fits = tree.fits(entry.node, &entry.assignment.usage);
+        (!fits).then_some(NO_LONGER_FITS)
+    }
+
+    /// Adds the usage of a Workload, and those that leave for it.
+    fn add(&mut self, entry: &Entry) {
+        self.leaving.extend(entry.leaving());
+        self.tree.add(entry.node, &entry.assignment.usage);
     }
 }

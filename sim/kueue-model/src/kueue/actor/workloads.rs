@@ -69,7 +69,13 @@ impl Kueue {
         let key = new.workload.metadata.key();
         let version = &new.workload.metadata.resource_version;
         self.searches.changed(&key, version, self.version);
-        self.place(&key);
+        // A Workload that loses its quota is in no queue while it waits for its next attempt, unless it
+        // changes again (Kueue 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
+        let loses = held.is_some() && holds.is_none();
+        let waits = |at: jiff::Timestamp| at > self.api.now();
+        if !(loses && new.workload.requeue_at().is_some_and(waits)) {
+            self.place(&key);
+        }
         if self.version.kep993
             && let Some(name) = holds
         {
