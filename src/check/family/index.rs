@@ -198,12 +198,26 @@ impl Families {
         }
     }
 
-    fn remove(&mut self, workload: &Workload) {
-        let key = group(workload);
-        if let Some(of_job) = self.known.get_mut(&key) {
-            remove_members(of_job, |known| known.member.uid == *workload.uid());
+    /// Removes a Workload that the watch no longer selects.
+    pub(crate) fn remove(&mut self, workload: &Workload) {
+        self.remove_from(&group(workload), workload.uid());
+    }
+
+    /// Removes a Workload of which only the UID is known.
+    pub(crate) fn remove_uid(&mut self, uid: &Uid) {
+        let is_here =
+            |of_job: &Vec<KnownSlice>| of_job.iter().any(|known| known.member.uid == *uid);
+        let mut groups = self.known.iter();
+        if let Some((key, _)) = groups.find(|(_, of_job)| is_here(of_job)) {
+            self.remove_from(&key.clone(), uid);
+        }
+    }
+
+    fn remove_from(&mut self, group: &Uid, uid: &Uid) {
+        if let Some(of_job) = self.known.get_mut(group) {
+            remove_members(of_job, |known| known.member.uid == *uid);
             if of_job.is_empty() {
-                self.known.remove(&key);
+                self.known.remove(group);
             }
         }
     }

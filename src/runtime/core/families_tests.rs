@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::super::{
     Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, Task, TaskResult,
 };
-use crate::api::{AdmissionCheck, ApiVersion, CheckState, ServedApi, Workload};
+use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceVersion, ServedApi, Workload};
 use crate::check::family::recordings::{Change, recordings};
 use crate::check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, DynCheck, FamilyRole,
@@ -49,6 +49,8 @@ struct Driver {
     shown: Vec<(String, FamilyRole)>,
     /// Whether the check can list its allocated resources.
     lists_allocated: bool,
+    /// Whether the watch loses all events.
+    loses_events: bool,
 }
 
 impl Driver {
@@ -77,6 +79,7 @@ impl Driver {
             allocated: BTreeSet::new(),
             shown: Vec::new(),
             lists_allocated: false,
+            loses_events: false,
         };
         driver.begin(true);
         driver
@@ -124,7 +127,32 @@ impl Driver {
         self.watch(Event::InitDone);
     }
 
+    /// Compares the cache with a second list.
+    fn compare(&mut self) {
+        let selected = self.selected.iter();
+        let listed: Vec<Workload> = selected.map(|name| self.states[name].clone()).collect();
+        let named = listed
+            .iter()
+            .map(|workload| workload.uid().clone())
+            .collect();
+        for workload in listed {
+            let as_of = ResourceVersion::new("1000000");
+            self.feed(Input::Compare { workload, as_of });
+        }
+        self.feed(Input::Compared(named));
+    }
+
+    /// Changes Workloads like `change`; the watch loses the events.
+    fn lose(&mut self, changes: impl FnOnce(&mut Self)) {
+        self.loses_events = true;
+        changes(self);
+        self.loses_events = false;
+    }
+
     fn watch(&mut self, event: Event<Workload>) {
+        if self.loses_events {
+            return;
+        }
         let selected = true;
         self.feed(Input::Workloads { event, selected });
     }
@@ -321,6 +349,71 @@ async fn what_a_growth_has_replaced_ends_with_an_eviction_of_which_all_events_we
         let stopped = driver.released.iter().find(|(name, _)| name == "el-1");
         let why = stopped.map(|(_, why)| why.clone());
         assert_eq!(why, evicted.then_some(ReleaseReason::Evicted));
+    }
+}
+
+/// The comparison of the cache heals a missed event of any Workload of a job like the event itself.
+#[tokio::test(start_paused = true)]
+async fn a_comparison_finds_changes_of_a_job_whose_events_were_lost() {
+    fn admitted(driver: &mut Driver) {
+        let growth = slice("el-2", Some("el-1"), 4, "Ready");
+        driver.put(&with(growth, "Admitted", "Admitted"));
+    }
+    fn evicted(driver: &mut Driver) {
+        let mut growth = slice("el-2", Some("el-1"), 4, "Pending");
+        growth["status"]["admission"] = Value::Null;
+        growth["status"]["conditions"][0]["status"] = json!("False");
+        driver.put(&with(growth, "Evicted", "Preempted"));
+    }
+    fn deleted(driver: &mut Driver) {
+        driver.change("el-2", None);
+    }
+    fn both_deleted(driver: &mut Driver) {
+        driver.change("el-2", None);
+        driver.change("el-1", None);
+    }
+    let changes: [(&str, fn(&mut Driver)); 5] = [
+        ("grown", |_| {}),
+        ("admitted", admitted),
+        ("evicted", evicted),
+        ("deleted", deleted),
+        ("both deleted", both_deleted),
+    ];
+    for (name, change) in changes {
+        let [seen, lost, lost_with_growth] = [0, 1, 2].map(|lost| {
+            let mut driver = Driver::new();
+            match lost {
+                0 => {
+                    grow(&mut driver);
+                    change(&mut driver);
+                }
+                1 => {
+                    grow(&mut driver);
+                    driver.lose(change);
+                }
+                _ => {
+                    let first = slice("el-1", None, 2, "Ready");
+                    driver.put(&with(first, "Admitted", "Admitted"));
+                    driver.lose(|driver| {
+                        grow(driver);
+                        change(driver);
+                    });
+                }
+            }
+            driver.compare();
+            driver.wait(Duration::from_mins(10));
+            driver.released.sort_by_key(|(name, _)| name.clone());
+            let evaluated = driver.evaluated.iter();
+            let evaluated = evaluated.map(|(name, role)| format!("{name} {role:?}"));
+            (evaluated.collect::<BTreeSet<_>>(), driver.released)
+        });
+        assert_eq!(lost, seen, "{name}");
+        let first = |released: &[(String, ReleaseReason)]| {
+            let mut released = released.iter();
+            released.any(|(name, _)| name == "el-1")
+        };
+        let [lost, seen] = [&lost_with_growth.1, &seen.1].map(|released| first(released));
+        assert_eq!(lost, seen, "{name}, with the growth: {lost_with_growth:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin};
 use super::tasks::{InFlight, Subject};
-use super::{Core, Report, Shown, Task, Timer};
+use super::{Core, Effect, Report, Shown, Task, Timer};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
 use crate::check::{FamilyRole, ReleaseReason, Reservation};
 use crate::runtime::decide::{CheckPhase, must_withdraw};
@@ -33,6 +33,19 @@ impl Core {
         self.families_changed(before);
     }
 
+    /// Handles a state from a read or a second list, like a missed event of the watch: the others
+    /// of its job may depend on it.
+    fn handle_missed(&mut self, workload: &Workload, take_in: impl FnOnce(&mut Self)) {
+        let event = Event::Apply(workload.clone());
+        let before = self.families_before(&event);
+        self.families.take(&event);
+        if self.served.selects_reserved && !workload.holds_quota() {
+            self.families.remove(workload);
+        }
+        take_in(self);
+        self.families_changed(before);
+    }
+
     fn follow(&mut self, event: Event<Workload>) {
         match event {
             Event::Init => {
@@ -53,7 +66,7 @@ impl Core {
                 self.take_in(&workload, Origin::Watch);
             }
             Event::InitDone => {
-                for workload in std::mem::take(&mut self.lists.replaced) {
+                for workload in self.listed_replaced() {
                     self.take_in(&workload, Origin::Watch);
                 }
                 // Objects that vanished while no watch ran cause no event of their own.
@@ -107,8 +120,12 @@ impl Core {
     pub(super) fn compare(&mut self, workload: &Workload, as_of: &ResourceVersion) {
         let (uid, listed) = (workload.uid(), workload.resource_version());
         match self.workloads.workload(uid).map(Workload::resource_version) {
+            // The rest of the list contains the slices that determine what became of its pods.
+            Some(known) if known.is_older_than(listed) && workload.conditions().replaced => {
+                self.lists.replaced.push(workload.clone());
+            }
             Some(known) if known.is_older_than(listed) => {
-                self.take_in(workload, Origin::Watch);
+                self.handle_missed(workload, |core| core.take_in(workload, Origin::Watch));
             }
             // The list should contain the cached version. After a restore of the API server's
             // storage it does not.
@@ -118,12 +135,24 @@ impl Core {
             Some(_) => {}
             None if workload.conditions().finished().is_true() => {}
             // It may have left the watch since it was listed, so it is read.
-            None => self.confirm(workload),
+            None => {
+                if !self.families.members(workload.family_key()).contains(uid) {
+                    self.handle_missed(workload, |_| {});
+                }
+                self.confirm(workload);
+            }
         }
     }
 
     /// Ends that comparison. Workloads missing from the list should have left the watch.
     pub(super) fn compared(&mut self, named: &BTreeSet<Uid>) {
+        for workload in self.listed_replaced() {
+            let known = self.workloads.workload(workload.uid());
+            let listed = workload.resource_version();
+            if known.is_some_and(|known| known.resource_version().is_older_than(listed)) {
+                self.handle_missed(&workload, |core| core.take_in(&workload, Origin::Watch));
+            }
+        }
         let missing: Vec<Workload> = self
             .workloads
             .present()
@@ -134,6 +163,16 @@ impl Core {
         for workload in missing {
             self.confirm(&workload);
         }
+    }
+
+    /// Returns the Workloads of a list that others have replaced, and looks for successors that have
+    /// lost their quota again: only they show what became of the pods.
+    fn listed_replaced(&mut self) -> Vec<Workload> {
+        let replaced = std::mem::take(&mut self.lists.replaced);
+        if self.leads() && !replaced.is_empty() {
+            self.effects.push(Effect::ScanWithoutQuota);
+        }
+        replaced
     }
 
     /// Reads a Workload about which a list and the cache disagree.
@@ -171,17 +210,31 @@ impl Core {
             Ok(Some(workload)) => {
                 let restored =
                     known.is_some_and(|known| workload.resource_version().is_older_than(known));
+                let newest = self.workloads.workload(uid).is_none_or(|cached| {
+                    !workload
+                        .resource_version()
+                        .is_older_than(cached.resource_version())
+                });
                 if restored {
                     // A read is never older than the state cached when it was sent, unless the API
                     // server's storage was restored.
-                    let before = self.workloads.replace(&workload);
-                    self.show_workload(&workload);
-                    self.reconcile(&workload, before.as_ref());
+                    self.handle_missed(&workload, |core| {
+                        let before = core.workloads.replace(&workload);
+                        core.show_workload(&workload);
+                        core.reconcile(&workload, before.as_ref());
+                    });
+                } else if newest {
+                    self.handle_missed(&workload, |core| core.take_in(&workload, Origin::Read));
                 } else {
                     self.take_in(&workload, Origin::Read);
                 }
             }
-            Ok(None) => self.removed(uid, None, Some(ReleaseReason::Deleted)),
+            Ok(None) => {
+                let before = self.families_before(&Event::InitDone);
+                self.families.remove_uid(uid);
+                self.removed(uid, None, Some(ReleaseReason::Deleted));
+                self.families_changed(before);
+            }
             Err(_) => {
                 let at = self.now.instant + CONFIRM_RETRY;
                 let timer = Timer::Confirm(Box::new((uid.clone(), place)));
