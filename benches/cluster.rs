@@ -25,6 +25,7 @@ use std::time::Duration;
 use futures::stream::{self, BoxStream, StreamExt};
 use k8s_openapi::ByteString;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Config};
 use kueue_check::{
@@ -41,8 +42,6 @@ const MESSAGE: &str = "may start";
 const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
 /// The number of concurrent writes, on both sides.
 const TOGETHER: usize = 10;
-/// The number of Workloads in a transaction of etcd, which takes 128 operations at most.
-const TRANSACTION: usize = 100;
 /// The maximum time for any operation.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How long a standby has to read all objects.
@@ -399,8 +398,10 @@ type Events = BoxStream<'static, watcher::Result<Event<DynamicObject>>>;
 /// Watches the Workloads that hold quota. They have been listed when this returns.
 async fn watch_reserved(client: &Client) -> Events {
     let api = Api::all_with(client.clone(), &workloads_resource());
-    let mut events = watcher(api, watcher::Config::default().fields(HOLDS_QUOTA)).boxed();
-    while !matches!(events.next().await.unwrap().unwrap(), Event::InitDone) {}
+    let events = watcher(api, watcher::Config::default().fields(HOLDS_QUOTA));
+    let mut events = events.default_backoff().boxed();
+    // The API server's cache may still be behind etcd.
+    while !matches!(events.next().await.unwrap(), Ok(Event::InitDone)) {}
     events
 }
 
@@ -549,27 +550,24 @@ async fn create_rules(cluster: &Cluster, client: &Client, program: &Path) -> Str
 /// Stores Workloads in etcd. The API server would take an hour to create 100,000 on two cores. Those
 /// with a number below `reserved` hold quota and have a Pending entry of `check`.
 async fn store(etcd: &Client, numbers: std::ops::Range<usize>, reserved: usize, check: &str) {
-    let put = |number: usize| {
-        let mut object = workload(number, 8);
-        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        object["metadata"]["namespace"] = json!("default");
-        object["metadata"]["resourceVersion"].take();
-        if number < reserved {
-            object["status"]["admissionChecks"] = json!([pending(check)]);
-        } else {
-            object["status"].take();
-        }
-        let key = format!("/registry/kueue.x-k8s.io/workloads/default/{name}");
-        let [key, value] = [key, object.to_string()].map(|text| ByteString(text.into_bytes()));
-        json!({"requestPut": {"key": key, "value": value}})
-    };
-    let numbers: Vec<usize> = numbers.collect();
-    for numbers in numbers.chunks(TRANSACTION) {
-        let puts: Vec<Value> = numbers.iter().map(|number| put(*number)).collect();
-        let transaction = json!({"success": puts}).to_string().into_bytes();
-        let request = http::Request::post("/v3/kv/txn").body(transaction).unwrap();
-        etcd.request::<Value>(request).await.unwrap();
-    }
+    stream::iter(numbers)
+        .for_each_concurrent(TOGETHER, async |number| {
+            let mut object = workload(number, 8);
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            object["metadata"]["namespace"] = json!("default");
+            object["metadata"]["resourceVersion"].take();
+            if number < reserved {
+                object["status"]["admissionChecks"] = json!([pending(check)]);
+            } else {
+                object["status"].take();
+            }
+            let key = format!("/registry/kueue.x-k8s.io/workloads/default/{name}");
+            let [key, value] = [key, object.to_string()].map(|text| ByteString(text.into_bytes()));
+            let put = json!({"key": key, "value": value}).to_string();
+            let request = http::Request::post("/v3/kv/put").body(put.into_bytes());
+            etcd.request::<Value>(request.unwrap()).await.unwrap();
+        })
+        .await;
 }
 
 /// Returns a Pending entry, as Kueue writes it when it reserves quota.
@@ -589,9 +587,10 @@ fn probe() -> String {
 /// Makes the entry of one Workload Pending.
 async fn undecide(client: &Client) {
     let (api, probe) = (api(client, "default"), probe());
-    let status = json!({"status": {"admissionChecks": [pending(CHECK)]}});
-    let patched = api.patch_status(&probe, &PatchParams::default(), &Patch::Merge(status));
-    patched.await.unwrap();
+    let status = Patch::Merge(json!({"status": {"admissionChecks": [pending(CHECK)]}}));
+    let parameters = PatchParams::default();
+    let patched = api.patch_status(&probe, &parameters, &status).await;
+    patched.unwrap();
 }
 
 /// Waits until the probe Workload is decided.

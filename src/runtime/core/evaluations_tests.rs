@@ -312,6 +312,14 @@ async fn a_deletion_of_an_older_state_changes_nothing() {
     assert!(driver.read().is_some(), "a newer one does");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_standby_keeps_no_reads_for_later() {
+    let mut driver = Driver::new(10);
+    let (workload, as_of) = (reserved(3, 1, &json!({})), ResourceVersion::new("7"));
+    driver.feed(Input::Compare { workload, as_of });
+    assert!(driver.core.work.to_confirm.is_empty());
+}
+
 /// After a restore of the API server's storage, versions are lower than before.
 #[tokio::test(start_paused = true)]
 async fn an_older_state_is_taken_after_a_restore_of_the_storage() {

@@ -9,7 +9,7 @@ use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin};
 use super::tasks::{InFlight, Subject};
-use super::{Core, Effect, Report, Shown, Task, Timer};
+use super::{Core, Effect, Report, Role, Shown, Task, Timer};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
 use crate::check::{FamilyRole, ReleaseReason, Reservation};
 use crate::runtime::decide::{CheckPhase, must_withdraw};
@@ -181,8 +181,11 @@ impl Core {
         self.confirm_at(workload.uid().clone(), place);
     }
 
+    /// A standby reads nothing: it lists all Workloads before it leads.
     pub(super) fn confirm_at(&mut self, uid: Uid, place: (String, String)) {
-        self.work.to_confirm.insert(uid, place);
+        if self.role != Role::Standby {
+            self.work.to_confirm.insert(uid, place);
+        }
     }
 
     /// Starts these reads, up to the limit on reads in flight.
