@@ -101,7 +101,7 @@ impl Plan {
 
 async fn measure(plan: &Plan) {
     println!("starting the API server ...");
-    let cluster = Cluster::start().await.unwrap();
+    let mut cluster = Cluster::start().await.unwrap();
     let client = cluster.client().unwrap();
     let kubeconfig = cluster.access().kubeconfig().unwrap();
     let definitions = crds(KueueVersion::V0_19_2).unwrap();
@@ -112,8 +112,7 @@ async fn measure(plan: &Plan) {
         None => None,
     };
 
-    let etcd = Config::new(cluster.etcd().parse().unwrap());
-    let etcd = Client::try_from(etcd).unwrap();
+    let store = Store::new(&cluster, &client).await;
     println!(
         "\n{:<20}{:>10}{:>16}{:>14}{:>12}",
         "", "seconds", "CPU/verdict", "RSS", "peak RSS"
@@ -135,7 +134,9 @@ async fn measure(plan: &Plan) {
             turns.reverse();
         }
         for (side, taken) in turns {
-            store(&etcd, 0..plan.verdicts, plan.verdicts, side.check()).await;
+            store
+                .put(0..plan.verdicts, plan.verdicts, side.check())
+                .await;
             let cost = side.decide(&client, &kubeconfig, plan.verdicts).await;
             cost.print(side.name(), plan.verdicts);
             taken.push(cost);
@@ -168,7 +169,12 @@ async fn measure(plan: &Plan) {
     }
 
     if plan.workloads > plan.verdicts {
-        store(&etcd, plan.verdicts..plan.workloads, plan.verdicts, CHECK).await;
+        // Its watches would take minutes to follow.
+        cluster.stop_apiserver();
+        store
+            .put(plan.verdicts..plan.workloads, plan.verdicts, CHECK)
+            .await;
+        cluster.start_apiserver().await.unwrap();
         println!(
             "\n{} Workloads of which {} hold quota:",
             plan.workloads, plan.verdicts
@@ -178,7 +184,7 @@ async fn measure(plan: &Plan) {
             .filter(|side| matches!(side, Side::Sdk | Side::Peer(_)))
             .collect();
         for side in &sides {
-            store(&etcd, 0..plan.verdicts, plan.verdicts, CHECK).await;
+            store.put(0..plan.verdicts, plan.verdicts, CHECK).await;
             let cost = side.decide(&client, &kubeconfig, plan.verdicts).await;
             cost.print(side.name(), plan.verdicts);
         }
@@ -547,27 +553,58 @@ async fn create_rules(cluster: &Cluster, client: &Client, program: &Path) -> Str
     url
 }
 
-/// Stores Workloads in etcd. The API server would take an hour to create 100,000 on two cores. Those
-/// with a number below `reserved` hold quota and have a Pending entry of `check`.
-async fn store(etcd: &Client, numbers: std::ops::Range<usize>, reserved: usize, check: &str) {
-    stream::iter(numbers)
-        .for_each_concurrent(TOGETHER, async |number| {
-            let mut object = workload(number, 8);
-            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-            object["metadata"]["namespace"] = json!("default");
-            object["metadata"]["resourceVersion"].take();
-            if number < reserved {
-                object["status"]["admissionChecks"] = json!([pending(check)]);
-            } else {
-                object["status"].take();
-            }
-            let key = format!("/registry/kueue.x-k8s.io/workloads/default/{name}");
-            let [key, value] = [key, object.to_string()].map(|text| ByteString(text.into_bytes()));
-            let put = json!({"key": key, "value": value}).to_string();
-            let request = http::Request::post("/v3/kv/put").body(put.into_bytes());
-            etcd.request::<Value>(request.unwrap()).await.unwrap();
-        })
-        .await;
+/// Stores Workloads in etcd: the API server would take an hour to create 100,000 on two cores.
+struct Store {
+    etcd: Client,
+    /// The first Workload, as the API server stores it.
+    first: Value,
+    /// The status of those with quota.
+    status: Value,
+}
+
+impl Store {
+    async fn new(cluster: &Cluster, client: &Client) -> Self {
+        let etcd = Config::new(cluster.etcd().parse().unwrap());
+        let mut object = workload(0, 8);
+        let status = object["status"].take();
+        let metadata = &object["metadata"];
+        object["metadata"] = json!({"name": metadata["name"], "labels": metadata["labels"]});
+        let object = serde_json::from_value(object).unwrap();
+        let api = api(client, "default");
+        let first = api.create(&PostParams::default(), &object).await.unwrap();
+        let mut first = serde_json::to_value(first).unwrap();
+        first["metadata"]["resourceVersion"].take();
+        Self {
+            etcd: Client::try_from(etcd).unwrap(),
+            first,
+            status,
+        }
+    }
+
+    /// Stores Workloads; those with a number below `reserved` hold quota and have a Pending entry of
+    /// `check`.
+    async fn put(&self, numbers: std::ops::Range<usize>, reserved: usize, check: &str) {
+        stream::iter(numbers)
+            .for_each_concurrent(TOGETHER, async |number| {
+                let metadata = &workload(number, 8)["metadata"];
+                let mut object = self.first.clone();
+                for field in ["name", "uid", "labels"] {
+                    object["metadata"][field] = metadata[field].clone();
+                }
+                if number < reserved {
+                    object["status"] = self.status.clone();
+                    object["status"]["admissionChecks"] = json!([pending(check)]);
+                }
+                let name = metadata["name"].as_str().unwrap();
+                let key = format!("/registry/kueue.x-k8s.io/workloads/default/{name}");
+                let [key, value] =
+                    [key, object.to_string()].map(|text| ByteString(text.into_bytes()));
+                let put = json!({"key": key, "value": value}).to_string();
+                let request = http::Request::post("/v3/kv/put").body(put.into_bytes());
+                self.etcd.request::<Value>(request.unwrap()).await.unwrap();
+            })
+            .await;
+    }
 }
 
 /// Returns a Pending entry, as Kueue writes it when it reserves quota.

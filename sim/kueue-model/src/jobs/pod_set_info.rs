@@ -23,6 +23,9 @@ pub(super) struct PodSetInfo {
     pub(super) node_selector: BTreeMap<String, String>,
     /// Tolerations.
     pub(super) tolerations: Vec<Value>,
+    /// Whether the names of slices from an earlier admission may be overridden (Kueue 0.19.2,
+    /// `overrideableAnnotations` in `pkg/podset/podset.go`; not 0.18.3, where they conflict).
+    pub(super) overrides_slices: bool,
 }
 
 /// A conflict: two values for one key.
@@ -91,7 +94,6 @@ impl PodSetInfo {
         };
         Self {
             name: update["name"].as_str().unwrap_or_default().to_owned(),
-            count: None,
             labels: map("labels"),
             annotations: map("annotations"),
             node_selector: map("nodeSelector"),
@@ -99,6 +101,7 @@ impl PodSetInfo {
                 .as_array()
                 .cloned()
                 .unwrap_or_default(),
+            ..Self::default()
         }
     }
 }
@@ -116,6 +119,7 @@ pub(super) fn pod_set_infos(
     let sets = admission.pod_set_assignments.iter();
     sets.map(|set| {
         let mut info = of_kueue(workload, set, flavors).map_err(|e| e.to_string())?;
+        info.overrides_slices = version.revised_slices && workload.is_slice();
         if version.labels_pods {
             let queues = [
                 ("cluster-queue-name", &admission.cluster_queue),
@@ -177,12 +181,9 @@ fn of_kueue(
     Ok(info)
 }
 
-/// Returns true if a value of an earlier admission may be overridden (Kueue 0.19.2,
-/// `overrideableAnnotations` in `pkg/podset/podset.go`). This applies to the slice names of an
-/// elastic job.
+/// Returns true if `info` overrides a value of an earlier admission.
 fn gives_way(key: &str, info: &PodSetInfo) -> bool {
-    let of_slice = info.annotations.contains_key(SLICE_NAME);
-    of_slice && (key == SLICE_NAME || key == "kueue.x-k8s.io/workload")
+    info.overrides_slices && (key == SLICE_NAME || key == "kueue.x-k8s.io/workload")
 }
 
 /// Returns the Pod template with `info` merged into it.

@@ -138,6 +138,19 @@ pub struct KueueVersion {
     /// A job that had no `WorkloadPriorityClass` may get one (0.17.0: `UpdateWorkloadPriority` in
     /// `pkg/controller/jobframework/reconciler.go`; not 0.15.0).
     pub adds_priority_classes: bool,
+    /// A new value of a `WorkloadPriorityClass` changes its Workloads (0.17.0:
+    /// `workloadpriorityclass_controller.go` in `pkg/controller/core`; not 0.15.0).
+    pub follows_class_values: bool,
+    /// A deleted Workload without quota triggers a retry of those that did not fit (0.17.0: `Delete`
+    /// in `pkg/controller/core/workload_controller.go`; not 0.15.0).
+    pub retries_on_deletion: bool,
+    /// A Pod group that waits for replacements of failed Pods gets no quota (0.18.3:
+    /// `IsAdmissible` in `pkg/workload/workload.go`; not 0.17.0).
+    pub waits_for_replacements: bool,
+    /// Preemption also frees quota for Pods (up to 0.17: `assignFlavors` in
+    /// `pkg/scheduler/flavorassigner/flavorassigner.go`). Later, a Workload that lacks only that
+    /// "no longer fits" in each cycle, and preempts nobody.
+    pub preempts_for_pods: bool,
     /// A change of a job leaves its Workload inactive (0.17.0: `updateWorkloadToMatchJob` in
     /// `pkg/controller/jobframework/reconciler.go`). Before, it activates it (0.15.0: measured).
     pub keeps_inactive: bool,
@@ -176,9 +189,10 @@ pub struct KueueVersion {
     /// 0.19.2: 6 of 23 such Workloads). Bit n is for the n-th Workload of the ClusterQueue in order
     /// of arrival, the last bit also for all after it.
     pub misses_stop: u8,
-    /// The condition of a Workload that misses its LocalQueue does not name the ClusterQueue.
-    /// The LocalQueue is still missing when Kueue writes the message: the other outcome of a race
-    /// (0.19.2, `getQueueBlocker` in `pkg/controller/core/workload_controller.go`).
+    /// The condition of a Workload that misses its LocalQueue does not name the ClusterQueue. Up to
+    /// 0.18 it never does (0.18.3: `Reconcile` in `pkg/controller/core/workload_controller.go`).
+    /// Later, the LocalQueue is still missing when Kueue writes the message: the other outcome of a
+    /// race (0.19.2, `getQueueBlocker` there).
     pub nameless_queue: bool,
     /// The reconciler receives a change of a Workload that blocks a `StrictFIFO` queue, or that may
     /// be tried again, before the scheduler tries it: the other outcome of a race.
@@ -278,6 +292,10 @@ impl KueueVersion {
         inverts_preference: false,
         requeues_pods: false,
         adds_priority_classes: true,
+        follows_class_values: true,
+        retries_on_deletion: true,
+        waits_for_replacements: true,
+        preempts_for_pods: false,
         keeps_inactive: true,
         releases_at_end: false,
         excludes_unlabeled: false,
@@ -320,6 +338,7 @@ impl KueueVersion {
         revised_slices: false,
         ranks_candidates: false,
         requeues_pods: true,
+        nameless_queue: true,
         wait_for_pods_ready: None,
         ..Self::V0_19
     };
@@ -331,6 +350,8 @@ impl KueueVersion {
         excludes_unlabeled: true,
         counts_messages: true,
         finishes_orphans: false,
+        waits_for_replacements: false,
+        preempts_for_pods: true,
         elastic_jobs: false,
         discards_requests_on_eviction: false,
         ..Self::V0_18
@@ -348,6 +369,8 @@ impl KueueVersion {
         explains_preemptions: false,
         batches_retries: false,
         adds_priority_classes: false,
+        follows_class_values: false,
+        retries_on_deletion: false,
         keeps_inactive: false,
         labels_pods: false,
         releases_at_end: true,

@@ -27,6 +27,7 @@ impl Kueue {
         }
         while let Some(change) = self.cache.next_class() {
             if let Change::Now { old, new } = change
+                && self.version.follows_class_values
                 && old.is_none_or(|old| old.value != new.value)
             {
                 self.enqueue(Task::PriorityClass(new.metadata.name));

@@ -56,7 +56,7 @@ impl Kueue {
             return;
         };
         let old = &known.workload;
-        if old.has_quota() || old.is_finished() || old.lacks_pods() {
+        if old.has_quota() || old.is_finished() || old.lacks_pods(self.version) {
             return;
         }
         let mut new = (**old).clone();

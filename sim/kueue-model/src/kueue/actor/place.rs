@@ -39,7 +39,7 @@ impl Kueue {
             let queue = self.queue(&name);
             queue.blocks() && queue.first() == Some(key)
         };
-        let waits = (put_back || workload.is_admissible())
+        let waits = (put_back || workload.is_admissible(self.version))
             && holds(workload).is_none()
             && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();

@@ -327,10 +327,13 @@ impl Kueue {
             let targets = match assignment.fit {
                 Fit::Fits | Fit::No => Vec::new(),
                 _ => {
-                    // Preemption does not count the quota for Pods. If that is missing, the
-                    // Workload "no longer fits" in each cycle, and preempts nobody (Kueue 0.19.2,
-                    // `TotalRequestsFor` in `pkg/scheduler/flavorassigner/flavorassigner.go`).
-                    let wanted = assignment.usage.without_pods();
+                    // Without the quota for Pods (Kueue 0.19.2, `TotalRequestsFor` in
+                    // `pkg/scheduler/flavorassigner/flavorassigner.go`).
+                    let wanted = if self.version.preempts_for_pods {
+                        assignment.usage.clone()
+                    } else {
+                        assignment.usage.without_pods()
+                    };
                     let cells = &assignment.without_capacity;
                     self.targets(&known, &queue, (&wanted, cells), tree)
                 }
@@ -646,8 +649,9 @@ impl Kueue {
         }
         let now = self.api.now();
         let key = workload.metadata.key();
+        let version = self.version;
         let place = self.queue(&queue.metadata.name);
-        if workload.is_admissible() {
+        if workload.is_admissible(version) {
             place.requeue(&key, requeue, now);
         } else {
             // The scheduler had put it back before this attempt (`requeues_inactive`).

@@ -45,7 +45,8 @@ impl Kueue {
         // `pkg/controller/core/workload_controller.go`).
         let out =
             |known: &CachedWorkload| !known.workload.is_active() || known.workload.is_finished();
-        if new.as_ref().is_none_or(out) {
+        let on_deletion = self.version.retries_on_deletion;
+        if new.as_ref().map_or(on_deletion, out) {
             self.retry_others(new.as_ref().or(known));
         }
         self.count_again(old.as_ref(), new.as_ref());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Condition, Conditions};
+use crate::kueue::KueueVersion;
 
 /// The condition type of a Workload whose Pod group lacks Pods.
 pub(crate) const LACKS_PODS: &str = "WaitingForReplacementPods";
@@ -344,14 +345,19 @@ impl Workload {
         }
     }
 
-    /// Returns true if it waits for quota.
-    pub(crate) fn is_admissible(&self) -> bool {
-        self.is_active() && !self.is_finished() && !self.has_quota() && !self.lacks_pods()
+    /// Returns true if it waits for quota, and may get it.
+    pub(crate) fn is_admissible(&self, version: KueueVersion) -> bool {
+        self.waits_for_quota() && !self.lacks_pods(version)
     }
 
-    /// Returns true if its Pod group waits for replacements of failed Pods.
-    pub(crate) fn lacks_pods(&self) -> bool {
-        self.status.conditions.is_true(LACKS_PODS)
+    /// Returns true if it is to have quota, and has none.
+    pub(crate) fn waits_for_quota(&self) -> bool {
+        self.is_active() && !self.is_finished() && !self.has_quota()
+    }
+
+    /// Returns true if its Pod group waits for replacements of failed Pods, and gets no quota.
+    pub(crate) fn lacks_pods(&self, version: KueueVersion) -> bool {
+        version.waits_for_replacements && self.status.conditions.is_true(LACKS_PODS)
     }
 
     /// Returns true if it is admitted.

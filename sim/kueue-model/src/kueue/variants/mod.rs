@@ -102,7 +102,7 @@ const GATE_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// Returns the step for the next gate: that of the first variant that needs preemptions, unless a
 /// better variant has not been tried yet.
 fn next_gate<'a>(variants: &[&'a Workload], now: Timestamp) -> Next<'a> {
-    let waiting = || variants.iter().copied().filter(|v| v.is_admissible());
+    let waiting = || variants.iter().copied().filter(|v| v.waits_for_quota());
     let has = |variant: &Workload, kind| variant.status.conditions.get(kind).is_some();
     let mut closed = waiting().filter(|variant| variant.gate_opened(GATE).is_none());
     let first = closed.find(|v| has(v, BLOCKED) || !has(v, "QuotaReserved"));

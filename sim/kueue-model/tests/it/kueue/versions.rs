@@ -727,6 +727,11 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(on(|v| v.labels_pods), [false, true, true, true]);
     assert_eq!(on(|v| v.batches_retries), [false, true, true, true]);
     assert_eq!(on(|v| v.adds_priority_classes), [false, true, true, true]);
+    assert_eq!(on(|v| v.follows_class_values), [false, true, true, true]);
+    assert_eq!(on(|v| v.retries_on_deletion), [false, true, true, true]);
+    assert_eq!(on(|v| v.waits_for_replacements), [false, false, true, true]);
+    assert_eq!(on(|v| v.preempts_for_pods), [true, true, false, false]);
+    assert_eq!(on(|v| v.nameless_queue), [true, true, false, false]);
     assert_eq!(on(|v| v.keeps_inactive), [false, true, true, true]);
     assert_eq!(on(|v| v.releases_at_end), [true, false, false, false]);
     assert_eq!(on(|v| v.rejects_while_evicted), [false, false, false, true]);
@@ -758,4 +763,103 @@ fn a_late_write_of_the_scheduler_removes_what_came_after_its_decision() {
         outcome,
         ("a:RA(c=Ready)".to_owned(), "a:R(c=Pending)".to_owned())
     );
+}
+
+#[test]
+fn in_0_15_a_new_value_of_a_class_changes_no_workload() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.follows_class_values = on,
+        async |cluster| {
+            cluster.queue("1", &[], &json!({}));
+            cluster.class("low", 1);
+            cluster.job("a", "1", Some("low"));
+            cluster.pass(1.0).await;
+            let value = json!({"value": 7});
+            cluster.merge("workloadpriorityclasses", "", "low", "", &value);
+            cluster.pass(1.0).await;
+            cluster.get("a")["spec"]["priority"].clone()
+        },
+    );
+    assert_eq!(outcome, (json!(1), json!(7)));
+}
+
+#[test]
+fn in_0_15_the_deletion_of_a_waiting_workload_triggers_no_retry() {
+    let version = KueueVersion {
+        retries_on_flavor_changes: false,
+        ..KueueVersion::V0_19
+    };
+    let taints = |taints: Value| json!({"spec": {"nodeTaints": taints}});
+    let outcome = off_and_on(
+        version,
+        |v, on| v.retries_on_deletion = on,
+        async |cluster| {
+            cluster.queue("1", &[], &json!({}));
+            let taint = json!([{"key": "a", "value": "b", "effect": "NoSchedule"}]);
+            cluster.merge("resourceflavors", "", "default", "", &taints(taint));
+            cluster.pass(1.0).await;
+            cluster.workload("a", "1", 0);
+            cluster.workload("b", "1", 0);
+            cluster.pass(1.0).await;
+            cluster.merge("resourceflavors", "", "default", "", &taints(json!([])));
+            cluster.pass(5.0).await;
+            assert_eq!(cluster.line(), "a: b:");
+            cluster.delete("workloads", "b");
+            cluster.pass(5.0).await;
+            cluster.line()
+        },
+    );
+    assert_eq!(outcome, ("a:".to_owned(), "a:RA".to_owned()));
+}
+
+#[test]
+fn before_0_18_a_group_that_lacks_pods_gets_quota() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.waits_for_replacements = on,
+        async |cluster| {
+            cluster.queue("0", &[], &json!({}));
+            cluster.workload("a", "1", 0);
+            cluster.pass(1.0).await;
+            let lacks = json!({
+                "type": "WaitingForReplacementPods", "status": "True", "reason": "Preempted",
+                "message": "", "lastTransitionTime": cluster.now(),
+            });
+            let status = json!({"status": {"conditions": [lacks]}});
+            cluster.merge("workloads", "t", "a", "status", &status);
+            cluster.merge("clusterqueues", "", "cq", "", &quota("1"));
+            cluster.pass(5.0).await;
+            cluster.line()
+        },
+    );
+    assert_eq!(outcome, ("a:RA".to_owned(), "a:".to_owned()));
+}
+
+#[test]
+fn before_0_18_a_preemption_frees_quota_for_pods() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.preempts_for_pods = on,
+        async |cluster| {
+            let resources = [("cpu", "10"), ("pods", "2")];
+            let resources =
+                resources.map(|(name, quota)| json!({"name": name, "nominalQuota": quota}));
+            let flavors = json!([{"name": "default", "resources": resources}]);
+            let groups = json!([{"coveredResources": ["cpu", "pods"], "flavors": flavors}]);
+            let preemption = json!({"withinClusterQueue": "LowerPriority"});
+            let spec = json!({"resourceGroups": groups, "preemption": preemption});
+            cluster.queue("1", &[], &spec);
+            cluster.workload("a", "1", 0);
+            cluster.workload("b", "1", 0);
+            cluster.pass(1.0).await;
+            let pod_sets = json!([pod_set("main", 2, "1")]);
+            let spec = json!({"queueName": "lq", "priority": 1, "podSets": pod_sets});
+            let metadata = json!({"namespace": "t", "name": "c"});
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": metadata, "spec": spec}));
+            cluster.pass(5.0).await;
+            cluster.condition("a", "Evicted")["reason"].clone()
+        },
+    );
+    assert_eq!(outcome, (Value::Null, json!("Preempted")));
 }
