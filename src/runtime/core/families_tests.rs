@@ -372,7 +372,8 @@ async fn a_comparison_finds_changes_of_a_job_whose_events_were_lost() {
         driver.change("el-2", None);
         driver.change("el-1", None);
     }
-    let changes: [(&str, fn(&mut Driver)); 5] = [
+    type Changes = fn(&mut Driver);
+    let changes: [(&str, Changes); 5] = [
         ("grown", |_| {}),
         ("admitted", admitted),
         ("evicted", evicted),
