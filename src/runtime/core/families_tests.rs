@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::{
-    Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, Task, TaskResult,
+    Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, Task, TaskId, TaskResult,
 };
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceVersion, ServedApi, Workload};
 use crate::check::family::recordings::{Change, recordings};
@@ -51,6 +51,8 @@ struct Driver {
     lists_allocated: bool,
     /// Whether the watch loses all events.
     loses_events: bool,
+    /// The replies to reads, if these are late.
+    late_reads: Option<Vec<(TaskId, TaskResult)>>,
 }
 
 impl Driver {
@@ -80,6 +82,7 @@ impl Driver {
             shown: Vec::new(),
             lists_allocated: false,
             loses_events: false,
+            late_reads: None,
         };
         driver.begin(true);
         driver
@@ -193,8 +196,12 @@ impl Driver {
         for effect in self.core.step(self.now, input) {
             match effect {
                 Effect::Start(id, task) => {
+                    let is_read = matches!(*task, Task::Read { .. });
                     let result = self.carry_out(*task);
-                    self.feed(Input::Finished(id, result));
+                    match &mut self.late_reads {
+                        Some(late) if is_read => late.push((id, result)),
+                        _ => self.feed(Input::Finished(id, result)),
+                    }
                 }
                 Effect::ScanWithoutQuota => {
                     let unseen = |(name, _): &(&String, _)| !self.selected.contains(*name);
@@ -416,6 +423,28 @@ async fn a_comparison_finds_changes_of_a_job_whose_events_were_lost() {
         let [lost, seen] = [&lost_with_growth.1, &seen.1].map(|released| first(released));
         assert_eq!(lost, seen, "{name}, with the growth: {lost_with_growth:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_from_before_a_deletion_leaves_no_member_of_a_job() {
+    let [without, with] = [false, true].map(|reads| {
+        let mut driver = Driver::new();
+        grow(&mut driver);
+        if reads {
+            driver.late_reads = Some(Vec::new());
+            let named = [driver.states["el-1"].uid().clone()];
+            driver.feed(Input::Compared(named.into()));
+        }
+        let late = driver.late_reads.take();
+        assert_eq!(late.as_ref().map(Vec::len), reads.then_some(1));
+        driver.change("el-2", None);
+        for (id, result) in late.into_iter().flatten() {
+            driver.feed(Input::Finished(id, result));
+        }
+        driver.wait(Duration::from_mins(10));
+        driver.released
+    });
+    assert_eq!(with, without);
 }
 
 /// Otherwise its seat is released only when the growth holds quota again, for which it may wait

@@ -39,10 +39,11 @@ impl Core {
         let event = Event::Apply(workload.clone());
         let before = self.families_before(&event);
         self.families.take(&event);
-        if self.served.selects_reserved && !workload.holds_quota() {
+        take_in(self);
+        // It holds no quota, or a newer event has removed it.
+        if self.workloads.workload(workload.uid()).is_none() {
             self.families.remove(workload);
         }
-        take_in(self);
         self.families_changed(before);
     }
 
@@ -133,11 +134,15 @@ impl Core {
                 self.confirm(workload);
             }
             Some(_) => {}
-            None if workload.conditions().finished().is_true() => {}
-            // It may have left the watch since it was listed, so it is read.
+            None if self.role == Role::Standby || workload.conditions().finished().is_true() => {}
+            // It may have left the watch since it was listed, so it is read. Until then, it counts
+            // for the slice that it may have replaced.
             None => {
                 if !self.families.members(workload.family_key()).contains(uid) {
-                    self.handle_missed(workload, |_| {});
+                    let event = Event::Apply(workload.clone());
+                    let before = self.families_before(&event);
+                    self.families.take(&event);
+                    self.families_changed(before);
                 }
                 self.confirm(workload);
             }
