@@ -437,12 +437,16 @@ async fn a_read_from_before_a_deletion_leaves_no_member_of_a_job() {
         }
         let late = driver.late_reads.take();
         assert_eq!(late.as_ref().map(Vec::len), reads.then_some(1));
-        driver.change("el-2", None);
+        let deleted = Workload::from_json(slice("el-2", Some("el-1"), 4, "Pending"));
+        driver.states.remove("el-2");
+        driver.selected.remove("el-2");
+        driver.watch(Event::Delete(deleted.unwrap()));
         for (id, result) in late.into_iter().flatten() {
             driver.feed(Input::Finished(id, result));
         }
+        let members = driver.core.families.all();
         driver.wait(Duration::from_mins(10));
-        driver.released
+        (members, driver.released)
     });
     assert_eq!(with, without);
 }

@@ -218,7 +218,7 @@ impl Core {
             Ok(Some(workload)) => {
                 let restored =
                     known.is_some_and(|known| workload.resource_version().is_older_than(known));
-                let newest = self.workloads.workload(uid).is_none_or(|cached| {
+                let newest = self.workloads.workload(uid).is_some_and(|cached| {
                     !workload
                         .resource_version()
                         .is_older_than(cached.resource_version())
