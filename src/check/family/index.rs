@@ -242,6 +242,18 @@ impl Families {
         of_job.map(|known| known.member.uid.clone()).collect()
     }
 
+    /// Returns the Workloads of a job whose place in it `event` may change, without that of the
+    /// event.
+    pub(crate) fn affected_by(&self, event: &Event<Workload>) -> Vec<Uid> {
+        match event {
+            Event::Apply(workload) | Event::InitApply(workload) | Event::Delete(workload) => {
+                self.relatives(workload)
+            }
+            Event::InitDone => self.all(),
+            Event::Init => Vec::new(),
+        }
+    }
+
     /// Returns all slices and variants in the index.
     pub(crate) fn all(&self) -> Vec<Uid> {
         let known = self.known.values().flatten();

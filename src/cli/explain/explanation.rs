@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::forecast::{CheckForecast, later};
-use crate::api::{AdmissionCheck, Workload};
+use crate::api::{AdmissionCheck, CheckState, Workload};
 use crate::check::{Family, FamilyRole};
 
 /// Why a Workload waits, or does not. As text by [`Display`](std::fmt::Display), for machines by
@@ -224,13 +224,13 @@ fn phase<'a>(workload: &Workload, whole: &'a Value, all_ready: bool) -> (Phase, 
 /// `pkg/workload/admissionchecks.go`).
 fn end_of_delay(entry: &Value) -> Option<Timestamp> {
     let seconds = entry["requeueAfterSeconds"].as_u64()?;
-    let counts = seconds > 0 && is_retry(entry);
+    let counts = seconds > 0 && state(entry) == CheckState::Retry;
     let since = time(entry, "lastTransitionTime").filter(|_| counts)?;
     later(since, seconds)
 }
 
-fn is_retry(entry: &Value) -> bool {
-    entry["state"] == crate::api::CheckState::Retry.as_str()
+fn state(entry: &Value) -> CheckState {
+    CheckState::new(&text(entry, "state"))
 }
 
 fn check(
@@ -244,14 +244,14 @@ fn check(
         .admission_checks
         .iter()
         .find(|check| check.name() == name);
-    let state = crate::api::CheckState::new(&text(entry, "state"));
+    let state = state(entry);
     CheckExplanation {
         state: state.as_str().to_owned(),
         since: time(entry, "lastTransitionTime"),
         message: text(entry, "message"),
         retry_count: entry["retryCount"].as_u64(),
         requeue_after_seconds: entry["requeueAfterSeconds"].as_u64(),
-        evicts_at: evicts_at.filter(|_| is_retry(entry)),
+        evicts_at: evicts_at.filter(|_| state == CheckState::Retry),
         controller_name: object.map(|object| object.controller_name().to_owned()),
         ours: forecast.is_some(),
         parameters: object

@@ -463,18 +463,15 @@ impl World {
                 let updates = &verdict.updates;
                 let fits = updates.conflicts(&task.workload, &task.check, &task.flavors);
                 let (workload, check) = (&task.workload, &task.check);
-                let entry = workload.check(check);
-                let stays_ready = verdict.is_ready()
-                    && entry.is_some_and(|entry| *entry.state() == CheckState::Ready)
-                    && !workload.is_admitted();
-                let outcome = if stays_ready
+                let outcome = Outcome::Verdict(verdict);
+                let outcome = if outcome.keeps_ready(workload, check)
                     && written_updates_are_suspected(workload, check, &task.flavors)
                 {
                     Outcome::Conflict {
                         message: "contradicts".into(),
                     }
                 } else if fits == Conflicts::None {
-                    Outcome::Verdict(verdict)
+                    outcome
                 } else {
                     let kind = ErrorKind::Permanent;
                     Outcome::Failed {

@@ -1,15 +1,10 @@
 //! Families: effects of a change of one Workload on the others of its job.
 
-use kube::runtime::watcher::Event;
-
 use super::cache::Key;
 use super::{Core, Shown};
 use crate::api::{Uid, Workload};
 use crate::check::{Family, Fate, Lifetime, ReleaseReason};
 use crate::runtime::decide::{CheckPhase, check_phase, reason_to_stop};
-
-/// The places of Workloads in their jobs before a change.
-pub(super) struct Before(Vec<(Uid, Place)>);
 
 /// The place of a Workload among the others of its job.
 #[derive(PartialEq)]
@@ -19,59 +14,53 @@ struct Place {
 }
 
 impl Core {
-    /// Returns the places of the Workloads that `event` may change, without that of its own
-    /// Workload.
-    pub(super) fn families_before(&self, event: &Event<Workload>) -> Before {
+    /// Carries out a change of what is known about the Workloads `affected` of a job. Shows and
+    /// reconciles those whose place in their job is another one then.
+    pub(super) fn change_families(&mut self, affected: Vec<Uid>, change: impl FnOnce(&mut Self)) {
         let present = |uid: Uid| {
             let workload = self.workloads.workload(&uid)?;
             Some((uid, self.place(workload)))
         };
-        let changed = match event {
-            Event::Apply(workload) | Event::InitApply(workload) | Event::Delete(workload) => {
-                self.families.relatives(workload)
-            }
-            Event::InitDone => self.families.all(),
-            Event::Init => Vec::new(),
-        };
-        Before(changed.into_iter().filter_map(present).collect())
+        let before: Vec<(Uid, Place)> = affected.into_iter().filter_map(present).collect();
+        change(self);
+        for (uid, before) in before {
+            self.place_changed(&uid, &before);
+        }
     }
 
-    /// Shows and reconciles the Workloads whose place in their job has changed.
-    pub(super) fn families_changed(&mut self, before: Before) {
-        for (uid, before) in before.0 {
-            let Some(workload) = self.workloads.workload(&uid).cloned() else {
-                continue;
-            };
-            let place = self.place(&workload);
-            if place == before {
-                continue;
-            }
-            let same_inputs = place.family.decides_like(&before.family);
-            if place.family != before.family {
-                self.show_workload(&workload);
-            }
-            if same_inputs && place.fate == before.fate {
-                continue;
-            }
-            self.reconcile(&workload, None);
-            if !self.is_held(&workload) {
-                self.workloads.remove(&uid, Some(&workload));
-            } else if self.leads() && !workload.is_admitted() {
-                for check in self.checks_of(&workload) {
-                    self.enqueue_recheck(&Key::new(&uid, &check));
-                }
-            }
-            self.remove_idle_workload(&uid);
+    fn place_changed(&mut self, uid: &Uid, before: &Place) {
+        let Some(workload) = self.workloads.workload(uid).cloned() else {
+            return;
+        };
+        let place = self.place(&workload);
+        if place == *before {
+            return;
         }
+        let same_inputs = place.family.decides_like(&before.family);
+        if place.family != before.family {
+            self.show_workload(&workload);
+        }
+        if same_inputs && place.fate == before.fate {
+            return;
+        }
+        self.reconcile(&workload, None);
+        if !self.is_held(&workload) {
+            self.workloads.remove(uid, Some(&workload));
+        } else if self.leads() && !workload.is_admitted() {
+            for check in self.checks_of(&workload) {
+                self.enqueue_recheck(&Key::new(uid, &check));
+            }
+        }
+        self.remove_idle_workload(uid);
     }
 
     /// Records a read state of a Workload that has left the watch: the events that determine what
     /// became of its pods may have been missed.
     pub(super) fn learn(&mut self, workload: &Workload) {
         if self.workloads.workload(workload.uid()).is_none() {
-            let before = self.families_before(&Event::Apply(workload.clone()));
-            self.families.learn(workload);
-            self.families_changed(before);
+            self.change_families(self.families.relatives(workload), |core| {
+                core.families.learn(workload);
+            });
         }
     }
 

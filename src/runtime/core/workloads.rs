@@ -27,24 +27,23 @@ const CONFIRM_RETRY: Duration = Duration::from_mins(1);
 
 impl Core {
     pub(super) fn handle_workload(&mut self, event: Event<Workload>) {
-        let before = self.families_before(&event);
-        self.families.take(&event);
-        self.follow(event);
-        self.families_changed(before);
+        self.change_families(self.families.affected_by(&event), |core| {
+            core.families.take(&event);
+            core.follow(event);
+        });
     }
 
     /// Handles a state from a read or a second list, like a missed event of the watch: the others
     /// of its job may depend on it.
     fn handle_missed(&mut self, workload: &Workload, take_in: impl FnOnce(&mut Self)) {
-        let event = Event::Apply(workload.clone());
-        let before = self.families_before(&event);
-        self.families.take(&event);
-        take_in(self);
-        // It holds no quota, or a newer event has removed it.
-        if self.workloads.workload(workload.uid()).is_none() {
-            self.families.remove(workload);
-        }
-        self.families_changed(before);
+        self.change_families(self.families.relatives(workload), |core| {
+            core.families.apply(workload);
+            take_in(core);
+            // It holds no quota, or a newer event has removed it.
+            if core.workloads.workload(workload.uid()).is_none() {
+                core.families.remove(workload);
+            }
+        });
     }
 
     fn follow(&mut self, event: Event<Workload>) {
@@ -139,10 +138,9 @@ impl Core {
             // for the slice that it may have replaced.
             None => {
                 if !self.families.members(workload.family_key()).contains(uid) {
-                    let event = Event::Apply(workload.clone());
-                    let before = self.families_before(&event);
-                    self.families.take(&event);
-                    self.families_changed(before);
+                    self.change_families(self.families.relatives(workload), |core| {
+                        core.families.apply(workload);
+                    });
                 }
                 self.confirm(workload);
             }
@@ -238,10 +236,10 @@ impl Core {
                 }
             }
             Ok(None) => {
-                let before = self.families_before(&Event::InitDone);
-                self.families.remove_uid(uid);
-                self.removed(uid, None, Some(ReleaseReason::Deleted));
-                self.families_changed(before);
+                self.change_families(self.families.all(), |core| {
+                    core.families.remove_uid(uid);
+                    core.removed(uid, None, Some(ReleaseReason::Deleted));
+                });
             }
             Err(_) => {
                 let at = self.now.instant + CONFIRM_RETRY;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Delay, EntryPatch, Millis, Notice, ReservationState, Suppression};
-use crate::api::{AdmissionCheckState, CheckState, ServedApi};
+use crate::api::{AdmissionCheckState, CheckState, ServedApi, Workload};
 use crate::check::{
     ErrorKind, Family, FamilyRole, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout,
     PodSetUpdates, ResolvedPolicy, Verdict, VerdictKind,
@@ -27,6 +27,20 @@ pub(crate) enum Outcome {
         message: Message,
         again: Option<Duration>,
     },
+}
+
+impl Outcome {
+    /// Returns true if the entry of `check` in `workload`, which is not admitted, is Ready and stays
+    /// so with this outcome.
+    pub(crate) fn keeps_ready(&self, workload: &Workload, check: &str) -> bool {
+        let entry = workload.check(check);
+        let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
+        let keeps = match self {
+            Self::Verdict(verdict) => verdict.is_ready() || verdict.is_unchanged(),
+            Self::Failed { .. } | Self::Conflict { .. } | Self::Blocked { .. } => true,
+        };
+        is_ready && keeps && !workload.is_admitted()
+    }
 }
 
 /// A waiting Workload of a job of which an earlier slice runs.

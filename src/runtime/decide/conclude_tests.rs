@@ -2,7 +2,6 @@ use serde_json::json;
 
 use super::super::FailureState;
 use super::*;
-use crate::api::Workload;
 use crate::check::{AfterAdmission, PendingTimeout, Policy, Reservation};
 
 const RESERVED: &str = "2026-11-21T09:00:00Z";

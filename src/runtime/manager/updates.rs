@@ -29,7 +29,7 @@ pub(in crate::runtime) async fn fit_updates(
     about: About<'_>,
     reader: &dyn ReadWorkload,
 ) -> (Outcome, Option<String>) {
-    if stays_ready(&outcome, about)
+    if outcome.keeps_ready(about.workload, about.check)
         && let Some(conflict) = conflict_of_written(about, reader).await
     {
         return (conflict, None);
@@ -63,17 +63,6 @@ pub(in crate::runtime) async fn fit_updates(
         return (refused, None);
     }
     (Outcome::Verdict(verdict), lost)
-}
-
-/// Returns true if the entry of a Workload that is not admitted is Ready and `outcome` leaves it so.
-fn stays_ready(outcome: &Outcome, about: About<'_>) -> bool {
-    let entry = about.workload.check(about.check);
-    let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
-    let leaves = match outcome {
-        Outcome::Verdict(verdict) => verdict.is_ready() || verdict.is_unchanged(),
-        _ => true,
-    };
-    is_ready && leaves && !about.workload.is_admitted()
 }
 
 /// Returns the conflict of updates that were written with Ready: a flavor's labels or another

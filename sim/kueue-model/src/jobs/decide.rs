@@ -159,11 +159,13 @@ pub(super) fn decide(
     if fails(job, workload, version) {
         return None;
     }
-    if workload.is_finished() {
-        return finished(job, workload, version);
-    }
+    // A finished Workload must match too (Kueue 0.19.2, `ReconcileGenericJob` in
+    // `pkg/controller/jobframework/reconciler.go`).
     if let Some(next) = mismatch(job, workload, version) {
         return Some(next);
+    }
+    if workload.is_finished() {
+        return finished(job, workload);
     }
     if workload.metadata.deletion_timestamp.is_some() {
         let drop = Some(JobAction::DropFinalizer);
@@ -221,17 +223,9 @@ fn without_workload(job: &JobView) -> Option<JobAction> {
     (!job.active).then_some(JobAction::Create)
 }
 
-fn finished(job: &JobView, workload: &Workload, version: KueueVersion) -> Option<JobAction> {
+fn finished(job: &JobView, workload: &Workload) -> Option<JobAction> {
     if job.held {
         return Some(JobAction::LetJobGo);
-    }
-    // Without its admission, the Workload does not explain the tolerations of its flavors.
-    if version.releases_at_end && job.differs {
-        return Some(if job.suspended {
-            JobAction::Rewrite
-        } else {
-            JobAction::Replace
-        });
     }
     (!workload.metadata.finalizers.is_empty()).then_some(JobAction::Release)
 }
@@ -241,7 +235,9 @@ fn finished(job: &JobView, workload: &Workload, version: KueueVersion) -> Option
 fn mismatch(job: &JobView, workload: &Workload, version: KueueVersion) -> Option<JobAction> {
     if job.differs {
         let message = || NO_MATCHING_WORKLOAD.to_owned();
-        return Some(if !job.suspended {
+        return Some(if !job.suspended && job.finished.is_some() {
+            JobAction::Replace
+        } else if !job.suspended {
             JobAction::Suspend { message: message() }
         } else if job.stopping && workload.has_quota() && !workload.is_admitted() {
             JobAction::RestoreAndReplace

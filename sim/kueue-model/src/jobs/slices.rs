@@ -115,9 +115,7 @@ fn normalize<'a>(slices: &[&'a Workload]) -> Normal<'a> {
 /// Returns the slice with quota that is kept until its replacement `slice` has quota: the newest
 /// (Kueue 0.19.2, `syncWorkloadSlicePriority` in `pkg/controller/jobframework/reconciler.go`).
 pub(super) fn kept_behind<'a>(slice: &Workload, slices: &[&'a Workload]) -> Option<&'a Workload> {
-    let holds = |known: &&Workload| known.has_quota() && !known.is_evicted();
-    let newest = slices.iter().copied().rfind(holds);
-    newest.filter(|known| known.metadata.name != slice.metadata.name)
+    newest_holder(slices).filter(|known| known.metadata.name != slice.metadata.name)
 }
 
 /// Returns the newest slice that has quota and is not evicted, if it is admitted; before
@@ -126,12 +124,16 @@ pub(super) fn latest_active<'a>(
     slices: &[&'a Workload],
     version: KueueVersion,
 ) -> Option<&'a Workload> {
-    let mut holders = slices.iter().rev().filter(|slice| slice.has_quota());
-    if !version.revised_slices {
-        return holders.next().copied();
+    if version.revised_slices {
+        newest_holder(slices).filter(|slice| slice.is_admitted())
+    } else {
+        slices.iter().copied().rfind(|slice| slice.has_quota())
     }
-    let newest = holders.find(|slice| !slice.is_evicted());
-    newest.filter(|slice| slice.is_admitted()).copied()
+}
+
+fn newest_holder<'a>(slices: &[&'a Workload]) -> Option<&'a Workload> {
+    let holds = |slice: &&Workload| slice.has_quota() && !slice.is_evicted();
+    slices.iter().copied().rfind(holds)
 }
 
 #[cfg(test)]

@@ -151,6 +151,9 @@ pub struct KueueVersion {
     /// `pkg/scheduler/flavorassigner/flavorassigner.go`). Later, a Workload that lacks only that
     /// "no longer fits" in each cycle, and preempts nobody.
     pub preempts_for_pods: bool,
+    /// The labels, annotations, limits and negative amounts of pod templates are validated (since
+    /// 0.19: `validatePodSet` in `pkg/webhooks/workload_webhook.go`).
+    pub validates_templates: bool,
     /// A change of a job leaves its Workload inactive (0.17.0: `updateWorkloadToMatchJob` in
     /// `pkg/controller/jobframework/reconciler.go`). Before, it activates it (0.15.0: measured).
     pub keeps_inactive: bool,
@@ -296,6 +299,7 @@ impl KueueVersion {
         retries_on_deletion: true,
         waits_for_replacements: true,
         preempts_for_pods: false,
+        validates_templates: true,
         keeps_inactive: true,
         releases_at_end: false,
         excludes_unlabeled: false,
@@ -338,6 +342,7 @@ impl KueueVersion {
         revised_slices: false,
         ranks_candidates: false,
         requeues_pods: true,
+        validates_templates: false,
         nameless_queue: true,
         wait_for_pods_ready: None,
         ..Self::V0_19

@@ -731,6 +731,7 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(on(|v| v.retries_on_deletion), [false, true, true, true]);
     assert_eq!(on(|v| v.waits_for_replacements), [false, false, true, true]);
     assert_eq!(on(|v| v.preempts_for_pods), [true, true, false, false]);
+    assert_eq!(on(|v| v.validates_templates), [false, false, true, true]);
     assert_eq!(on(|v| v.nameless_queue), [true, true, false, false]);
     assert_eq!(on(|v| v.keeps_inactive), [false, true, true, true]);
     assert_eq!(on(|v| v.releases_at_end), [true, false, false, false]);
@@ -862,4 +863,63 @@ fn before_0_18_a_preemption_frees_quota_for_pods() {
         },
     );
     assert_eq!(outcome, (Value::Null, json!("Preempted")));
+}
+
+#[test]
+fn before_0_19_only_requests_of_pods_are_refused_in_a_template() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.validates_templates = on,
+        async |cluster| {
+            let rows = [
+                json!({"metadata": {"labels": {"a": "no label!"}}}),
+                json!({"spec": {"resources": {"requests": {"cpu": "-1"}}}}),
+                json!({"spec": {"containers": [{"name": "c", "resources": {"limits": {"pods": "1"}}}]}}),
+                json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"pods": "1"}}}]}}),
+            ];
+            let mut number = 0;
+            let codes = rows.map(|template| {
+                let mut set = pod_set("main", 1, "1");
+                for (part, fields) in template.as_object().unwrap() {
+                    for (field, value) in fields.as_object().unwrap() {
+                        set["template"][part][field] = value.clone();
+                    }
+                }
+                number += 1;
+                let metadata = json!({"namespace": "t", "name": format!("w{number}")});
+                let spec = json!({"queueName": "lq", "podSets": [set]});
+                let object = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": metadata, "spec": spec});
+                cluster.try_create(&object).code
+            });
+            codes
+        },
+    );
+    assert_eq!(outcome, ([201, 201, 201, 403], [403; 4]));
+}
+
+#[test]
+fn before_0_19_an_elastic_job_that_is_done_may_have_fewer_pods_that_are_done() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.revised_slices = on,
+        async |cluster| {
+            cluster.queue("9", &[], &json!({}));
+            let annotations = json!({"kueue.x-k8s.io/elastic-job": "true"});
+            let metadata = json!({"namespace": "t", "name": "a", "annotations": annotations});
+            let spec = |pods| json!({"queueName": "lq", "podSets": [pod_set("main", pods, "1")]});
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": metadata, "spec": spec(3)}));
+            cluster.pass(1.0).await;
+            let done = |count: i64| {
+                let done = json!([{"name": "main", "count": count}]);
+                let status = json!({"status": {"reclaimablePods": done}});
+                cluster.merge("workloads", "t", "a", "status", &status).code
+            };
+            let codes = [done(3), done(2), done(3)];
+            let smaller = json!({"spec": spec(2)});
+            let smaller = cluster.merge("workloads", "t", "a", "", &smaller).code;
+            (codes, smaller, done(1))
+        },
+    );
+    let expected = |reduced| ([200, reduced, 200], 200, 200);
+    assert_eq!(outcome, (expected(200), expected(403)));
 }

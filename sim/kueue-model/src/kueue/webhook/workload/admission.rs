@@ -7,10 +7,13 @@ use crate::kueue::objects::amount_of;
 use kueue_check_apiserver::FieldError;
 
 /// Returns the errors of the admission. Reserved quota requires an admission of existing pod sets,
-/// in amounts divisible by their Pod counts.
-pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
+/// in amounts divisible by their Pod counts. If it had none before, it may stay without.
+pub(super) fn errors(workload: &Value, old: &Value) -> Vec<FieldError> {
     let admission = &workload["status"]["admission"];
     if !reserved(workload) {
+        return Vec::new();
+    }
+    if admission.is_null() && reserved(old) && old["status"]["admission"].is_null() {
         return Vec::new();
     }
     if admission.is_null() {
