@@ -204,6 +204,13 @@ impl Town {
         .await
     }
 
+    /// Waits until Kueue has started the job, which it does after the admission.
+    async fn started(&self, name: &str) -> Value {
+        let runs = |job: &Value| job["spec"]["suspend"] == false;
+        let job = job(self.name(), name);
+        self.stage.wait(&job, "it runs", runs).await
+    }
+
     async fn admitted(&self, name: &str) -> Value {
         self.wait(name, "it is admitted", |workload| {
             is_true(workload, "Admitted")
@@ -293,8 +300,7 @@ async fn a_budget_lets_jobs_start_evicts_none_and_gives_to_the_next() {
     town.submit("c").await;
     let waits = |workload: &Value| message_contains(workload, "needs about 1.00 USD");
     town.wait("c", "it has no money", waits).await;
-    let started = town.stage.get(&job(name, "a")).await;
-    assert_eq!(started["spec"]["suspend"], false);
+    let started = town.started("a").await;
     let marks = &started["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(marks[format!("budget.kueue-check.dev/{name}")], "1.00 USD");
     town.complete("a").await;
@@ -459,7 +465,7 @@ async fn capacity_is_requested_beside_kueues_own_check() {
     town.set_conditions(&request, &["Accepted", "Provisioned"])
         .await;
     town.admitted("a").await;
-    let started = town.stage.get(&job(name, "a")).await;
+    let started = town.started("a").await;
     let consumed = &started["spec"]["template"]["metadata"]["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"];
     assert_eq!(*consumed, request["metadata"]["name"]);
     town.complete("a").await;

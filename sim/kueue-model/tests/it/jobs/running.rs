@@ -257,10 +257,14 @@ fn with_quota_a_workload_that_does_not_match_is_replaced() {
 fn a_finished_workload_that_does_not_match_its_job_is_replaced() {
     in_virtual_time(async {
         let cluster = cluster();
-        let metadata = json!({"namespace": "t", "name": "a", "labels": {"kueue.x-k8s.io/queue-name": "lq"}});
+        let metadata =
+            json!({"namespace": "t", "name": "a", "labels": {"kueue.x-k8s.io/queue-name": "lq"}});
         let template = pod_set("main", 1, "1")["template"].clone();
-        let spec = json!({"suspend": true, "completions": 2, "parallelism": 1, "template": template});
-        cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}));
+        let spec =
+            json!({"suspend": true, "completions": 2, "parallelism": 1, "template": template});
+        cluster.create(
+            &json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}),
+        );
         cluster.pass(1.0).await;
         cluster.finish("a");
         cluster.pass(1.0).await;
