@@ -94,11 +94,11 @@ fn approving() -> Simulation {
 
 fn life(count: usize) {
     let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
-    let trial = approving()
+    let simulation = approving()
         .quota(1_000)
         .actor(|server, _| Finisher::new(server));
     let began = Began::now();
-    let run = trial.run(async |cluster| {
+    let run = simulation.run(async |cluster| {
         cluster.server().keep_changes(20_000);
         for number in 0..count {
             cluster.submit(Job::new(format!("job-{number}")));

@@ -69,7 +69,7 @@ pub(crate) struct Targets {
 
 impl Targets {
     /// Runs the storms, the first of which starts at `began` plus its time.
-    pub(crate) async fn play(self, storms: Vec<Storm>, began: Instant) -> Result<(), Failure> {
+    pub(crate) async fn inject(self, storms: Vec<Storm>, began: Instant) -> Result<(), Failure> {
         let at = |seconds: f64| began + Duration::from_secs_f64(seconds);
         for storm in storms {
             sleep_until(at(storm.from)).await;

@@ -73,7 +73,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Report, Failure> {
     let run = Arc::new(Run::start(arguments).await?);
     let mut tasks = run.tasks(arguments.seed);
     let played = tokio::select! {
-        played = run.play(arguments) => played,
+        played = run.execute(arguments) => played,
         Some(ended) = tasks.join_next() => Err(Failure::Program(format!("a task ended: {ended:?}"))),
         () = interrupted() => Err(Failure::Program("interrupted".to_owned())),
     };
@@ -312,7 +312,7 @@ impl Run {
     }
 
     /// Runs the storms and jobs until faults have ended and everything is decided.
-    async fn play(&self, arguments: &Arguments) -> Result<(), Failure> {
+    async fn execute(&self, arguments: &Arguments) -> Result<(), Failure> {
         let writer = &self.targets.writer;
         for name in [BUDGET, PROVISIONING] {
             let check =
@@ -336,7 +336,7 @@ impl Run {
         };
         let end = began + Duration::from_secs_f64(seconds);
         tokio::select! {
-            played = targets.play(storms(arguments.seed, seconds), began) => played?,
+            played = targets.inject(storms(arguments.seed, seconds), began) => played?,
             () = follow => {}
         }
         lock(&self.calm_since).get_or_insert(writer.now());

@@ -55,7 +55,7 @@ fn suppressions(cluster: &Cluster, name: &str) -> Vec<String> {
 type Decide = fn() -> Result<Verdict, CheckError>;
 
 /// Simulates a check that approves the first slice, and evaluates others with `decide`.
-fn trial(policy: &Policy, decide: Decide) -> Simulation {
+fn simulation(policy: &Policy, decide: Decide) -> Simulation {
     let policy = policy.clone();
     let check = move |request: &Request| match request.workload().name() {
         "el-1" => Ok(Verdict::ready("ok")),
@@ -130,7 +130,7 @@ fn a_rejected_growth_leaves_the_job_running() {
         ),
     ];
     for (case, policy, decide, reason) in cases {
-        trial(&policy, decide).run(async |cluster| {
+        simulation(&policy, decide).run(async |cluster| {
             grows(cluster).await;
             let message = format!("would be refused: {reason}; the job runs on with 2 pods");
             cluster.expect_message("el-2", &message).await;
@@ -179,7 +179,7 @@ fn a_growth_that_is_approved_later_is_admitted() {
 #[test]
 fn a_rejected_growth_is_never_stopped_with_any_fault() {
     let refuse: Decide = || Ok(Verdict::rejected("too large"));
-    let explored = trial(&Policy::default(), refuse).run_with_each_fault(async |cluster| {
+    let explored = simulation(&Policy::default(), refuse).run_with_each_fault(async |cluster| {
         grows(cluster).await;
         cluster
             .expect_message("el-2", "would be refused: too large; the job runs on")

@@ -150,7 +150,7 @@ impl AdmissionCheckController for Starter {
     }
 }
 
-fn trial(size: u32) -> Simulation {
+fn simulation(size: u32) -> Simulation {
     Simulation::with_context(|tools| Starter::new(tools, false)).parameters(&order(size))
 }
 
@@ -173,7 +173,7 @@ fn events(cluster: &Cluster, job: &str, reason: &str) -> Vec<Arc<Value>> {
 #[test]
 fn what_a_check_records_is_an_event_whatever_it_returns() {
     for (size, message) in [(3, "3 on order"), (0, "nothing to order")] {
-        trial(size).run(async |cluster| {
+        simulation(size).run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_message("train", message).await;
             cluster.advance(Duration::from_secs(10)).await;
@@ -189,7 +189,7 @@ fn what_a_check_records_is_an_event_whatever_it_returns() {
 
 #[test]
 fn a_check_writes_the_notes_of_its_state_changes_itself() {
-    trial(1).run(async |cluster| {
+    simulation(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.apply(&delivery("train"));
         cluster.expect_admitted("train").await;
@@ -203,7 +203,7 @@ fn a_check_writes_the_notes_of_its_state_changes_itself() {
 
 #[test]
 fn a_check_that_caches_its_watches_misses_no_event_with_any_fault() {
-    let explored = trial(1).run_with_each_fault(async |cluster| {
+    let explored = simulation(1).run_with_each_fault(async |cluster| {
         cluster.apply(&delivery("early"));
         cluster.submit(Job::new("early"));
         cluster.submit(Job::new("late"));
@@ -225,7 +225,7 @@ fn a_check_that_caches_its_watches_misses_no_event_with_any_fault() {
 
 #[test]
 fn a_check_that_does_not_go_on_without_parameters_withdraws_its_verdict() {
-    trial(1).run(async |cluster| {
+    simulation(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
         cluster.delete(&order(1));
@@ -262,7 +262,7 @@ fn a_check_that_goes_on_without_parameters_keeps_its_verdict() {
 
 #[test]
 fn unreleased_reservations_are_listed_again_on_a_trigger_of_a_source() {
-    trial(1).run(async |cluster| {
+    simulation(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
         let uid = kueue_check::api::Uid::new("gone");
@@ -291,7 +291,7 @@ fn unreleased_reservations_are_listed_again_on_a_trigger_of_a_source() {
 
 #[test]
 fn a_request_has_the_generation_of_the_parameters_and_the_flavors() {
-    trial(1).run(async |cluster| {
+    simulation(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "1 on order").await;
         cluster.apply(&order(2));

@@ -50,10 +50,10 @@ fn workday(time_zone: &str) -> Window {
 
 #[test]
 fn a_window_opens_with_any_fault() {
-    let trial = Simulation::new(|| window)
+    let simulation = Simulation::new(|| window)
         .parameters(&workday("UTC"))
         .starting_at("2026-11-21T06:55:00Z");
-    let explored = trial.run_with_each_fault(async |cluster| {
+    let explored = simulation.run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "jobs start at").await;
         cluster.advance_to("2026-11-21T07:00:00Z").await;
@@ -64,10 +64,10 @@ fn a_window_opens_with_any_fault() {
 
 #[test]
 fn invalid_parameters_are_reported_and_can_be_corrected() {
-    let trial = Simulation::new(|| window)
+    let simulation = Simulation::new(|| window)
         .parameters(&workday("Mars/Olympus"))
         .starting_at("2026-11-21T08:00:00Z");
-    let run = trial.run(async |cluster| {
+    let run = simulation.run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_inactive("check", "Mars/Olympus").await;
         cluster.apply(&workday("UTC"));

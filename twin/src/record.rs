@@ -54,8 +54,8 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
     let began = clock.now();
     let (mut steps, mut is_hasty) = (Vec::new(), false);
     for step in &history.steps {
-        if let Some(played) = recorder.play(step).await? {
-            steps.push(played);
+        if let Some(performed) = recorder.perform(step).await? {
+            steps.push(performed);
             is_hasty = matches!(step, Step::Hasty(_));
         }
         if recorder.is_restless {
@@ -134,7 +134,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    async fn play(&mut self, step: &Step) -> Result<Option<Value>, StageError> {
+    async fn perform(&mut self, step: &Step) -> Result<Option<Value>, StageError> {
         let Some(requests) = self.requests(step) else {
             return Ok(None);
         };
@@ -170,13 +170,13 @@ impl Recorder<'_> {
         } else {
             self.observe(quiet).await
         };
-        let mut played = json!({
+        let mut performed = json!({
             "step": step.title(), "t": t, "calls": calls, "observed": observed,
         });
         if !recorded.is_null() {
-            played["response"] = recorded;
+            performed["response"] = recorded;
         }
-        Ok(Some(played))
+        Ok(Some(performed))
     }
 
     /// Returns all changes until nothing changes for `quiet` and the time by which Kueue is late,

@@ -130,7 +130,7 @@ impl PriceList {
 
     /// Describes the most expensive resource of `workload`: `8× nvidia.com/gpu a100-spot for 24h
     /// and 30s to terminate`.
-    pub fn describe(&self, workload: &Workload, quote: &Estimate) -> String {
+    pub fn describe(&self, workload: &Workload, estimate: &Estimate) -> String {
         let mut totals: BTreeMap<(&str, &str), (Quantity, Rate)> = BTreeMap::new();
         for pods in workload.pod_sets() {
             for (resource, flavor, price) in self.lines(pods) {
@@ -148,7 +148,7 @@ impl PriceList {
             }
         }
         let most = totals.into_iter().max_by_key(|(_, (_, rate))| *rate);
-        let time = quote.time();
+        let time = estimate.time();
         match most {
             None => format!("nothing for {time}"),
             Some(((resource, flavor), (used, _))) if divisor(resource) == GIB => {
@@ -233,23 +233,27 @@ mod tests {
             ("a100", "23.2", true),
             ("free", "0", false),
         ] {
-            let quote = ledger().estimate(&workload(&json!({}), &assigned(&all(flavor), &usage)));
+            let estimate =
+                ledger().estimate(&workload(&json!({}), &assigned(&all(flavor), &usage)));
             assert_eq!(
-                (quote.rate.per_hour(), quote.unpriced.is_some()),
+                (estimate.rate.per_hour(), estimate.unpriced.is_some()),
                 (expected.parse().unwrap(), unpriced),
                 "{flavor}"
             );
-            assert_eq!((quote.seconds, quote.bounded), (14_400, false));
+            assert_eq!((estimate.seconds, estimate.bounded), (14_400, false));
         }
     }
 
     #[test]
     fn what_has_no_price_at_all_is_unpriced_and_not_free() {
-        let quote = ledger().estimate(&workload(
+        let estimate = ledger().estimate(&workload(
             &json!({}),
             &assigned(&json!({"tpu": "a100"}), &json!({"tpu": "4"})),
         ));
-        assert_eq!(quote.unpriced, Some(("tpu".to_owned(), "a100".to_owned())));
+        assert_eq!(
+            estimate.unpriced,
+            Some(("tpu".to_owned(), "a100".to_owned()))
+        );
         // Beside a priced resource too: a price of 0 marks a resource as free.
         let both = |tpu: &str| {
             assigned(
@@ -257,17 +261,17 @@ mod tests {
                 &json!({"tpu": "4", "nvidia.com/gpu": "1"}),
             )
         };
-        let quote = ledger().estimate(&workload(&json!({}), &both("a100")));
+        let estimate = ledger().estimate(&workload(&json!({}), &both("a100")));
         assert_eq!(
-            (quote.unpriced, quote.rate.per_hour()),
+            (estimate.unpriced, estimate.rate.per_hour()),
             (
                 Some(("tpu".to_owned(), "a100".to_owned())),
                 "2.9".parse().unwrap()
             )
         );
-        let quote = ledger().estimate(&workload(&json!({}), &both("tpus-free")));
+        let estimate = ledger().estimate(&workload(&json!({}), &both("tpus-free")));
         assert_eq!(
-            (quote.unpriced, quote.rate.per_hour()),
+            (estimate.unpriced, estimate.rate.per_hour()),
             (None, "2.9".parse().unwrap()),
             "what a flavor's own prices leave out has that of the next that fits"
         );
@@ -300,14 +304,14 @@ mod tests {
             });
             let sets = json!({"podSets": [{"name": "main", "count": spec, "template": {}}]});
             let workload = workload(&sets, &status);
-            let quote = ledger().estimate(&workload);
+            let estimate = ledger().estimate(&workload);
             let price: Amount = "2.9".parse().unwrap();
             assert_eq!(
-                quote.rate.per_hour(),
+                estimate.rate.per_hour(),
                 Rate::of(pods * 1000, price, 1).per_hour(),
                 "{case}"
             );
-            let described = ledger().describe(&workload, &quote);
+            let described = ledger().describe(&workload, &estimate);
             let expected = match pods {
                 0 => "nothing for 4h and 30s to terminate".to_owned(),
                 _ => format!("{pods}× nvidia.com/gpu a100 for 4h and 30s to terminate"),
@@ -327,11 +331,11 @@ mod tests {
             status
         };
         for (past, seconds) in [(0, 7200), (1800, 5400), (9000, 0)] {
-            let quote = ledger().estimate(&workload(
+            let estimate = ledger().estimate(&workload(
                 &json!({"maximumExecutionTimeSeconds": 7200}),
                 &status(past),
             ));
-            assert_eq!((quote.seconds, quote.bounded), (seconds, true));
+            assert_eq!((estimate.seconds, estimate.bounded), (seconds, true));
         }
     }
 
@@ -352,8 +356,8 @@ mod tests {
         ] {
             let pods = json!([{"name": "main", "count": 8, "template": {"spec": template}}]);
             let spec = json!({"maximumExecutionTimeSeconds": 1, "podSets": pods});
-            let quote = ledger().estimate(&workload(&spec, &gpu));
-            assert_eq!(quote.total(), quote.rate.cost(seconds), "{template}");
+            let estimate = ledger().estimate(&workload(&spec, &gpu));
+            assert_eq!(estimate.total(), estimate.rate.cost(seconds), "{template}");
         }
     }
 
@@ -367,18 +371,18 @@ mod tests {
             &json!({"nvidia.com/gpu": "a100"}),
             &json!({"nvidia.com/gpu": "1"}),
         );
-        let quote = ledger.estimate(&workload(&json!({}), &one));
-        assert_eq!(quote.rate.per_hour(), "3.19".parse().unwrap());
+        let estimate = ledger.estimate(&workload(&json!({}), &one));
+        assert_eq!(estimate.rate.per_hour(), "3.19".parse().unwrap());
     }
 
     #[test]
     fn recorded_workloads_are_estimated() {
         // 4 workers of 8 CPUs, 64 GiB and a GPU, and a driver of the same size.
         let workload = Workload::from_json(kueue_check_testenv::workload(1, 4)).unwrap();
-        let quote = ledger().estimate(&workload);
-        assert_eq!(quote.rate.per_hour(), "14.5".parse().unwrap());
+        let estimate = ledger().estimate(&workload);
+        assert_eq!(estimate.rate.per_hour(), "14.5".parse().unwrap());
         assert_eq!(
-            ledger().describe(&workload, &quote),
+            ledger().describe(&workload, &estimate),
             "5× nvidia.com/gpu a100 for 4h and 30s to terminate"
         );
     }

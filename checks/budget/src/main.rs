@@ -51,8 +51,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         #[cfg(feature = "demo")]
         Command::Own(BudgetCommand::Demo(shown)) => {
             // The simulator has its own runtime with virtual time.
-            let story = tokio::task::spawn_blocking(move || command::demo(&shown));
-            story.await??;
+            let demo = tokio::task::spawn_blocking(move || command::demo(&shown));
+            demo.await??;
             String::new()
         }
     };

@@ -45,7 +45,7 @@ impl AdmissionCheckController for SignOff {
 /// # Panics
 /// If the scenario does not end as expected.
 pub fn run() -> Run {
-    simulation().run(async |cluster| story(cluster).await)
+    simulation().run(async |cluster| scenario(cluster).await)
 }
 
 /// Runs the demo and prints or serves the result.
@@ -54,7 +54,9 @@ pub fn run() -> Run {
 /// If the scenario does not end as expected, a file can't be written, or the port is in use.
 pub fn run_and_print(demo: &Demo) -> Result<(), DemoError> {
     let title = "Six training jobs on a pool of one node that can grow to four";
-    demo.run(title, &simulation(), async |cluster| story(cluster).await)
+    demo.run(title, &simulation(), async |cluster| {
+        scenario(cluster).await;
+    })
 }
 
 fn simulation() -> Simulation {
@@ -71,7 +73,7 @@ fn simulation() -> Simulation {
     .quota(32)
 }
 
-async fn story(cluster: &Cluster) {
+async fn scenario(cluster: &Cluster) {
     let node = [("cpu", "8"), ("memory", "32Gi")];
     let failure = Misbehaviour::Fails {
         reason: "InternalError".to_owned(),

@@ -44,10 +44,10 @@ async fn main() -> kueue_check::Result<()> {
         #[cfg(feature = "demo")]
         Command::Demo(shown) => {
             // The simulator has its own runtime, with virtual time.
-            let story = tokio::task::spawn_blocking(move || {
+            let demo = tokio::task::spawn_blocking(move || {
                 kueue_check_provisioning::demo::run_and_print(&shown)
             });
-            return story
+            return demo
                 .await
                 .map_err(kueue_check::Error::own)?
                 .map_err(kueue_check::Error::own);

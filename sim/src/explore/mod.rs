@@ -55,7 +55,7 @@ pub(crate) fn sample_limit() -> Option<usize> {
 /// use std::time::Duration;
 /// use kueue_check_sim::{Job, Simulation};
 ///
-/// // A story that does not wait as long as a fault may last.
+/// // A scenario that does not wait as long as a fault may last.
 /// let explored = Simulation::new(|| open).explore_until_failure(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.advance(Duration::from_secs(1)).await;

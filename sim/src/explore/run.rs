@@ -20,7 +20,7 @@ use crate::timeline::Timeline;
 /// use kueue_check_sim::{Job, Simulation};
 ///
 /// let run = Simulation::new(|| open).run(async |cluster| cluster.submit(Job::new("train").namespace("team-a")));
-/// // A story may end early: what is on its way still comes to rest.
+/// // A scenario may end early: what is in flight still completes.
 /// assert!(run.outcome.jobs["team-a/train"].admitted);
 /// assert!(run.outcome.active["check"]);
 /// ```

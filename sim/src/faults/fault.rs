@@ -17,9 +17,9 @@ use crate::apiserver::{EventFault, RequestFault, Status};
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
 /// }
-/// let trial = Simulation::new(|| open);
-/// let first = trial.run(admitted).points[0].clone();
-/// let run = trial.run_with(&admitted, &FaultPlan::of(first, Fault::Throttled));
+/// let simulation = Simulation::new(|| open);
+/// let first = simulation.run(admitted).points[0].clone();
+/// let run = simulation.run_with(&admitted, &FaultPlan::of(first, Fault::Throttled));
 /// assert!(!run.failed());
 /// assert_eq!(run.plan.to_string(), "check-0/request/0/429"); // a fault that is a response is named by its code
 /// ```

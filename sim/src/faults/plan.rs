@@ -17,12 +17,12 @@ use super::Fault;
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;
 /// }
-/// let trial = Simulation::new(|| open);
-/// let run = trial.run(admitted);
+/// let simulation = Simulation::new(|| open);
+/// let run = simulation.run(admitted);
 /// let write = run.points.iter().find(|point| point.what == "apply workloads/status").expect("the verdict is written");
 /// assert_eq!((write.agent.as_str(), write.event), ("check-0", false));
 /// // The write is done and its response is lost: the check finds what it wrote.
-/// assert!(!trial.run_with(&admitted, &FaultPlan::of(write.clone(), Fault::LoseReply)).failed());
+/// assert!(!simulation.run_with(&admitted, &FaultPlan::of(write.clone(), Fault::LoseReply)).failed());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InjectionPoint {

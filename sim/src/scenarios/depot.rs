@@ -21,8 +21,8 @@ use crate::simulation::{Cluster, workloads};
 /// use std::time::Duration;
 /// use kueue_check_sim::{Job, Simulation, scenarios::Depot};
 ///
-/// let trial = Simulation::with_context(|tools| tools.external(Depot::default)).invariant("all stopped", Depot::stops_all);
-/// trial.run(async |cluster| {
+/// let simulation = Simulation::with_context(|tools| tools.external(Depot::default)).invariant("all stopped", Depot::stops_all);
+/// simulation.run(async |cluster| {
 ///     let depot: Depot = cluster.external();
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_admitted("train").await;

@@ -44,7 +44,7 @@ pub struct Scenario {
     /// A description of the run.
     pub about: &'static str,
     simulation: fn() -> Simulation,
-    play: for<'a> fn(&'a Cluster) -> LocalBoxFuture<'a, ()>,
+    run_on: for<'a> fn(&'a Cluster) -> LocalBoxFuture<'a, ()>,
 }
 
 impl fmt::Debug for Scenario {
@@ -63,14 +63,14 @@ impl Scenario {
     #[must_use = "the run may have failed"]
     pub fn run(&self, seed: u64, plan: &FaultPlan) -> Run {
         let simulation = (self.simulation)().seed(seed);
-        simulation.run_with(&self.story(), plan)
+        simulation.run_with(&self.steps(), plan)
     }
 
     /// Runs it without a fault, and then once with each single fault at each point.
     #[must_use = "runs may have failed"]
     pub fn explore(&self, seed: u64) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
-        simulation.explore(self.story())
+        simulation.explore(self.steps())
     }
 
     /// Runs as [`explore`](Self::explore) does, with only the `wanted` faults. If
@@ -84,7 +84,7 @@ impl Scenario {
             Some(faults) => simulation.sample(faults),
             None => simulation,
         };
-        simulation.explore(self.story())
+        simulation.explore(self.steps())
     }
 
     /// Runs as [`explore`](Self::explore) does, with a bug in the runtime. `alter` changes the
@@ -92,14 +92,14 @@ impl Scenario {
     #[must_use = "runs may have failed"]
     pub fn explore_altered(&self, seed: u64, alter: fn(&mut ApiRequest)) -> Exploration {
         let simulation = (self.simulation)().seed(seed).altering(alter);
-        simulation.explore_until_failure(self.story())
+        simulation.explore_until_failure(self.steps())
     }
 
     /// Runs it without a fault, and then `runs` times with several faults at random.
     #[must_use = "runs may have failed"]
     pub fn explore_at_random(&self, seed: u64, runs: usize) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
-        simulation.explore_at_random(runs, self.story())
+        simulation.explore_at_random(runs, self.steps())
     }
 
     /// Runs it without a fault, and then with pairs of single faults: all, or `limit` of them. It
@@ -112,7 +112,7 @@ impl Scenario {
         progress: impl FnMut(Progress),
     ) -> Exploration {
         let simulation = (self.simulation)().seed(seed);
-        simulation.explore_pairs(limit, progress, self.story())
+        simulation.explore_pairs(limit, progress, self.steps())
     }
 
     /// Returns the simulation of the scenario.
@@ -121,12 +121,12 @@ impl Scenario {
     }
 
     /// Runs the script on a cluster of its [simulation](Self::simulation).
-    pub async fn play(&self, cluster: &Cluster) {
-        (self.play)(cluster).await;
+    pub async fn run_on(&self, cluster: &Cluster) {
+        (self.run_on)(cluster).await;
     }
 
-    fn story(&self) -> impl AsyncFn(&Cluster) + Sync {
-        let play = self.play;
-        async move |cluster: &Cluster| play(cluster).await
+    fn steps(&self) -> impl AsyncFn(&Cluster) + Sync {
+        let run_on = self.run_on;
+        async move |cluster: &Cluster| run_on(cluster).await
     }
 }

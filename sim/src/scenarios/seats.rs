@@ -21,8 +21,8 @@ use crate::simulation::{Cluster, owner, workloads};
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::Seats};
 ///
-/// let trial = Simulation::with_context(|tools| tools.external(|| Seats::new(1)));
-/// trial.invariant("a seat is one job's", Seats::are_held).run(async |cluster| {
+/// let simulation = Simulation::with_context(|tools| tools.external(|| Seats::new(1)));
+/// simulation.invariant("a seat is one job's", Seats::are_held).run(async |cluster| {
 ///     cluster.submit(Job::new("train").pods(2).elastic());
 ///     cluster.expect("two pods run", |cluster| cluster.running_pods("train") == 2).await;
 ///     cluster.scale("train", 4); // by another Workload, on the same seat

@@ -18,8 +18,8 @@ use crate::simulation::{Cluster, is_true, workloads};
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::LicenceVendor};
 ///
-/// let trial = Simulation::with_context(|tools| tools.external(|| LicenceVendor::new(1))).invariant("sold once", LicenceVendor::each_licence_sold_once);
-/// trial.run(async |cluster| {
+/// let simulation = Simulation::with_context(|tools| tools.external(|| LicenceVendor::new(1))).invariant("sold once", LicenceVendor::each_licence_sold_once);
+/// simulation.run(async |cluster| {
 ///     cluster.submit(Job::new("first"));
 ///     cluster.expect_admitted("first").await;
 ///     cluster.submit(Job::new("second"));

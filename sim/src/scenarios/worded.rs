@@ -76,8 +76,8 @@ impl Parameters for Word {
 /// ```
 /// use kueue_check_sim::{Job, Simulation, scenarios::{Word, Worded}};
 ///
-/// let trial = Simulation::with_context(|tools| tools.external(Worded::default)).parameters(&Word::object("words", "night"));
-/// trial.run(async |cluster| {
+/// let simulation = Simulation::with_context(|tools| tools.external(Worded::default)).parameters(&Word::object("words", "night"));
+/// simulation.run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_message("train", "by night").await;
 /// });

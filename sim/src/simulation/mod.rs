@@ -15,8 +15,8 @@
 //!     Verdict::pending("large jobs start at noon").recheck_in(now.duration_until(noon).unsigned_abs())
 //! }
 //!
-//! let trial = Simulation::new(|| noon).starting_at("2026-11-21T09:00:00Z");
-//! trial.run(async |cluster| {
+//! let simulation = Simulation::new(|| noon).starting_at("2026-11-21T09:00:00Z");
+//! simulation.run(async |cluster| {
 //!     cluster.submit(Job::new("small"));
 //!     cluster.submit(Job::new("large").pods(64));
 //!     cluster.expect_admitted("small").await;
@@ -76,11 +76,11 @@ pub use verdict_log::{AuthorCall, CallKind, RecordedVerdict, VerdictLog};
 ///
 /// type Bookings = Arc<AtomicU32>; // in place of a database
 ///
-/// let trial = Simulation::with_context(|tools| {
+/// let simulation = Simulation::with_context(|tools| {
 ///     let bookings: Bookings = tools.external(Bookings::default);
 ///     Scripted::new(move |_| Ok(Verdict::ready(format!("booking {}", bookings.fetch_add(1, Relaxed)))))
 /// });
-/// trial.run(async |cluster| {
+/// simulation.run(async |cluster| {
 ///     cluster.submit(Job::new("train"));
 ///     cluster.expect_message("train", "booking 0").await;
 ///     cluster.crash(0); // the process that takes its place goes on counting
@@ -201,7 +201,7 @@ impl Simulation {
     pub fn with_context<C: AdmissionCheckController>(
         make: impl Fn(&CheckContext) -> C + Send + Sync + 'static,
     ) -> Self {
-        let trial = Self {
+        let simulation = Self {
             checks: Vec::new(),
             actors: Vec::new(),
             grace: Some(Duration::ZERO),
@@ -219,7 +219,9 @@ impl Simulation {
             alter: None,
             expect_timeout: EXPECT_TIMEOUT,
         };
-        trial.and(CHECK, make).starting_at("2026-11-21T09:00:00Z")
+        simulation
+            .and(CHECK, make)
+            .starting_at("2026-11-21T09:00:00Z")
     }
 
     /// Adds a check in the same process, with an AdmissionCheck of this name in the ClusterQueue.

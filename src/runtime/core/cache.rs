@@ -468,8 +468,8 @@ mod tests {
         Reply(u32),
     }
 
-    fn take(cache: &mut WorkloadCache, news: Change) {
-        match news {
+    fn take(cache: &mut WorkloadCache, change: Change) {
+        match change {
             Change::Applied(version) => {
                 cache.apply(&workload(version), Origin::Watch);
             }
@@ -548,8 +548,8 @@ mod tests {
             for order in interleavings(&watch[1..], &replies) {
                 let mut cache = WorkloadCache::default();
                 take(&mut cache, watch[0]);
-                for news in &order {
-                    take(&mut cache, *news);
+                for change in &order {
+                    take(&mut cache, *change);
                 }
                 let known = cache.workload(&Uid::new("u"));
                 let version = known.map(|known| known.resource_version().to_string());

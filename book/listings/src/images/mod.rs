@@ -1,6 +1,6 @@
 //! Timelines of the simulated cluster, each as an SVG image and as an HTML page of its own.
 
-mod stories;
+mod scenarios;
 
 use kueue_check_sim::{Cluster, FaultPlan, Simulation};
 
@@ -24,17 +24,17 @@ const PICTURES: [Picture; 5] = [
     (
         "verdicts",
         "What each verdict costs: five jobs, five verdicts",
-        stories::verdicts,
+        scenarios::verdicts,
     ),
     (
         "lost-quota",
         "Quota lost without an eviction: a verdict belongs to a reservation",
-        stories::lost_quota,
+        scenarios::lost_quota,
     ),
     (
         "preempted",
         "A job is preempted while a check evaluates",
-        stories::preempted,
+        scenarios::preempted,
     ),
 ];
 
@@ -43,9 +43,9 @@ const PICTURES: [Picture; 5] = [
 /// # Panics
 /// If a run fails. The message contains its timeline.
 pub fn all() -> Vec<(String, String)> {
-    let drawn = PICTURES.iter().flat_map(|(name, title, story)| {
-        let (simulation, play) = story();
-        let scenario = async |cluster: &Cluster| play(cluster).await;
+    let drawn = PICTURES.iter().flat_map(|(name, title, make)| {
+        let (simulation, scenario) = make();
+        let scenario = async |cluster: &Cluster| scenario(cluster).await;
         let run = simulation.run_with(&scenario, &FaultPlan::none());
         assert!(!run.failed(), "{name}: {run}");
         let timeline = run.timeline();

@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    fn trial() -> Simulation {
+    fn simulation() -> Simulation {
         let probe = |tools: &CheckContext| Probe::Test(tools.external(FileSystem::default));
         Simulation::with_context(move |tools| both(probe(tools))).quota(1000)
     }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn one_probe_serves_all_jobs_of_a_namespace() {
-        trial().run(async |cluster| {
+        simulation().run(async |cluster| {
             for number in 0..50 {
                 cluster.submit(Job::new(format!("job-{number}")));
             }
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn an_unavailable_source_opens_the_breaker_and_a_hanging_call_times_out() {
         for health in [Health::Broken, Health::Hangs] {
-            trial().run(async |cluster| {
+            simulation().run(async |cluster| {
                 system(cluster).is(health);
                 for number in 0..50 {
                     cluster.submit(Job::new(format!("job-{number}")));
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_strictest_member_decides_with_any_fault() {
-        let explored = trial().run_with_each_fault(async |cluster| {
+        let explored = simulation().run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("small").pods(100));
             cluster.submit(Job::new("large").pods(101));
             cluster.expect_admitted("small").await;

@@ -16,11 +16,11 @@ pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::Scenario) {
         closes: civil::time(18, 0, 0, 0),
         zone: "UTC".to_owned(),
     };
-    let trial = Simulation::new(|| window)
+    let simulation = Simulation::new(|| window)
         .parameters(&Window::new("workday", spec))
         .quota(8)
         .starting_at("2026-11-21T05:00:00Z");
-    let play: crate::Scenario = |cluster| {
+    let scenario: crate::Scenario = |cluster| {
         Box::pin(async move {
             cluster.submit(Job::new("nightly").cpus(4));
             cluster.advance_to("2026-11-21T05:30:00Z").await;
@@ -35,7 +35,7 @@ pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::Scenario) {
             cluster.advance_to("2026-11-21T09:30:00Z").await;
         })
     };
-    (trial, play)
+    (simulation, scenario)
 }
 
 // ANCHOR: file

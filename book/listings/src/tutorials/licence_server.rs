@@ -11,10 +11,10 @@ pub fn program() -> kueue_check::Result<()> {
 /// Three jobs, two licences.
 pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::Scenario) {
     use kueue_check_sim::{Job, Simulation};
-    let trial = Simulation::with_context(|tools| Licences {
+    let simulation = Simulation::with_context(|tools| Licences {
         server: tools.external(|| LicenceServer::new(2)),
     });
-    let play: crate::Scenario = |cluster| {
+    let scenario: crate::Scenario = |cluster| {
         Box::pin(async move {
             for job in ["a", "b", "c"] {
                 cluster.submit(Job::new(job));
@@ -28,7 +28,7 @@ pub(crate) fn picture() -> (kueue_check_sim::Simulation, crate::Scenario) {
             cluster.advance(Duration::from_secs(60)).await;
         })
     };
-    (trial, play)
+    (simulation, scenario)
 }
 
 // ANCHOR: file
@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn no_licence_is_lost_or_given_twice_with_any_fault() {
-        let trial = Simulation::with_context(|tools| Licences {
+        let simulation = Simulation::with_context(|tools| Licences {
             server: tools.external(|| LicenceServer::new(2)),
         });
-        let explored = trial.run_with_each_fault(async |cluster| {
+        let explored = simulation.run_with_each_fault(async |cluster| {
             for job in ["a", "b", "c"] {
                 cluster.submit(Job::new(job));
             }
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn a_job_that_grows_has_one_licence_with_any_fault() {
-        let trial = Simulation::with_context(|tools| Licences {
+        let simulation = Simulation::with_context(|tools| Licences {
             server: tools.external(|| LicenceServer::new(1)),
         });
-        let explored = trial.run_with_each_fault(async |cluster| {
+        let explored = simulation.run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("train").pods(2).elastic());
             let runs = |pods: usize| move |c: &Cluster| c.running_pods("train") == pods;
             cluster.expect("two pods run", runs(2)).await;

@@ -12,8 +12,8 @@ pub fn program() -> kueue_check::Result<()> {
 fn the_samples_are_accepted() {
     let check = || small_budget.with_state(Spending::new(Source::Prometheus(String::new())));
     let sample = &super::samples::documents("small-budget.yaml")[0];
-    let trial = kueue_check_sim::Simulation::new(check).parameters(sample);
-    trial.run(async |cluster| {
+    let simulation = kueue_check_sim::Simulation::new(check).parameters(sample);
+    simulation.run(async |cluster| {
         cluster.expect_active("check").await;
         super::samples::apply(cluster, "after-admission.yaml");
     });
@@ -174,7 +174,7 @@ mod tests {
         json!({"status": "success", "data": {"resultType": "vector", "result": result}})
     }
 
-    fn trial() -> Simulation {
+    fn simulation() -> Simulation {
         let budget = json!({
             "apiVersion": "example.com/v1alpha1", "kind": "SmallBudget", "metadata": {"name": "month"},
             "spec": {"query": "sum by (namespace) (cost)", "limits": {"default": 100.0}},
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_spent_budget_holds_jobs_until_it_is_raised_with_any_fault() {
-        let explored = trial().run_with_each_fault(async |cluster| {
+        let explored = simulation().run_with_each_fault(async |cluster| {
             prometheus(cluster).set(Some(120.0));
             cluster.submit(Job::new("train"));
             cluster
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn an_outage_holds_new_jobs_and_stops_no_running_one() {
-        let run = trial().run(async |cluster| {
+        let run = simulation().run(async |cluster| {
             prometheus(cluster).set(Some(80.0));
             cluster.submit(Job::new("runs"));
             cluster.expect_admitted("runs").await;
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn two_hundred_jobs_make_one_query() {
-        trial().quota(1000).run(async |cluster| {
+        simulation().quota(1000).run(async |cluster| {
             prometheus(cluster).set(Some(80.0));
             for number in 0..200 {
                 cluster.submit(Job::new(format!("job-{number}")));

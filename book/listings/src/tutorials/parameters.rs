@@ -11,8 +11,8 @@ pub fn program() -> kueue_check::Result<()> {
 #[test]
 fn the_sample_is_accepted() {
     let sample = &super::samples::documents("window-with-policy.yaml")[0];
-    let trial = kueue_check_sim::Simulation::new(|| window).parameters(sample);
-    trial.run(async |cluster| cluster.expect_active("check").await);
+    let simulation = kueue_check_sim::Simulation::new(|| window).parameters(sample);
+    simulation.run(async |cluster| cluster.expect_active("check").await);
 }
 
 // ANCHOR: file
@@ -111,10 +111,10 @@ mod tests {
     // ANCHOR: active
     #[test]
     fn a_mistake_is_reported_and_corrected() {
-        let trial = Simulation::new(|| window)
+        let simulation = Simulation::new(|| window)
             .parameters(&workday("UTC", json!({})))
             .starting_at("2026-11-21T06:50:00Z");
-        let explored = trial.run_with_each_fault(async |cluster| {
+        let explored = simulation.run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("train"));
             let message = "outside the window (expected by 2026-11-21T07:00:00Z)";
             cluster.expect_message("train", message).await;
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn jobs_in_flight_keep_the_last_valid_parameters() {
-        let trial = Simulation::new(|| window)
+        let simulation = Simulation::new(|| window)
             .parameters(&workday("UTC", json!({})))
             .starting_at("2026-11-21T06:50:00Z");
-        trial.run(async |cluster| {
+        simulation.run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_message("train", "outside the window").await;
             cluster.apply(&workday("Mars/Olympus", json!({})));
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn the_administrator_limits_the_wait() {
         let policy = json!({"pendingTimeout": {"after": "1h", "then": "Reject"}});
-        let trial = Simulation::new(|| window)
+        let simulation = Simulation::new(|| window)
             .parameters(&workday("UTC", policy))
             .starting_at("2026-11-21T05:00:00Z");
-        let explored = trial.run_with_each_fault(async |cluster| {
+        let explored = simulation.run_with_each_fault(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_message("train", "outside the window").await;
             cluster.advance_to("2026-11-21T06:00:00Z").await;

@@ -27,8 +27,8 @@ pub(super) fn apply(cluster: &Cluster, file: &str) {
 
 #[test]
 fn the_samples_are_accepted_and_the_job_waits_for_the_window() {
-    let (trial, _) = first_check::picture();
-    trial.run(async |cluster| {
+    let (simulation, _) = first_check::picture();
+    simulation.run(async |cluster| {
         for file in ["window.yaml", "queue.yaml", "job.yaml"] {
             apply(cluster, file);
         }

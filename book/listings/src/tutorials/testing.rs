@@ -59,10 +59,10 @@ fn nine_hours_in_milliseconds() {
 // ANCHOR: faults
 #[test]
 fn two_replicas_with_every_single_fault() {
-    let trial = Simulation::new(|| evening)
+    let simulation = Simulation::new(|| evening)
         .replicas(2)
         .starting_at("2026-11-21T17:55:00Z");
-    let explored = trial.run_with_each_fault(async |cluster| {
+    let explored = simulation.run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("large").pods(64));
         cluster.expect_message("large", "start at 18:00").await;
         cluster.advance_to("2026-11-21T18:00:00Z").await;
@@ -75,8 +75,8 @@ fn two_replicas_with_every_single_fault() {
 // ANCHOR: random
 #[test]
 fn several_faults_at_once() {
-    let trial = Simulation::new(|| evening).seed(7);
-    let explored = trial.explore_at_random(100, async |cluster| {
+    let simulation = Simulation::new(|| evening).seed(7);
+    let explored = simulation.explore_at_random(100, async |cluster| {
         cluster.submit(Job::new("small"));
         cluster.expect_admitted("small").await;
     });
@@ -126,8 +126,8 @@ impl AdmissionCheckController for Forgetful {
 
 #[test]
 fn a_check_that_counts_twice_is_detected() {
-    let trial = Simulation::new(|| Forgetful(std::sync::Mutex::default()));
-    let explored = trial.explore_until_failure(async |cluster| {
+    let simulation = Simulation::new(|| Forgetful(std::sync::Mutex::default()));
+    let explored = simulation.explore_until_failure(async |cluster| {
         cluster.submit(Job::new("a"));
         cluster.submit(Job::new("b"));
         cluster.expect_admitted("a").await;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::{
     Stage, admission_check, condition, is_active, is_in, kueue, reserved, workload,
 };
-use crate::rbac::{Story, each_permission_is_needed};
+use crate::rbac::{Scenario, each_permission_is_needed};
 
 struct Money;
 
@@ -41,7 +41,7 @@ fn queue(namespace: &str) -> Value {
     )
 }
 
-impl Story for Money {
+impl Scenario for Money {
     const RELEASE: &'static str = "budget";
     const VALUES: &'static str = "values-budget.yaml";
     const SET: &'static str =
@@ -52,7 +52,7 @@ impl Story for Money {
         DynCheck::new(check.with([Feature::CloseLocalQueues, Feature::ClusterQueues]))
     }
 
-    async fn play(stage: &Stage, name: &str) {
+    async fn run(stage: &Stage, name: &str) {
         let namespace = &*stage.namespace;
         let tight = format!("{name}-tight");
         let [check, tight_check] =

@@ -120,10 +120,10 @@ async fn an_exempt_class_is_rejected_for_every_user_where_it_is_not_allowed() {
     for document in documents(POLICY) {
         team.apply(&document).await;
     }
-    let trial = with_class("exempt-team", "trial", "WorkloadPriorityClass", CLASS);
+    let probe = with_class("exempt-team", "probe", "WorkloadPriorityClass", CLASS);
     eventually("the policy is in force", async || {
-        let refused = refusal(create(&team.client, &trial).await);
-        team.delete(&trial).await;
+        let refused = refusal(create(&team.client, &probe).await);
+        team.delete(&probe).await;
         (refused.is_some(), refused)
     })
     .await;
@@ -223,10 +223,10 @@ async fn pods_that_may_terminate_for_long_are_rejected() {
     for document in documents(TERMINATION) {
         team.apply(&document).await;
     }
-    let trial = with("trial", &[Some(601)]);
+    let probe = with("probe", &[Some(601)]);
     eventually("the policy is in force", async || {
-        let refused = refusal(create(&team.client, &trial).await);
-        team.delete(&trial).await;
+        let refused = refusal(create(&team.client, &probe).await);
+        team.delete(&probe).await;
         (refused.is_some(), refused)
     })
     .await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{
     Stage, admission_check, condition, is_active, is_in, kueue, reserved, workload,
 };
-use crate::rbac::{Story, each_permission_is_needed};
+use crate::rbac::{Scenario, each_permission_is_needed};
 
 struct Capacity;
 
@@ -46,7 +46,7 @@ async fn finish(stage: &Stage, workload: &Value, name: &str) {
     stage.status(workload, status).await;
 }
 
-impl Story for Capacity {
+impl Scenario for Capacity {
     const RELEASE: &'static str = "provisioning";
     const VALUES: &'static str = "values-provisioning.yaml";
 
@@ -55,7 +55,7 @@ impl Story for Capacity {
         DynCheck::new(ProvisioningCheck::new(client.clone(), name))
     }
 
-    async fn play(stage: &Stage, name: &str) {
+    async fn run(stage: &Stage, name: &str) {
         let namespace = &*stage.namespace;
         let check = admission_check(name, CONTROLLER_NAME, KUEUE, "ProvisioningRequestConfig");
         let flavor = json!({"nodeLabels": {"kind": "default"}});

@@ -28,7 +28,7 @@ use crate::rbac_recorder::{Permission, Recorder};
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A scenario in which a check uses all its permissions.
-pub(crate) trait Story {
+pub(crate) trait Scenario {
     /// The release, which also names the namespace.
     const RELEASE: &'static str;
     /// The chart's values for it.
@@ -40,7 +40,7 @@ pub(crate) trait Story {
     fn check(client: &Client) -> DynCheck;
 
     /// Runs on `stage`. `name` is the AdmissionCheck's name, which no other run has.
-    fn play(stage: &Stage, name: &str) -> impl Future<Output = ()>;
+    fn run(stage: &Stage, name: &str) -> impl Future<Output = ()>;
 
     /// Deletes the objects that the run has left.
     fn clear(stage: &Stage, name: &str) -> impl Future<Output = ()>;
@@ -57,13 +57,13 @@ struct Installed {
 }
 
 /// Runs the scenario with all permissions, and without each.
-pub(crate) async fn each_permission_is_needed<S: Story>() {
+pub(crate) async fn each_permission_is_needed<S: Scenario>() {
     let Some(installed) = install::<S>().await else {
         return;
     };
     let permissions: BTreeSet<Permission> = installed.roles.iter().flat_map(permissions).collect();
     let began = Instant::now();
-    let all = installed.play::<S>("all", &permissions).await;
+    let all = installed.run::<S>("all", &permissions).await;
     assert_eq!(
         all,
         Played::default(),
@@ -90,12 +90,12 @@ pub(crate) async fn each_permission_is_needed<S: Story>() {
             .filter(|other| *other != permission)
             .cloned();
         let played = installed
-            .play::<S>(&number.to_string(), &others.collect())
+            .run::<S>(&number.to_string(), &others.collect())
             .await;
         assert_eq!(
             played.denied,
             BTreeSet::from([permission.clone()]),
-            "without permission to {permission} nothing else may fail, and something must: it is superfluous, or the story does not use it"
+            "without permission to {permission} nothing else may fail, and something must: it is superfluous, or the scenario does not use it"
         );
         let report = played.report.unwrap_or_else(|| {
             panic!("permission to {permission} was denied, and this is reported nowhere")
@@ -119,7 +119,7 @@ struct Played {
     report: Option<String>,
 }
 
-async fn install<S: Story>() -> Option<Installed> {
+async fn install<S: Scenario>() -> Option<Installed> {
     let helm = helm()?;
     let stage = stage(S::RELEASE).await?;
     let file = values(S::VALUES);
@@ -173,7 +173,7 @@ pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
 impl Installed {
     /// Runs once. Ends when a request is denied and that is visible, or when all `permissions` were
     /// used.
-    async fn play<S: Story>(&self, number: &str, permissions: &BTreeSet<Permission>) -> Played {
+    async fn run<S: Scenario>(&self, number: &str, permissions: &BTreeSet<Permission>) -> Played {
         let (stage, name) = (&self.stage, format!("{}-{number}", S::RELEASE));
         // Each run creates its own Lease.
         stage.delete(&json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name, "namespace": stage.namespace}})).await;
@@ -196,15 +196,15 @@ impl Installed {
         let mut running = tokio::spawn(runtime.run(async move {
             let _ = stopped.await;
         }));
-        let story = async {
-            S::play(stage, &name).await;
+        let scenario = async {
+            S::run(stage, &name).await;
             recorder
                 .until(|recorder| recorder.unused(permissions).is_empty())
                 .await;
         };
         let ended = timeout(PATIENCE, async {
             tokio::select! {
-                () = story => {}
+                () = scenario => {}
                 () = recorder.until(|recorder| !recorder.denied().is_empty()) => {}
             }
         });

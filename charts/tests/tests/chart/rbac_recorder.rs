@@ -32,7 +32,7 @@ impl std::fmt::Display for Permission {
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
     seen: Arc<Mutex<Seen>>,
-    news: Arc<Notify>,
+    recorded: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Recorder {
         };
         set.insert(permission);
         drop(seen);
-        self.news.notify_waiters();
+        self.recorded.notify_waiters();
     }
 
     pub(crate) fn denied(&self) -> BTreeSet<Permission> {
@@ -84,13 +84,13 @@ impl Recorder {
     /// Waits until `holds` returns true. It is evaluated after each request.
     pub(crate) async fn until(&self, holds: impl Fn(&Self) -> bool) {
         loop {
-            let news = self.news.notified();
-            let mut news = std::pin::pin!(news);
-            news.as_mut().enable();
+            let recorded = self.recorded.notified();
+            let mut recorded = std::pin::pin!(recorded);
+            recorded.as_mut().enable();
             if holds(self) {
                 return;
             }
-            news.await;
+            recorded.await;
         }
     }
 }

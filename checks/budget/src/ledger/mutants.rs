@@ -1,10 +1,10 @@
 //! Mutation tests: without any one of its rules the ledger exceeds a limit in some history.
 
-use super::properties::{Mutant, Plan, play};
+use super::properties::{Mutant, Plan, run};
 
 /// Returns true if `mutant` exceeds a limit in this history.
 fn is_caught(mutant: Mutant, history: u64) -> bool {
-    play(&Plan::random(history), mutant).0 > 0
+    run(&Plan::random(history), mutant).0 > 0
 }
 
 /// Each mutant with the first history in which it exceeds a limit. Histories have other numbers

@@ -34,7 +34,7 @@ fn credentials(token: &str) -> Folder {
     folder
 }
 
-struct Play {
+struct Scenario {
     stage: Stage,
     server: Server,
     name: String,
@@ -44,7 +44,7 @@ struct Play {
 
 const TOKEN: &str = "canary-token-5f1c";
 
-async fn play(limit: &str) -> Option<(Play, Program)> {
+async fn scenario(limit: &str) -> Option<(Scenario, Program)> {
     let stage = stage_alone().await?;
     let server = Server::start().await;
     server.wants(TOKEN);
@@ -53,18 +53,22 @@ async fn play(limit: &str) -> Option<(Play, Program)> {
     let credentials = credentials(TOKEN);
     stage.budget(&name, &spec(&server, limit)).await;
     let program = Program::start(&name, &kubeconfig, Some((credentials.path(), &server.url)));
-    let play = Play {
+    let scenario = Scenario {
         stage,
         server,
         name,
         kubeconfig,
         credentials,
     };
-    play.stage.wait_active(&play.name, "True", "Active").await;
-    play.stage
-        .wait_condition(&play.name, "Fresh", "True", "Fresh")
+    scenario
+        .stage
+        .wait_active(&scenario.name, "True", "Active")
         .await;
-    Some((play, program))
+    scenario
+        .stage
+        .wait_condition(&scenario.name, "Fresh", "True", "Fresh")
+        .await;
+    Some((scenario, program))
 }
 
 fn count(entries: &[(String, String, String)], state: &str) -> usize {
@@ -73,15 +77,15 @@ fn count(entries: &[(String, String, String)], state: &str) -> usize {
 
 #[tokio::test]
 async fn five_hundred_jobs_at_once_and_money_for_twenty() {
-    let Some((play, program)) = play("20").await else {
+    let Some((scenario, program)) = scenario("20").await else {
         return;
     };
-    let Play {
+    let Scenario {
         stage,
         server,
         name,
         ..
-    } = &play;
+    } = &scenario;
     // The start of the first job shows that the cold start is over.
     stage.job("first", name, 1).await;
     stage
@@ -233,10 +237,10 @@ fn statement(stage: &Stage, name: &str) {
 
 #[tokio::test]
 async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
-    let Some((play, program)) = play("3").await else {
+    let Some((scenario, program)) = scenario("3").await else {
         return;
     };
-    let Play { stage, name, .. } = &play;
+    let Scenario { stage, name, .. } = &scenario;
     for job in ["a", "b", "c", "d"] {
         stage.job(job, name, 1).await;
     }
@@ -251,8 +255,8 @@ async fn a_new_process_keeps_what_was_given_and_gives_no_more() {
     program.kill();
     let _program = Program::start(
         name,
-        &play.kubeconfig,
-        Some((play.credentials.path(), &play.server.url)),
+        &scenario.kubeconfig,
+        Some((scenario.credentials.path(), &scenario.server.url)),
     );
     stage.job("e", name, 1).await;
     stage.wait("e", "Pending", "0.00 is left").await;
@@ -295,15 +299,15 @@ pub(super) async fn all_output(
 
 #[tokio::test]
 async fn an_outage_of_the_source_evicts_nothing() {
-    let Some((play, program)) = play("100").await else {
+    let Some((scenario, program)) = scenario("100").await else {
         return;
     };
-    let Play {
+    let Scenario {
         stage,
         server,
         name,
         ..
-    } = &play;
+    } = &scenario;
     server.spent(&stage.namespace, 0.5);
     stage.job("before", name, 1).await;
     stage.wait("before", "Ready", "committed").await;
@@ -329,7 +333,8 @@ async fn an_outage_of_the_source_evicts_nothing() {
         .await;
     // A rotated token is read again.
     server.wants("canary-token-77aa");
-    play.credentials
+    scenario
+        .credentials
         .write("token", "canary-token-77aa")
         .unwrap();
     server.instead(None);

@@ -21,7 +21,7 @@ fn a_check_pointed_to_another_config_makes_its_requests_anew() {
         &json!({"provisioningClassName": "other.example.com", "parameters": {"p1": "v2"}}),
         &json!({}),
     );
-    trial(&retries(1))
+    simulation(&retries(1))
         .object(&named("other", other))
         .run(async |cluster| {
             cluster.submit(Job::new("train"));
@@ -57,7 +57,7 @@ fn a_check_pointed_to_another_config_makes_its_requests_anew() {
 #[test]
 fn what_another_config_manages_is_found_out_anew() {
     let managing = |resource: &str| config(&json!({"managedResources": [resource]}), &json!({}));
-    trial(&managing("cpu"))
+    simulation(&managing("cpu"))
         .object(&named("other", managing("nvidia.com/gpu")))
         .run(async |cluster| {
             cluster.submit(Job::new("train"));
@@ -89,7 +89,7 @@ fn a_request_for_fewer_pod_sets_than_a_changed_config_manages_is_replaced() {
         let sets = all.iter().map(|request| &request["spec"]["podSets"]);
         sets.map(|sets| sets.as_array().unwrap().len()).collect()
     };
-    trial(&config).run(async |cluster| {
+    simulation(&config).run(async |cluster| {
         cluster.apply(&workload);
         let request = requested(cluster, "wl", 1).await;
         cluster.advance(Duration::from_secs(2)).await;
@@ -111,7 +111,7 @@ fn a_request_for_fewer_pod_sets_than_a_changed_config_manages_is_replaced() {
 #[test]
 fn a_running_job_keeps_its_request_when_nothing_is_managed_or_the_config_is_deleted() {
     let config = config(&json!({"managedResources": ["cpu"]}), &json!({}));
-    trial(&config).run(async |cluster| {
+    simulation(&config).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
@@ -152,19 +152,21 @@ fn a_missing_definition_is_shown_in_active_until_it_is_there() {
     for version in unserved["spec"]["versions"].as_array_mut().unwrap() {
         version["served"] = json!(false);
     }
-    trial(&retries(1)).object(&unserved).run(async |cluster| {
-        let missing = "does not serve provisioningrequests in autoscaling.x-k8s.io/v1";
-        cluster.expect_inactive("check", missing).await;
-        cluster.submit(Job::new("train"));
-        // An inactive check makes its queue inactive: no quota is reserved or held.
-        cluster.advance(Duration::from_secs(3600)).await;
-        assert!(!cluster.condition("train", "QuotaReserved"));
-        cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
-        cluster.expect_active("check").await;
-        let request = requested(cluster, "train", 1).await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
-    });
+    simulation(&retries(1))
+        .object(&unserved)
+        .run(async |cluster| {
+            let missing = "does not serve provisioningrequests in autoscaling.x-k8s.io/v1";
+            cluster.expect_inactive("check", missing).await;
+            cluster.submit(Job::new("train"));
+            // An inactive check makes its queue inactive: no quota is reserved or held.
+            cluster.advance(Duration::from_secs(3600)).await;
+            assert!(!cluster.condition("train", "QuotaReserved"));
+            cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
+            cluster.expect_active("check").await;
+            let request = requested(cluster, "train", 1).await;
+            set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
+            cluster.expect_admitted("train").await;
+        });
 }
 
 /// While the definition is missing, the check deletes nothing. Its removal deleted the requests,
@@ -172,33 +174,35 @@ fn a_missing_definition_is_shown_in_active_until_it_is_there() {
 #[test]
 fn a_definition_that_comes_back_finds_the_jobs_that_wait() {
     let (definition, versions) = definition();
-    trial(&retries(1)).object(&definition).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
-        cluster.delete(&requests(cluster)[0]);
-        let mut none = versions.clone();
-        for version in none.as_array_mut().unwrap() {
-            version["served"] = json!(false);
-        }
-        cluster.merge(&definition, &json!({"spec": {"versions": none}}));
-        cluster.crash(0);
-        cluster
-            .expect_inactive("check", "does not serve provisioningrequests")
-            .await;
-        assert!(cluster.condition("train", "QuotaReserved"));
-        cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
-        cluster.expect_active("check").await;
-        assert_eq!(requested(cluster, "train", 1).await, request);
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
-    });
+    simulation(&retries(1))
+        .object(&definition)
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            let request = requested(cluster, "train", 1).await;
+            cluster.delete(&requests(cluster)[0]);
+            let mut none = versions.clone();
+            for version in none.as_array_mut().unwrap() {
+                version["served"] = json!(false);
+            }
+            cluster.merge(&definition, &json!({"spec": {"versions": none}}));
+            cluster.crash(0);
+            cluster
+                .expect_inactive("check", "does not serve provisioningrequests")
+                .await;
+            assert!(cluster.condition("train", "QuotaReserved"));
+            cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
+            cluster.expect_active("check").await;
+            assert_eq!(requested(cluster, "train", 1).await, request);
+            set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
+            cluster.expect_admitted("train").await;
+        });
 }
 
 #[test]
 fn each_invalid_reference_reports_the_problem() {
     let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
     let good = json!({"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "config"});
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         for (field, value, expected) in [
             (
                 "apiGroup",
@@ -229,7 +233,7 @@ fn a_workload_that_does_not_need_the_check_is_left_alone() {
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "8"}]}]}],
     }});
     let other = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "other"}, "spec": {"controllerName": "example.com/nobody"}});
-    trial(&retries(1)).object(&queue).object(&other).run(async |cluster| {
+    simulation(&retries(1)).object(&queue).object(&other).run(async |cluster| {
         check_status(cluster, "other", &json!({"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]}));
         cluster.submit(Job::new("train"));
         cluster.expect_state_of("other", "train", CheckState::Pending).await;
@@ -272,16 +276,16 @@ const ALIKE: [&str; 2] = ["check-b", "check-1"];
 /// Runs a job that waits for three checks, of which `end` then ends the first.
 fn one_of_three_checks_ends(end: impl Fn(&Cluster)) {
     let all = ["check", ALIKE[0], ALIKE[1]];
-    let mut trial = trial(&retries(1))
+    let mut simulation = simulation(&retries(1))
         .object(&queue(&all))
         .object(&named("other", retries(1)));
     for name in ALIKE {
-        trial = trial.object(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": name}, "spec": {
+        simulation = simulation.object(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": name}, "spec": {
             "controllerName": kueue_check_provisioning::CONTROLLER_NAME,
             "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "other"},
         }}));
     }
-    trial.run(async |cluster| {
+    simulation.run(async |cluster| {
         for name in ALIKE {
             cluster.expect_active(name).await;
         }

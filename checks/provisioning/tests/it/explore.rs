@@ -37,7 +37,7 @@ async fn nothing_twice_and_nothing_left(cluster: &Cluster) {
 
 #[test]
 fn provisioned_and_finished() {
-    trial(&retries(1)).every_single_fault(async |cluster| {
+    simulation(&retries(1)).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Accepted", "True", "");
@@ -51,7 +51,7 @@ fn provisioned_and_finished() {
 
 #[test]
 fn retried() {
-    trial(&retries(1)).every_single_fault(async |cluster| {
+    simulation(&retries(1)).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
@@ -66,7 +66,7 @@ fn retried() {
 
 #[test]
 fn evicted() {
-    trial(&retries(1)).every_single_fault(async |cluster| {
+    simulation(&retries(1)).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;
         cluster.merge_workload("train", &json!({"spec": {"active": false}}));
@@ -77,7 +77,7 @@ fn evicted() {
 
 #[test]
 fn revoked_after_admission() {
-    trial(&retries(1)).every_single_fault(async |cluster| {
+    simulation(&retries(1)).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
@@ -91,7 +91,7 @@ fn revoked_after_admission() {
 #[test]
 fn the_config_changed() {
     let config = retries(1);
-    trial(&config).every_single_fault(async |cluster| {
+    simulation(&config).every_single_fault(async |cluster| {
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;
         cluster.merge(
@@ -115,7 +115,7 @@ fn the_config_changed() {
 
 #[test]
 fn expired() {
-    trial(&retries(1))
+    simulation(&retries(1))
         .signed_off()
         .every_single_fault(async |cluster| {
             cluster.submit(Job::new("train"));
@@ -139,7 +139,7 @@ fn expired() {
 
 #[test]
 fn revoked_before_admission() {
-    trial(&retries(1))
+    simulation(&retries(1))
         .signed_off()
         .every_single_fault(async |cluster| {
             cluster.submit(Job::new("train"));

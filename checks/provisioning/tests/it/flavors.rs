@@ -19,15 +19,15 @@ fn queue(checks: &Value) -> Value {
     }})
 }
 
-fn with_flavors(checks: &Value) -> Trial {
+fn with_flavors(checks: &Value) -> ProvisioningSimulation {
     let kueue = "kueue.x-k8s.io/v1beta2";
-    let mut trial = trial(&retries(1))
+    let mut simulation = simulation(&retries(1))
         .object(&queue(checks))
         .object(&json!({"apiVersion": kueue, "kind": "WorkloadPriorityClass", "metadata": {"name": "urgent"}, "value": 1000}));
     for name in ["spot", "on-demand"] {
-        trial = trial.object(&json!({"apiVersion": kueue, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": {"nodeLabels": {"market": name}}}));
+        simulation = simulation.object(&json!({"apiVersion": kueue, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": {"nodeLabels": {"market": name}}}));
     }
-    trial
+    simulation
 }
 
 /// Runs a job on the first flavor, with a request for it. The job falls back to the second flavor

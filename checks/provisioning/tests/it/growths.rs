@@ -72,7 +72,7 @@ async fn ends(cluster: &Cluster, again: &[&str]) {
 
 #[test]
 fn a_growth_that_fails_is_retried_until_the_limit() {
-    trial(&retries(1)).every_single_fault(async |cluster| {
+    simulation(&retries(1)).every_single_fault(async |cluster| {
         let running = started(cluster).await;
         cluster.scale("train", 4);
         let first = growth_requested(cluster, 4, 1).await;
@@ -102,7 +102,7 @@ fn a_growth_that_fails_is_retried_until_the_limit() {
 #[test]
 fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_retried() {
     for lost in ["CapacityRevoked", "BookingExpired"] {
-        trial(&retries(1))
+        simulation(&retries(1))
             .signed_off()
             .every_single_fault(async |cluster| {
                 sign(cluster);
@@ -125,7 +125,7 @@ fn a_growth_whose_capacity_is_revoked_or_expires_before_it_starts_is_retried() {
 
 #[test]
 fn a_growth_that_is_scaled_back_or_grown_on_leaves_no_request() {
-    trial(&retries(0)).every_single_fault(async |cluster| {
+    simulation(&retries(0)).every_single_fault(async |cluster| {
         let running = started(cluster).await;
         cluster.scale("train", 4);
         let first = growth_requested(cluster, 4, 1).await;
@@ -160,7 +160,7 @@ async fn grown(cluster: &Cluster) -> [String; 2] {
 
 #[test]
 fn capacity_that_is_revoked_from_the_pods_that_ran_before_a_growth_stops_the_job() {
-    trial(&retries(0)).every_single_fault(async |cluster| {
+    simulation(&retries(0)).every_single_fault(async |cluster| {
         let [before, _] = grown(cluster).await;
         set_condition(
             cluster,
@@ -178,7 +178,7 @@ fn capacity_that_is_revoked_from_the_pods_that_ran_before_a_growth_stops_the_job
 
 #[test]
 fn a_process_that_starts_anew_deletes_all_requests_of_a_job_that_has_grown() {
-    trial(&retries(0)).every_single_fault(async |cluster| {
+    simulation(&retries(0)).every_single_fault(async |cluster| {
         let mut both = grown(cluster).await;
         both.sort_unstable();
         cluster.crash(0);

@@ -39,9 +39,9 @@ pub(crate) fn named(name: &str, mut config: Value) -> Value {
 }
 
 /// A simulation of the check. It panics on failure, so it returns nothing.
-pub(crate) struct Trial(Simulation);
+pub(crate) struct ProvisioningSimulation(Simulation);
 
-impl Trial {
+impl ProvisioningSimulation {
     pub(crate) fn object(self, object: &Value) -> Self {
         Self(self.0.object(object))
     }
@@ -72,17 +72,17 @@ impl Trial {
 }
 
 /// Returns a simulation of the check with that config.
-pub(crate) fn trial(config: &Value) -> Trial {
+pub(crate) fn simulation(config: &Value) -> ProvisioningSimulation {
     trial_as(CONTROLLER_NAME, config)
 }
 
 /// Returns a simulation of the check under the controller name `name`.
-pub(crate) fn trial_as(name: &'static str, config: &Value) -> Trial {
+pub(crate) fn trial_as(name: &'static str, config: &Value) -> ProvisioningSimulation {
     let name = ControllerName::from_static(name);
-    let trial = Simulation::with_context(move |tools| {
+    let simulation = Simulation::with_context(move |tools| {
         ProvisioningCheck::new(tools.client.clone(), name.clone())
     });
-    Trial(trial.parameters(config))
+    ProvisioningSimulation(simulation.parameters(config))
 }
 
 /// Whether a person has signed.

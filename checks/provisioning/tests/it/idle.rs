@@ -10,7 +10,7 @@ use crate::harness::*;
 
 #[test]
 fn each_step_is_one_request_and_an_idle_hour_sends_none() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         cluster.advance(Duration::from_secs(30)).await;
@@ -49,7 +49,7 @@ async fn in_an_hour(cluster: &Cluster) -> usize {
 
 #[test]
 fn each_change_of_state_is_one_write() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let writes = || cluster.requests("apply workloads/status");
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
@@ -89,7 +89,7 @@ fn each_change_of_state_is_one_write() {
 fn a_pending_request_costs_nothing() {
     for managed in [json!([]), json!(["cpu"])] {
         let config = config(&json!({"managedResources": managed}), &json!({}));
-        trial(&config).run(async |cluster| {
+        simulation(&config).run(async |cluster| {
             cluster.submit(Job::new("train"));
             let request = requested(cluster, "train", 1).await;
             set_condition(cluster, &request, "Accepted", "True", "");
@@ -104,7 +104,7 @@ fn a_pending_request_costs_nothing() {
 
 #[test]
 fn a_request_that_no_autoscaler_handles_costs_one_write() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;
         cluster.advance(Duration::from_secs(60)).await;

@@ -12,7 +12,7 @@ use crate::harness::*;
 
 #[test]
 fn an_annotation_that_overrides_a_parameter_makes_one_request() {
-    trial(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
+    simulation(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
         cluster.submit(Job::new("train").annotation("provreq.kueue.x-k8s.io/p1", "mine"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Accepted", "True", "");
@@ -32,7 +32,7 @@ fn a_name_of_253_characters_makes_one_request() {
         "queueName": "queue", "podSets": [{"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [
             {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}}],
     }});
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.apply(&workload);
         cluster
             .expect("there is a request", |cluster| requests(cluster).len() == 1)
@@ -70,7 +70,7 @@ fn every_member_of_a_merged_pod_set_is_updated() {
         &json!({"podSetMergePolicy": "IdenticalPodTemplates"}),
         &json!({}),
     );
-    trial(&merging).run(async |cluster| {
+    simulation(&merging).run(async |cluster| {
         cluster.apply(&workload);
         let request = requested(cluster, "wl", 1).await;
         assert_eq!(
@@ -96,7 +96,7 @@ fn every_member_of_a_merged_pod_set_is_updated() {
 
 #[test]
 fn a_failure_after_admission_does_not_stop_a_running_job() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
@@ -109,7 +109,7 @@ fn a_failure_after_admission_does_not_stop_a_running_job() {
         &json!({"retryStrategy": {"backoffBaseSeconds": 2}}),
         &json!({"failed-after-admission": "Retry"}),
     );
-    trial(&evicting).run(async |cluster| {
+    simulation(&evicting).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
@@ -130,7 +130,7 @@ fn one_check_without_a_request_does_not_stop_the_other() {
         "namespaceSelector": {}, "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}, {"name": "second"}]},
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "8"}]}]}],
     }});
-    trial(&retries(1))
+    simulation(&retries(1))
         .object(&second)
         .object(&other)
         .object(&queue)
@@ -165,7 +165,7 @@ fn one_check_without_a_request_does_not_stop_the_other() {
 
 #[test]
 fn a_bad_reference_is_shown_in_active() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
@@ -188,7 +188,7 @@ fn a_bad_reference_is_shown_in_active() {
 #[test]
 fn an_invalid_config_is_shown_in_active_and_deletes_nothing() {
     let config = retries(1);
-    trial(&config).run(async |cluster| {
+    simulation(&config).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         cluster.merge(
@@ -209,7 +209,7 @@ fn a_request_without_an_end_is_given_up_after_the_timeout() {
         &json!({"retryStrategy": {"backoffLimitCount": 1, "backoffBaseSeconds": 2}}),
         &json!({"pending-timeout": "3d"}),
     );
-    trial(&days).run(async |cluster| {
+    simulation(&days).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Accepted", "True", "");
@@ -234,7 +234,7 @@ fn an_unknown_class_is_shown_in_active() {
         &json!({}),
     );
     let right = config(&json!({}), &json!({}));
-    trial(&right).run(async |cluster| {
+    simulation(&right).run(async |cluster| {
         cluster.apply(&typo);
         cluster.expect_inactive("check", "is unknown").await;
         cluster.apply(&right);
@@ -248,7 +248,7 @@ fn quota_is_kept_between_attempts_if_the_option_is_set() {
         &json!({"retryStrategy": {"backoffBaseSeconds": 60}}),
         &json!({"after-failure": "KeepQuota"}),
     );
-    trial(&keep).run(async |cluster| {
+    simulation(&keep).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
@@ -282,7 +282,7 @@ fn quota_is_released_during_the_backoff_if_the_option_is_set() {
         &json!({"retryStrategy": {"backoffBaseSeconds": 300}}),
         &json!({"after-failure": "ReleaseQuota"}),
     );
-    trial(&give).quota(1).run(async |cluster| {
+    simulation(&give).quota(1).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
         cluster.submit(Job::new("other"));
@@ -304,7 +304,7 @@ fn failures_for_want_of_capacity_do_not_burn_the_limit_where_they_are_counted_ap
         &json!({"retryStrategy": {"backoffLimitCount": 0, "backoffBaseSeconds": 2, "backoffMaxSeconds": 4}}),
         &json!({"no-capacity-limit": "unlimited"}),
     );
-    trial(&apart).run(async |cluster| {
+    simulation(&apart).run(async |cluster| {
         cluster.submit(Job::new("train"));
         for attempt in 1..=5 {
             let request = requested(cluster, "train", attempt).await;
@@ -325,7 +325,7 @@ fn a_rejected_create_is_reported_and_retried() {
     let many: serde_json::Map<String, Value> = (0..100)
         .map(|n| (format!("p{n}"), json!("x".repeat(255))))
         .collect();
-    trial(&config(&json!({"parameters": many}), &json!({}))).run(async |cluster| {
+    simulation(&config(&json!({"parameters": many}), &json!({}))).run(async |cluster| {
         cluster.submit(Job::new("fits"));
         requested(cluster, "fits", 1).await;
         cluster.submit(Job::new("train").annotation("provreq.kueue.x-k8s.io/more", "1"));
@@ -354,7 +354,7 @@ fn a_rejected_create_is_reported_and_retried() {
 
 #[test]
 fn a_name_of_another_owner_is_reported() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let workload = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "wl", "namespace": "default"}, "spec": {
             "queueName": "queue", "podSets": [{"name": "main", "count": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [
                 {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}}],
@@ -373,7 +373,7 @@ fn a_name_of_another_owner_is_reported() {
 #[test]
 fn a_restart_at_any_moment_creates_nothing_twice() {
     for moment in 0..40 {
-        trial(&retries(1)).run(async |cluster| {
+        simulation(&retries(1)).run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.advance(Duration::from_millis(moment * 25)).await;
             cluster.crash(0);
@@ -444,7 +444,7 @@ fn finish(cluster: &Cluster, name: &str, reason: &str) {
 
 #[test]
 fn a_growth_requests_its_increase_and_keeps_the_request_of_what_runs() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.apply(&slice(cluster, "el-1", 2, None));
         let first = requested(cluster, "el-1", 1).await;
         set_condition(cluster, &first, "Provisioned", "True", "");

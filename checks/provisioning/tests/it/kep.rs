@@ -18,7 +18,7 @@ async fn provisioned(cluster: &Cluster) {
 
 #[test]
 fn completed_successfully_and_the_workload_completes() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         provisioned(cluster).await;
         cluster.complete("train");
         cluster.expect_finished("train").await;
@@ -33,7 +33,7 @@ fn completed_successfully_and_the_workload_is_preempted() {
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "100"}]}]}],
     }});
     let urgent = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": "urgent"}, "value": 1000});
-    trial(&retries(1))
+    simulation(&retries(1))
         .object(&queue)
         .object(&urgent)
         .run(async |cluster| {
@@ -57,7 +57,7 @@ fn completed_successfully_and_the_workload_is_preempted() {
 
 #[test]
 fn completed_successfully_and_the_workload_is_deleted() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.apply(&bare());
         let request = requested(cluster, "wl", 1).await;
         set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
@@ -77,7 +77,7 @@ fn bare() -> Value {
 
 #[test]
 fn failed() {
-    trial(&retries(0)).run(async |cluster| {
+    simulation(&retries(0)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Failed", "True", "no nodes");
@@ -88,7 +88,7 @@ fn failed() {
 
 #[test]
 fn the_workload_is_deleted() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.apply(&bare());
         requested(cluster, "wl", 1).await;
         cluster.delete(&bare());
@@ -101,7 +101,7 @@ fn the_workload_is_deleted() {
 
 #[test]
 fn the_workload_is_suspended() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         provisioned(cluster).await;
         cluster.merge_workload("train", &json!({"spec": {"active": false}}));
         cluster.expect_deactivated("train").await;
@@ -112,7 +112,7 @@ fn the_workload_is_suspended() {
 
 #[test]
 fn the_queue_does_not_require_checks_any_more() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
@@ -124,7 +124,7 @@ fn the_queue_does_not_require_checks_any_more() {
 
 #[test]
 fn the_config_changes() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;
         let config = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "config"}});
@@ -140,7 +140,7 @@ fn the_config_changes() {
 #[test]
 fn the_config_is_removed() {
     let config = retries(1);
-    trial(&config).run(async |cluster| {
+    simulation(&config).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         cluster.delete(&config);
@@ -161,7 +161,7 @@ fn the_config_is_removed() {
 
 #[test]
 fn the_check_is_pointed_to_a_config_that_is_missing() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;
         let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});

@@ -11,7 +11,7 @@ use crate::harness::*;
 
 #[test]
 fn a_request_is_created_followed_and_consumed() {
-    trial(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
+    simulation(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
         let job = Job::new("train").pods(3).annotation("provreq.kueue.x-k8s.io/ValidUntilSeconds", "0");
         cluster.submit(job);
         let name = requested(cluster, "train", 1).await;
@@ -50,7 +50,7 @@ fn a_request_is_created_followed_and_consumed() {
 
 #[test]
 fn nothing_is_created_before_quota_is_reserved() {
-    trial(&retries(1)).quota(1).run(async |cluster| {
+    simulation(&retries(1)).quota(1).run(async |cluster| {
         cluster.submit(Job::new("large").cpus(2));
         cluster.advance(Duration::from_secs(60)).await;
         assert!(requests(cluster).is_empty());
@@ -59,7 +59,7 @@ fn nothing_is_created_before_quota_is_reserved() {
 
 #[test]
 fn a_request_is_kept_when_quota_is_lost_without_eviction_and_used_again() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
@@ -77,7 +77,7 @@ fn a_request_is_kept_when_quota_is_lost_without_eviction_and_used_again() {
 /// The eviction by a Retry came before the reservation for which the request was created.
 #[test]
 fn a_request_that_is_used_again_after_a_retry_stays_while_its_job_runs() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
@@ -101,7 +101,7 @@ fn a_request_that_is_used_again_after_a_retry_stays_while_its_job_runs() {
 /// The reservation that lost its quota was followed by another one, and that by an eviction.
 #[test]
 fn a_request_that_was_used_again_and_failed_does_not_take_the_next_one_with_it() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
@@ -150,7 +150,7 @@ fn a_request_that_kueue_made_after_an_eviction_is_taken_over() {
 
 #[test]
 fn a_kept_request_does_not_stay_when_its_workload_is_deactivated_without_quota() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;
@@ -164,7 +164,7 @@ fn a_kept_request_does_not_stay_when_its_workload_is_deactivated_without_quota()
 
 #[test]
 fn requests_go_when_the_workload_is_evicted() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         requested(cluster, "train", 1).await;
         cluster.merge_workload("train", &json!({"spec": {"active": false}}));
@@ -177,7 +177,7 @@ fn requests_go_when_the_workload_is_evicted() {
 #[test]
 fn revoked_capacity_deactivates_before_and_after_admission() {
     for admitted in [true, false] {
-        trial(&retries(1)).run(async |cluster| {
+        simulation(&retries(1)).run(async |cluster| {
             cluster.submit(Job::new("train"));
             let request = requested(cluster, "train", 1).await;
             if admitted {
@@ -201,7 +201,7 @@ fn revoked_capacity_deactivates_before_and_after_admission() {
 
 #[test]
 fn an_expired_booking_is_ignored_after_admission() {
-    trial(&retries(0)).run(async |cluster| {
+    simulation(&retries(0)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
@@ -215,7 +215,7 @@ fn an_expired_booking_is_ignored_after_admission() {
 
 #[test]
 fn a_running_job_goes_on_when_its_request_is_deleted() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
@@ -229,7 +229,7 @@ fn a_running_job_goes_on_when_its_request_is_deleted() {
 
 #[test]
 fn a_pending_request_that_a_user_deletes_is_created_again() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         cluster.delete(&requests(cluster)[0]);
@@ -244,7 +244,7 @@ fn a_pending_request_that_a_user_deletes_is_created_again() {
 #[test]
 fn the_check_is_ready_where_no_managed_resource_is_used() {
     let config = config(&json!({"managedResources": ["nvidia.com/gpu"]}), &json!({}));
-    trial(&config).run(async |cluster| {
+    simulation(&config).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_admitted("train").await;
         assert_eq!(
@@ -257,7 +257,7 @@ fn the_check_is_ready_where_no_managed_resource_is_used() {
 
 #[test]
 fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() {
-    trial(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
+    simulation(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
         let object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "config"}});
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
@@ -293,7 +293,7 @@ fn node_selectors_have_the_values_of_the_provider() {
     let rules = json!({"podSetUpdates": {"nodeSelector": [
         {"key": "pool", "valueFromProvisioningClassDetail": "NodePoolName"}, {"key": "rack", "valueFromProvisioningClassDetail": "Rack"},
     ]}});
-    trial(&config(&rules, &json!({}))).run(async |cluster| {
+    simulation(&config(&rules, &json!({}))).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         status_is(
@@ -318,7 +318,7 @@ fn node_selectors_have_the_values_of_the_provider() {
 /// 0.19.2, each request of this check was deleted a moment after its creation, again and again.
 #[test]
 fn kueues_own_check_leaves_the_requests_alone() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Accepted", "True", "accepted");
@@ -330,7 +330,7 @@ fn kueues_own_check_leaves_the_requests_alone() {
 /// For example Kueue's own check, which may run beside this one, or this one under another name.
 #[test]
 fn requests_of_other_controllers_are_left_alone() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let pods = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
         cluster.apply(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "wl", "namespace": "default"},
             "spec": {"queueName": "elsewhere", "podSets": [{"name": "main", "count": 1, "template": pods}]}}));
@@ -353,7 +353,7 @@ fn requests_of_other_controllers_are_left_alone() {
 /// A user who may create requests in another namespace and has a Workload's UID cannot affect it.
 #[test]
 fn a_request_in_another_namespace_is_not_the_workloads() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let own = requested(cluster, "train", 1).await;
         let workload = cluster.workload("train").unwrap();
@@ -397,7 +397,7 @@ fn pods_of(cluster: &Cluster, request: &str) -> u64 {
 /// provisioned.
 #[test]
 fn an_insufficient_request_is_deleted_and_the_sufficient_one_kept() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train").pods(4));
         let own = requested(cluster, "train", 1).await;
         cluster.advance(Duration::from_secs(2)).await;
@@ -431,7 +431,7 @@ fn an_insufficient_request_is_deleted_and_the_sufficient_one_kept() {
 /// The request exists before the check creates its own, under the same name.
 #[test]
 fn a_request_that_was_made_before_the_true_one_is_replaced() {
-    trial(&retries(1)).quota(4).run(async |cluster| {
+    simulation(&retries(1)).quota(4).run(async |cluster| {
         cluster.submit(Job::new("first").pods(4));
         let first = requested(cluster, "first", 1).await;
         set_condition(cluster, &first, "Provisioned", "True", "Provisioned");

@@ -11,7 +11,7 @@ use crate::harness::*;
 
 #[test]
 fn retry_then_succeed() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
@@ -39,7 +39,7 @@ fn retry_then_succeed() {
 
 #[test]
 fn retry_then_reject() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         for attempt in [1, 2] {
             let request = requested(cluster, "train", attempt).await;
@@ -58,7 +58,7 @@ fn retry_then_reject() {
 
 #[test]
 fn retry_twice_if_a_request_fails_twice() {
-    trial(&retries(2)).run(async |cluster| {
+    simulation(&retries(2)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         for attempt in [1, 2] {
             let request = requested(cluster, "train", attempt).await;
@@ -71,7 +71,7 @@ fn retry_twice_if_a_request_fails_twice() {
 
 #[test]
 fn the_first_failure_rejects_where_no_attempt_may_follow() {
-    trial(&retries(0)).run(async |cluster| {
+    simulation(&retries(0)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Failed", "True", "no nodes");
@@ -92,7 +92,7 @@ fn a_booking_that_expires_before_admission_is_retried() {
         "namespaceSelector": {}, "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}, {"name": other.0}]},
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "8"}]}]}],
     }});
-    trial(&retries(1)).object(&other.1).object(&queue).run(async |cluster| {
+    simulation(&retries(1)).object(&other.1).object(&queue).run(async |cluster| {
         // No controller runs for the other check, but it counts as active.
         check_status(cluster, "other", &json!({"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]}));
         cluster.submit(Job::new("train"));
@@ -110,7 +110,7 @@ fn a_booking_that_expires_before_admission_is_retried() {
 #[test]
 fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
     // Kueue after 0.19 requeues it.
-    trial(&retries(1))
+    simulation(&retries(1))
         .kueue(KueueVersion::NEXT)
         .run(async |cluster| {
             cluster.submit(Job::new("train"));
@@ -136,7 +136,7 @@ fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
 /// others, which have no quota.
 #[test]
 fn kueue_0_19_does_not_queue_a_rejected_workload_that_is_activated_again() {
-    trial(&retries(0)).run(async |cluster| {
+    simulation(&retries(0)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let request = requested(cluster, "train", 1).await;
         set_condition(cluster, &request, "Failed", "True", "no nodes");
@@ -151,7 +151,7 @@ fn kueue_0_19_does_not_queue_a_rejected_workload_that_is_activated_again() {
 
 #[test]
 fn a_workload_that_a_person_deactivates_and_activates_starts_from_the_first() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         cluster.submit(Job::new("train"));
         let first = requested(cluster, "train", 1).await;
         cluster.merge_workload("train", &json!({"spec": {"active": false}}));

@@ -56,7 +56,7 @@ fn active(cluster: &Cluster) -> (String, String) {
 }
 
 /// Checks that `Active` names the flavor while it has a topology and the check applies to it.
-async fn story(cluster: &Cluster, named: bool) {
+async fn scenario(cluster: &Cluster, named: bool) {
     expect_default(cluster, false).await;
     // It can be set, but not unset.
     let racks = json!({"topologyName": "racks", "nodeLabels": {"pool": "a"}});
@@ -70,8 +70,8 @@ async fn story(cluster: &Cluster, named: bool) {
 
 #[test]
 fn active_names_flavors_with_a_topology_whose_jobs_are_never_evaluated() {
-    let topologies = async |cluster: &Cluster| story(cluster, true).await;
-    trial(&retries(1)).every_single_fault(topologies);
+    let topologies = async |cluster: &Cluster| scenario(cluster, true).await;
+    simulation(&retries(1)).every_single_fault(topologies);
 }
 
 #[test]
@@ -81,12 +81,12 @@ fn under_kueues_name_they_are_evaluated() {
         ProvisioningCheck::new(tools.client.clone(), name.clone())
     });
     own.parameters(&retries(1))
-        .run(async |cluster| story(cluster, false).await);
+        .run(async |cluster| scenario(cluster, false).await);
 }
 
 #[test]
 fn it_is_reported_once_and_a_restart_writes_nothing_else() {
-    trial(&retries(1)).run(async |cluster| {
+    simulation(&retries(1)).run(async |cluster| {
         let writes = || cluster.requests("apply admissionchecks/status");
         let racks = json!({"topologyName": "racks", "nodeLabels": {"pool": "a"}});
         change(cluster, "resourceflavors", "default", &racks);

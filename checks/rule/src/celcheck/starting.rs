@@ -212,9 +212,9 @@ mod tests {
             .unwrap()
     }
 
-    struct Story(StartingJobs);
+    struct Scenario(StartingJobs);
 
-    impl Story {
+    impl Scenario {
         fn new() -> Self {
             let mut jobs = StartingJobs::default();
             jobs.used_by(CHECK);
@@ -247,50 +247,50 @@ mod tests {
 
     #[test]
     fn a_job_counts_until_a_while_after_its_admission() {
-        let mut story = Story::new();
+        let mut scenario = Scenario::new();
         for workload in [
             workload("waits", 0, "Pending", None),
             workload("unadmitted", 0, "Ready", None),
             workload("new", 0, "Ready", Some(5)),
             workload("old", 0, "Ready", Some(-6)),
         ] {
-            story.shows(&workload);
+            scenario.shows(&workload);
         }
-        assert_eq!(story.counted("other", 5), ["new", "unadmitted"]);
-        assert_eq!(story.counted("new", 5), ["unadmitted"]);
-        assert_eq!(story.counted("other", 14), ["new", "unadmitted"]);
-        assert_eq!(story.counted("other", 15), ["unadmitted"]);
+        assert_eq!(scenario.counted("other", 5), ["new", "unadmitted"]);
+        assert_eq!(scenario.counted("new", 5), ["unadmitted"]);
+        assert_eq!(scenario.counted("other", 14), ["new", "unadmitted"]);
+        assert_eq!(scenario.counted("other", 15), ["unadmitted"]);
     }
 
     #[test]
     fn a_ready_counts_before_it_is_written_until_its_reservation_is_over() {
-        let mut story = Story::new();
+        let mut scenario = Scenario::new();
         let none: [&str; 0] = [];
         let job = workload("job", 0, "Pending", None);
         // No watch has delivered it: its reservation is over.
-        story.decides(&job, true);
-        assert_eq!(story.counted("other", 1), none);
-        story.shows(&job);
-        story.decides(&job, true);
-        assert_eq!(story.counted("other", 1), ["job"]);
-        assert_eq!(story.counted("job", 1), none);
+        scenario.decides(&job, true);
+        assert_eq!(scenario.counted("other", 1), none);
+        scenario.shows(&job);
+        scenario.decides(&job, true);
+        assert_eq!(scenario.counted("other", 1), ["job"]);
+        assert_eq!(scenario.counted("job", 1), none);
         // Another field of it changes, and the write is still in flight.
-        story.shows(&job);
-        assert_eq!(story.counted("other", 1), ["job"]);
+        scenario.shows(&job);
+        assert_eq!(scenario.counted("other", 1), ["job"]);
         // The write was rejected, and the next evaluation does not return Ready.
-        story.decides(&job, false);
-        assert_eq!(story.counted("other", 1), none);
-        story.decides(&job, true);
+        scenario.decides(&job, false);
+        assert_eq!(scenario.counted("other", 1), none);
+        scenario.decides(&job, true);
         // Another reservation without a verdict yet; a late verdict belongs to the first.
         let again = workload("job", 3, "Pending", None);
-        story.shows(&again);
-        story.decides(&job, true);
-        assert_eq!(story.counted("other", 4), none);
-        story.decides(&again, true);
-        assert_eq!(story.counted("other", 4), ["job"]);
-        assert_eq!(story.shows(&lost("job")), [CHECK]);
-        assert_eq!(story.counted("other", 4), none);
-        assert_eq!(story.shows(&lost("job")), none);
+        scenario.shows(&again);
+        scenario.decides(&job, true);
+        assert_eq!(scenario.counted("other", 4), none);
+        scenario.decides(&again, true);
+        assert_eq!(scenario.counted("other", 4), ["job"]);
+        assert_eq!(scenario.shows(&lost("job")), [CHECK]);
+        assert_eq!(scenario.counted("other", 4), none);
+        assert_eq!(scenario.shows(&lost("job")), none);
         let mut finished = json!({"metadata": {"uid": "job"}, "status": {"admission": {"clusterQueue": "c", "podSetAssignments": []}}});
         let times = json!({"status": "True", "lastTransitionTime": at(0).to_string()});
         let conditions = ["QuotaReserved", "Admitted", "Finished"].map(|kind| {
@@ -300,26 +300,26 @@ mod tests {
         });
         finished["status"]["conditions"] = json!(conditions);
         finished["status"]["admissionChecks"] = json!([{"name": CHECK, "state": "Ready"}]);
-        story.shows(&Workload::from_json(finished).unwrap());
-        assert_eq!(story.counted("other", 4), none);
+        scenario.shows(&Workload::from_json(finished).unwrap());
+        assert_eq!(scenario.counted("other", 4), none);
     }
 
     #[test]
     fn what_a_list_does_not_show_is_gone() {
-        let mut story = Story::new();
+        let mut scenario = Scenario::new();
         let (kept, gone) = (
             workload("kept", 0, "Ready", None),
             workload("gone", 0, "Ready", None),
         );
-        story.shows(&kept);
-        story.shows(&gone);
-        assert_eq!(story.counted("other", 1), ["gone", "kept"]);
-        story.0.observe(WorkloadEvent::ListStarted);
-        story.shows(&kept);
-        let freed = story
+        scenario.shows(&kept);
+        scenario.shows(&gone);
+        assert_eq!(scenario.counted("other", 1), ["gone", "kept"]);
+        scenario.0.observe(WorkloadEvent::ListStarted);
+        scenario.shows(&kept);
+        let freed = scenario
             .0
             .observe(WorkloadEvent::ListCompleted { continuous: true });
         assert_eq!(freed, [CHECK]);
-        assert_eq!(story.counted("other", 1), ["kept"]);
+        assert_eq!(scenario.counted("other", 1), ["kept"]);
     }
 }

@@ -13,7 +13,7 @@ use crate::document::{Item, ItemAnswer, State, UpdateAnswer, check_item};
 ///
 /// ```
 /// let table = kueue_check_rule::mock::Table::read(
-///     "cases: [{name: all, answer: {state: Ready, message: go}}]",
+///     "cases: [{name: all, response: {state: Ready, message: go}}]",
 /// )?;
 /// assert!(table.seats().is_none());
 /// # Ok::<(), String>(())
@@ -38,13 +38,13 @@ pub(super) struct Case {
     /// The required attempt. Default: any.
     #[serde(default)]
     attempt: Option<u32>,
-    answer: CaseAnswer,
+    response: CaseResponse,
 }
 
 /// An `ItemAnswer` without the `uid`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CaseAnswer {
+struct CaseResponse {
     #[serde(default)]
     state: Option<State>,
     #[serde(default)]
@@ -89,7 +89,7 @@ impl Table {
             if item.error.is_none() {
                 let text = serde_json::to_string(&item).map_err(|error| error.to_string())?;
                 check_item(&text)
-                    .map_err(|problem| format!("`cases[{index}].answer`: {problem}"))?;
+                    .map_err(|problem| format!("`cases[{index}].response`: {problem}"))?;
             }
         }
         Ok(table)
@@ -113,7 +113,7 @@ impl Table {
 impl Case {
     /// Returns the result for the reservation `uid`.
     pub(super) fn to_item(&self, uid: &str) -> ItemAnswer {
-        let fields = self.answer.clone();
+        let fields = self.response.clone();
         ItemAnswer {
             uid: uid.to_owned(),
             state: fields.state,
@@ -179,23 +179,26 @@ mod tests {
         for (cases, expected) in [
             ("[]", "it has no cases"),
             (
-                "[{name: a, workload: {lables: {a: b}}, answer: {state: Ready}}]",
+                "[{name: a, workload: {lables: {a: b}}, response: {state: Ready}}]",
                 "`cases[0].workload`: there is no field `lables`: did you mean `labels`?",
             ),
             (
-                "[{name: a, workload: {labels: {team: 1}}, answer: {state: Ready}}]",
+                "[{name: a, workload: {labels: {team: 1}}, response: {state: Ready}}]",
                 "`cases[0].workload`.labels.team: expected a string, not 1",
             ),
             (
-                "[{name: a, workload: {priority: high}, answer: {state: Ready}}]",
+                "[{name: a, workload: {priority: high}, response: {state: Ready}}]",
                 "`cases[0].workload`.priority: expected an int, not \"high\"",
             ),
-            ("[{name: a, answer: {message: go}}]", "neither a state nor"),
-            ("[{name: a, answer: {state: Go}}]", "Go"),
-            ("[{name: a, answer: {state: Ready, ttl: 1}}]", "ttl"),
             (
-                "[{name: a, answer: {state: Ready, podSetUpdates: [{name: m, labels: {'a b': c}}]}}]",
-                "`cases[0].answer`: its podSetUpdates are rejected",
+                "[{name: a, response: {message: go}}]",
+                "neither a state nor",
+            ),
+            ("[{name: a, response: {state: Go}}]", "Go"),
+            ("[{name: a, response: {state: Ready, ttl: 1}}]", "ttl"),
+            (
+                "[{name: a, response: {state: Ready, podSetUpdates: [{name: m, labels: {'a b': c}}]}}]",
+                "`cases[0].response`: its podSetUpdates are rejected",
             ),
         ] {
             let problem = Table::read(&format!("cases: {cases}")).unwrap_err();

@@ -398,7 +398,7 @@ impl Registry {
             }
             return false;
         }
-        let news = match outcome {
+        let is_new = match outcome {
             Outcome::Failed(_) if item.early && !entry.wanted => false,
             Outcome::Failed(failure) => {
                 entry.failure = Some(failure);
@@ -422,7 +422,7 @@ impl Registry {
             .waiter
             .take()
             .is_some_and(|waiter| waiter.send(()).is_ok());
-        news && !notified
+        is_new && !notified
     }
 
     /// Returns true if an activation of `reservation` is in flight.

@@ -56,7 +56,7 @@ fn unguarded(required: u32) -> Simulation {
         .invariant("no job is harmed", no_harm)
 }
 
-fn trial(required: u32) -> Simulation {
+fn simulation(required: u32) -> Simulation {
     let guards = guard::objects();
     guards.iter().fold(unguarded(required), Simulation::object)
 }
@@ -99,13 +99,13 @@ async fn two_approve(cluster: &Cluster) {
 
 #[test]
 fn a_job_starts_when_two_people_approved() {
-    trial(2).run(two_approve);
+    simulation(2).run(two_approve);
 }
 
 #[test]
 fn each_single_fault_is_survived() {
-    let story = trial(2).points_of_a_kind(2).sample(12);
-    println!("{}", story.run_with_each_fault(two_approve));
+    let simulation = simulation(2).points_of_a_kind(2).sample(12);
+    println!("{}", simulation.run_with_each_fault(two_approve));
 }
 
 /// Kueue writes the pods of a changed job into its Workload while that has no quota.
@@ -118,7 +118,7 @@ fn an_approval_of_fewer_pods_does_not_count_for_more() {
             workload.is_some_and(|workload| workload["spec"]["podSets"][0]["count"] == pods)
         }
     };
-    trial(1).run(async |cluster| {
+    simulation(1).run(async |cluster| {
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
         cluster.submit(Job::new("train").pods(3));
         cluster.scale("train", 1);
@@ -144,7 +144,7 @@ fn an_approval_of_fewer_pods_does_not_count_for_more() {
 #[test]
 fn without_the_policy_no_approval_counts() {
     let binding = guard::objects().pop().unwrap();
-    trial(1).run(async |cluster| {
+    simulation(1).run(async |cluster| {
         cluster.expect_active("check").await;
         cluster.delete(&binding);
         cluster.submit(Job::new("train"));
@@ -187,8 +187,8 @@ async fn the_api_server_vouches_for_who_approves() {
     let client = cluster.client().unwrap();
     let definitions = vec![Approval::crd(), resource::ApprovalCheck::crd()];
     cluster.install(&client, definitions).await.unwrap();
-    let rights = approvers();
-    for object in guard::objects().iter().chain(&rights) {
+    let permissions = approvers();
+    for object in guard::objects().iter().chain(&permissions) {
         crate::with_kueue::apply(&client, object).await.unwrap();
     }
     let ann: Api<DynamicObject> = Api::namespaced_with(

@@ -32,7 +32,7 @@ fn by_minute(service: &Service) -> Vec<usize> {
 fn five_thousand_held_workloads_cost_at_most_ten_requests_a_minute() {
     const JOBS: usize = 5000;
     let webhook = webhook(&json!({"batch": {"maxItems": 500}, "recheckAfter": "5m"}));
-    trial(&webhook, || Service::new(0, None))
+    simulation(&webhook, || Service::new(0, None))
         .quota(10_000)
         .run(async |cluster| {
             for job in 0..JOBS {
@@ -62,7 +62,7 @@ fn five_thousand_held_workloads_cost_at_most_ten_requests_a_minute() {
 #[test]
 fn held_workloads_that_came_at_different_times_are_reviewed_together() {
     let webhook = webhook(&json!({"batch": {"maxItems": 500}, "recheckAfter": "5m"}));
-    trial(&webhook, || Service::new(0, None)).run(async |cluster| {
+    simulation(&webhook, || Service::new(0, None)).run(async |cluster| {
         for job in 0..60 {
             cluster.submit(Job::new(format!("job-{job}")));
             cluster.advance(Duration::from_secs(4)).await;
@@ -90,7 +90,7 @@ fn held_workloads_that_came_at_different_times_are_reviewed_together() {
 #[test]
 fn a_workload_at_which_a_service_fails_is_found_and_costs_itself() {
     let webhook = webhook(&json!({"batch": {"maxItems": 500}}));
-    trial(&webhook, || {
+    simulation(&webhook, || {
         let service = Service::new(1000, None);
         service.state().poison = Some("poison".to_owned());
         service

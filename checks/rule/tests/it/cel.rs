@@ -76,7 +76,7 @@ fn config_map(name: &str, data: &Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}, "data": data})
 }
 
-pub(crate) fn trial(
+pub(crate) fn simulation(
     spec: &Json,
     make: impl Fn() -> Sources + Clone + Send + Sync + 'static,
 ) -> Simulation {
@@ -101,7 +101,7 @@ fn nights() -> (Json, usize) {
 fn jobs_start_at_night_with_no_line_of_code_and_fourteen_of_yaml() {
     let (rule, lines) = nights();
     assert!(lines <= 14, "{lines} lines");
-    trial(&rule["spec"], Sources::default)
+    simulation(&rule["spec"], Sources::default)
         .starting_at("2026-11-23T18:30:00Z")
         .run(async |cluster| {
             cluster.submit(Job::new("train"));
@@ -118,7 +118,7 @@ fn jobs_start_at_night_with_no_line_of_code_and_fourteen_of_yaml() {
 #[test]
 fn each_verdict_is_written() {
     let updates = json!([{"nodeSelector": {"pool": "'gpu-' + workload.queue"}, "annotations": {"example.com/pods": "string(podSet.count)"}}]);
-    trial(
+    simulation(
         &json!({"ready": "true", "podSetUpdates": updates}),
         Sources::default,
     )
@@ -133,12 +133,12 @@ fn each_verdict_is_written() {
         assert_eq!(update["annotations"]["example.com/pods"], "1");
     });
     let rejected = json!({"ready": "true", "reject": "workload.name.contains('train')", "message": "'no ' + workload.namespace"});
-    trial(&rejected, Sources::default).run(async |cluster| {
+    simulation(&rejected, Sources::default).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_deactivated("train").await;
     });
     let retry = json!({"ready": "true", "retry": "attempt == 1", "retryAfter": "1m"});
-    trial(&retry, Sources::default).run(async |cluster| {
+    simulation(&retry, Sources::default).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_state("train", CheckState::Retry).await;
         cluster
@@ -155,7 +155,7 @@ fn objects_are_watched_and_a_quiet_hour_costs_no_request() {
         "ready": "variables.pause == null",
         "message": "'paused: ' + variables.pause.data.why",
     });
-    trial(&spec, Sources::default)
+    simulation(&spec, Sources::default)
         .object(&config_map("pause", &json!({"why": "maintenance"})))
         .run(async |cluster| {
             cluster.submit(Job::new("train"));
@@ -190,7 +190,7 @@ fn a_source_that_falls_silent_is_an_error_after_its_max_age() {
         "data": [{"name": "price", "http": {"url": "https://licences.example/price"}, "interval": "1m", "maxAge": "10m"}],
         "onError": "Admit", "onErrorAfter": "20m",
     });
-    trial(&spec, Sources::default)
+    simulation(&spec, Sources::default)
         .expect_timeout(Duration::from_mins(60))
         .run(async |cluster| {
             let sources: Sources = cluster.external();
@@ -218,7 +218,7 @@ fn a_data_source_is_queried_apart_from_evaluations() {
         "data": [{"name": "price", "http": {"url": "https://licences.example/price"}, "interval": "1m", "maxAge": "10m"}],
         "recheckAfter": "5m",
     });
-    trial(&spec, Sources::default).run(async |cluster| {
+    simulation(&spec, Sources::default).run(async |cluster| {
         let sources: Sources = cluster.external();
         cluster.submit(Job::new("train"));
         cluster
@@ -291,21 +291,21 @@ fn a_mistake_makes_the_check_inactive_and_names_the_place() {
             "`spec.recheckAfter` must be from 1s to 1d",
         ),
     ] {
-        trial(&spec, Sources::default).run(async |cluster| {
+        simulation(&spec, Sources::default).run(async |cluster| {
             cluster.expect_inactive("check", expected).await;
         });
     }
 }
 
 /// Three scenarios, each with a sample of every single fault: no job is evicted, and each starts.
-fn story(spec: &Json, failing: Option<std::ops::Range<usize>>) -> Simulation {
+fn with_failures(spec: &Json, failing: Option<std::ops::Range<usize>>) -> Simulation {
     let make = move || {
         let sources = Sources::default();
         sources.set_response("free", json!(0));
         sources.state().failing.clone_from(&failing);
         sources
     };
-    trial(spec, make).invariant("no job is harmed", no_harm)
+    simulation(spec, make).invariant("no job is harmed", no_harm)
 }
 
 async fn opens(cluster: &Cluster) {
@@ -335,8 +335,8 @@ fn each_single_fault_of_the_cluster_and_of_the_sources_is_survived() {
     .into_iter()
     .enumerate()
     {
-        let story = story(&spec, failing).points_of_a_kind(2).seed(number as u64).sample(12);
-        println!("{}: {}", spec["ready"], story.run_with_each_fault(opens));
+        let simulation = with_failures(&spec, failing).points_of_a_kind(2).seed(number as u64).sample(12);
+        println!("{}: {}", spec["ready"], simulation.run_with_each_fault(opens));
     }
 }
 
@@ -349,7 +349,7 @@ fn five_thousand_held_workloads_cost_no_request() {
         "ready": "now > timestamp('2027-01-01T00:00:00Z') && object('configmaps', 'default', 'open') != null",
         "message": "'opens next year'",
     });
-    trial(&spec, Sources::default)
+    simulation(&spec, Sources::default)
         .quota(10_000)
         .run(async |cluster| {
             for job in 0..JOBS {
@@ -438,7 +438,7 @@ fn a_running_job_is_evicted_only_where_the_rule_sets_evict() {
             "ready": "true", "reject": "object('configmaps', 'default', 'stop') != null",
             "recheckAfter": recheck_after, "afterAdmission": after_admission,
         });
-        trial(&spec, Sources::default).run(async |cluster| {
+        simulation(&spec, Sources::default).run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_admitted("train").await;
             cluster.apply(&config_map("stop", &json!({})));

@@ -73,12 +73,12 @@ fn cel(example: &Json, watched: &'static str, source: &'static str, response: &J
 }
 
 /// Runs the scenario with a sample of every single fault of the cluster, none of which harms a job.
-fn with_faults(simulation: Simulation, story: impl AsyncFn(&Cluster) + Sync) {
+fn with_faults(simulation: Simulation, scenario: impl AsyncFn(&Cluster) + Sync) {
     let simulation = simulation
         .points_of_a_kind(2)
         .invariant("no job is harmed", no_harm)
         .sample(12);
-    println!("{}", simulation.run_with_each_fault(story));
+    println!("{}", simulation.run_with_each_fault(scenario));
 }
 
 /// Returns a Workload with this label: the simulated Kueue copies no labels from jobs.
@@ -387,7 +387,7 @@ fn each_example_has_a_story_and_a_section() {
     for name in crate::tools::examples() {
         let section = format!("\n## {name}\n");
         assert!(book.contains(&section), "{name} is not in the book");
-        let story = format!("fn {}_holds_a", name.replace('-', "_"));
-        assert!(name == "nights" || text.contains(&story), "{name}");
+        let test = format!("fn {}_holds_a", name.replace('-', "_"));
+        assert!(name == "nights" || text.contains(&test), "{name}");
     }
 }

@@ -43,8 +43,8 @@ async fn three_jobs(cluster: &Cluster) {
         .await;
 }
 
-fn story(fault: Option<(usize, ServiceFault)>) -> Simulation {
-    trial(&licences(), move || Service::new(2, fault))
+fn with_fault(fault: Option<(usize, ServiceFault)>) -> Simulation {
+    simulation(&licences(), move || Service::new(2, fault))
         .invariant("nothing is lost", nothing_lost)
         .invariant("no job is harmed", no_harm)
 }
@@ -54,12 +54,12 @@ const POINTS: usize = 14;
 
 #[test]
 fn each_fault_of_the_service_affects_one_response_only() {
-    let run = story(None).run(three_jobs);
+    let run = with_fault(None).run(three_jobs);
     drop(run);
     for fault in FAULTS {
         for at in 0..POINTS {
             println!("{fault:?} at request {at}");
-            story(Some((at, fault))).run(three_jobs);
+            with_fault(Some((at, fault))).run(three_jobs);
         }
     }
 }
@@ -68,11 +68,11 @@ fn each_fault_of_the_service_affects_one_response_only() {
 fn a_fault_of_the_service_beside_each_single_fault_of_the_cluster() {
     let faults = std::iter::once(None).chain(FAULTS.into_iter().map(Some));
     for (number, fault) in faults.enumerate() {
-        let story = story(fault.map(|fault| (2 + number % 5, fault)))
+        let simulation = with_fault(fault.map(|fault| (2 + number % 5, fault)))
             .points_of_a_kind(2)
             .seed(number as u64)
             .sample(12);
-        println!("{fault:?}: {}", story.run_with_each_fault(three_jobs));
+        println!("{fault:?}: {}", simulation.run_with_each_fault(three_jobs));
     }
 }
 
@@ -83,7 +83,7 @@ fn a_release_waits_for_the_activation_that_is_under_way() {
     let mut activations = 0;
     for fault in [ServiceFault::Late, ServiceFault::Slow, ServiceFault::Dies] {
         for at in 0..3 {
-            let run = trial(&licences(), move || Service::new(2, Some((at, fault))))
+            let run = simulation(&licences(), move || Service::new(2, Some((at, fault))))
                 .invariant("nothing is lost", nothing_lost);
             let given = Arc::new(AtomicUsize::new(0));
             run.run(async |cluster| {
@@ -111,7 +111,7 @@ fn a_release_waits_for_the_activation_that_is_under_way() {
 /// Reservations that ended while no check ran are found in the list of held ones.
 #[test]
 fn what_ended_while_no_check_ran_is_released() {
-    trial(&licences(), || Service::new(2, None)).run(async |cluster| {
+    simulation(&licences(), || Service::new(2, None)).run(async |cluster| {
         let lost = "default/gone/0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4/check/1763715605";
         let of_another = lost.replace("/check/", "/another/");
         let service: Service = cluster.external();

@@ -32,10 +32,10 @@ seats: 1
 cases:
 - name: team a
   workload: {labels: {team: a}}
-  answer: {state: Ready, message: a seat, podSetUpdates: [{name: main, labels: {seat: x}}]}
+  response: {state: Ready, message: a seat, podSetUpdates: [{name: main, labels: {seat: x}}]}
 - name: everybody else
   workload: {namespace: vision}
-  answer: {state: Pending, message: waits for a seat, recheckAfterSeconds: 60}
+  response: {state: Pending, message: waits for a seat, recheckAfterSeconds: 60}
 ";
 
 /// A mock as a process, which ends when this is dropped.
@@ -214,7 +214,7 @@ async fn evaluate_from_the_table(max_items: u32) {
     folder
         .write(
             "table.yaml",
-            "cases: [{name: all, answer: {state: Rejected, message: never}}]",
+            "cases: [{name: all, response: {state: Rejected, message: never}}]",
         )
         .unwrap();
     let third = workload("third", "vision", "a");
@@ -273,7 +273,7 @@ async fn a_mock_rejects_what_is_no_document_and_what_is_not_signed() {
     folder
         .write(
             "wrong.yaml",
-            "cases: [{name: a, workload: {nmae: a}, answer: {state: Ready}}]",
+            "cases: [{name: a, workload: {nmae: a}, response: {state: Ready}}]",
         )
         .unwrap();
     let (code, _, error) = output(&["serve-mock", "-f", &file("wrong.yaml")]);

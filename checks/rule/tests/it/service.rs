@@ -279,7 +279,7 @@ pub(crate) fn licences() -> Value {
 }
 
 /// Returns a simulation of a check with a service that `make` makes.
-pub(crate) fn trial(
+pub(crate) fn simulation(
     webhook: &Value,
     make: impl Fn() -> Service + Clone + Send + Sync + 'static,
 ) -> Simulation {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kueue_check_sim::{Cluster, Job, Simulation};
 use serde_json::{Value as Json, json};
 
-use crate::cel::{Sources, trial};
+use crate::cel::{Sources, simulation};
 use crate::service::no_harm;
 
 const JOBS: usize = 50;
@@ -25,7 +25,7 @@ fn licences() -> Simulation {
         sources.set_response("free", json!(LICENCES));
         sources
     };
-    trial(&spec, make)
+    simulation(&spec, make)
         .quota(1000)
         .expect_timeout(Duration::from_mins(10))
         .invariant("no job is harmed", no_harm)
@@ -120,14 +120,14 @@ fn fifty_jobs_in_one_second_take_five_licences() {
 #[test]
 fn no_single_fault_takes_a_licence_twice() {
     for (number, replicas) in [2, 1].into_iter().enumerate() {
-        let story = licences()
+        let simulation = licences()
             .replicas(replicas)
             .points_of_a_kind(2)
             .seed(number as u64)
             .sample(12);
         println!(
             "{replicas} replicas: {}",
-            story.run_with_each_fault(all_run)
+            simulation.run_with_each_fault(all_run)
         );
     }
 }

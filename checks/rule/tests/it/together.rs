@@ -15,7 +15,7 @@ fn cel(ready: &str) -> Value {
 
 /// Returns a simulation in which `check` refers to a `WebhookCheck`, and `second` to a `CELCheck`.
 fn both(ready: &str) -> Simulation {
-    trial(&licences(), || Service::new(2, None))
+    simulation(&licences(), || Service::new(2, None))
         .and("second", |_: &CheckContext| CELCheck::new(allowed()))
         .parameters(&cel(ready))
 }
@@ -51,7 +51,7 @@ fn each_admission_check_is_evaluated_by_the_check_of_its_kind() {
 #[test]
 fn a_rule_may_wait_for_another_check() {
     let ready = "checks.exists(c, c.name == 'check' && c.state == 'Ready')";
-    trial(&licences(), || Service::new(0, None))
+    simulation(&licences(), || Service::new(0, None))
         .and("second", |_: &CheckContext| CELCheck::new(allowed()))
         .parameters(&cel(ready))
         .run(async |cluster| {
@@ -120,6 +120,6 @@ fn a_change_of_the_kind_loses_nothing() {
 
 #[test]
 fn a_change_of_the_kind_loses_nothing_with_each_single_fault() {
-    let story = from_one_kind_to_the_other().points_of_a_kind(2).sample(20);
-    println!("{}", story.run_with_each_fault(changes));
+    let simulation = from_one_kind_to_the_other().points_of_a_kind(2).sample(20);
+    println!("{}", simulation.run_with_each_fault(changes));
 }

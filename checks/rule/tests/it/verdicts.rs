@@ -21,7 +21,7 @@ fn each_verdict_is_written() {
     let ready = returns(
         json!({"state": "Ready", "message": "go", "podSetUpdates": [{"name": "main", "annotations": {"example.com/seat": "7"}}]}),
     );
-    trial(&webhook(&json!({})), ready).run(async |cluster| {
+    simulation(&webhook(&json!({})), ready).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_admitted("train").await;
         let entry = &cluster.workload("train").unwrap()["status"]["admissionChecks"][0];
@@ -31,12 +31,12 @@ fn each_verdict_is_written() {
         );
     });
     let rejected = returns(json!({"state": "Rejected", "message": "never"}));
-    trial(&webhook(&json!({})), rejected).run(async |cluster| {
+    simulation(&webhook(&json!({})), rejected).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_deactivated("train").await;
     });
     let retry = returns(json!({"state": "Retry", "message": "later", "retryAfterSeconds": 60}));
-    trial(&webhook(&json!({})), retry).run(async |cluster| {
+    simulation(&webhook(&json!({})), retry).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_state("train", CheckState::Retry).await;
     });
@@ -46,7 +46,7 @@ fn each_verdict_is_written() {
 fn a_pending_job_is_reviewed_again_after_its_recheck_interval() {
     let pending =
         returns(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 20}));
-    trial(&webhook(&json!({})), pending).run(async |cluster| {
+    simulation(&webhook(&json!({})), pending).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "wait").await;
         cluster.advance(Duration::from_secs(110)).await;
@@ -67,7 +67,7 @@ fn a_running_job_is_reviewed_if_its_ready_set_a_recheck() {
         if let Some(recheck) = recheck {
             response["recheckAfterSeconds"] = json!(recheck);
         }
-        trial(&webhook(&json!({})), returns(response)).run(async |cluster| {
+        simulation(&webhook(&json!({})), returns(response)).run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.expect_admitted("train").await;
             let service: Service = cluster.external();
@@ -88,7 +88,7 @@ fn a_running_job_is_reviewed_if_its_ready_set_a_recheck() {
 #[test]
 fn a_service_that_is_not_allowed_makes_the_check_inactive() {
     let webhook = webhook(&json!({"url": "http://169.254.169.254/latest/meta-data"}));
-    trial(&webhook, || Service::new(1, None)).run(async |cluster| {
+    simulation(&webhook, || Service::new(1, None)).run(async |cluster| {
         let what = "add `--allow-host http://169.254.169.254:80`";
         cluster.expect_inactive("check", what).await;
         let service: Service = cluster.external();
@@ -101,7 +101,7 @@ fn a_service_that_is_not_allowed_makes_the_check_inactive() {
 fn a_changed_workload_is_reviewed_again() {
     let pending =
         returns(json!({"state": "Pending", "message": "wait", "recheckAfterSeconds": 3600}));
-    trial(&webhook(&json!({})), pending).run(async |cluster| {
+    simulation(&webhook(&json!({})), pending).run(async |cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "wait").await;
         let service: Service = cluster.external();

@@ -80,7 +80,7 @@ pub struct Demo {
 pub enum DemoError {
     /// The scenario failed.
     #[error("{0}")]
-    Story(String),
+    Scenario(String),
     /// A file or the port failed.
     #[error("{what}: {source}")]
     Io {
@@ -129,7 +129,7 @@ impl Demo {
             .start_paused(true)
             .build()
             .map_err(DemoError::io("the runtime"))?;
-        runtime.block_on(self.play(title, simulation, scenario))
+        runtime.block_on(self.execute(title, simulation, scenario))
     }
 
     /// Runs a scenario of the simulator and shows it.
@@ -137,11 +137,11 @@ impl Demo {
     /// # Errors
     /// [`DemoError`].
     pub fn run_scenario(&self, scenario: &Scenario) -> Result<(), DemoError> {
-        let play = async |cluster: &Cluster| scenario.play(cluster).await;
-        self.run(scenario.about, &scenario.simulation(), play)
+        let steps = async |cluster: &Cluster| scenario.run_on(cluster).await;
+        self.run(scenario.about, &scenario.simulation(), steps)
     }
 
-    async fn play(
+    async fn execute(
         &self,
         title: &str,
         simulation: &Simulation,
@@ -164,7 +164,7 @@ impl Demo {
         println!("\n{}", timeline.chart(WIDTH));
         self.write_page(title, &timeline)?;
         if let Err(failure) = result {
-            return Err(DemoError::Story(failure.0));
+            return Err(DemoError::Scenario(failure.0));
         }
         match self.serve {
             None => Ok(()),

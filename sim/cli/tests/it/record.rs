@@ -34,7 +34,7 @@ async fn licences(workload: Workload) -> Verdict {
 }
 
 /// Records a scenario that runs after `before`.
-fn recorded(before: impl AsyncFn(&Cluster), story: impl AsyncFn(&Cluster)) -> Value {
+fn recorded(before: impl AsyncFn(&Cluster), scenario: impl AsyncFn(&Cluster)) -> Value {
     let trace = RefCell::new(Value::Null);
     Simulation::new(|| licences).quota(4).run(async |cluster| {
         before(cluster).await;
@@ -42,14 +42,14 @@ fn recorded(before: impl AsyncFn(&Cluster), story: impl AsyncFn(&Cluster)) -> Va
         let end = Notify::new();
         let client = cluster.server().client_as("recorder");
         let record = RECORDER.record(client, cluster.clock(), end.notified());
-        let play = async {
+        let run = async {
             // The initial lists are complete at once.
             cluster.advance(Duration::from_secs(1)).await;
-            story(cluster).await;
+            scenario(cluster).await;
             cluster.advance(Duration::from_secs(5)).await;
             end.notify_one();
         };
-        let (recorded, ()) = tokio::join!(record, play);
+        let (recorded, ()) = tokio::join!(record, run);
         *trace.borrow_mut() = recorded.unwrap();
     });
     trace.into_inner()

@@ -54,7 +54,7 @@ pub fn written_conditions(
         server
             .history()
             .iter()
-            .flat_map(|change| news(change))
+            .flat_map(|change| changes_of(change))
             .collect()
     })
 }
@@ -66,7 +66,7 @@ fn conditions(object: &Value) -> Vec<Value> {
         .unwrap_or_default()
 }
 
-fn news(change: &Change) -> Vec<String> {
+fn changes_of(change: &Change) -> Vec<String> {
     let before = change
         .previous
         .as_deref()

@@ -22,11 +22,11 @@ fn cluster_queue(name: &str, cohort: &str, cpus: &str) -> Value {
 
 /// Adds two ClusterQueues below one cohort: one of two CPUs, two levels down, and one of four CPUs
 /// that the other may borrow.
-pub(super) fn sharing(trial: Simulation) -> Simulation {
+pub(super) fn sharing(simulation: Simulation) -> Simulation {
     let kueue = "kueue.x-k8s.io/v1beta2";
     let cohort = |name: &str, spec: Value| json!({"apiVersion": kueue, "kind": "Cohort", "metadata": {"name": name}, "spec": spec});
     let owners = json!({"apiVersion": kueue, "kind": "LocalQueue", "metadata": {"name": OWNER, "namespace": "default"}, "spec": {"clusterQueue": OWNER}});
-    trial
+    simulation
         .object(&cohort("company", json!({})))
         .object(&cohort("research", json!({"parentName": "company"})))
         .object(&cluster_queue(QUEUE, "research", "2"))

@@ -39,25 +39,25 @@ pub fn all() -> Vec<Scenario> {
             name: "approve",
             about: "two jobs are approved with pod set updates; one completes",
             simulation: || Simulation::new(|| Scripted::new(verdicts::approve)),
-            play: |cluster| Box::pin(verdicts::approved(cluster)),
+            run_on: |cluster| Box::pin(verdicts::approved(cluster)),
         },
         Scenario {
             name: "wait",
             about: "a job waits until ten past nine",
             simulation: || Simulation::new(|| Scripted::new(|r| Ok(verdicts::until_ten_past(r)))),
-            play: |cluster| Box::pin(verdicts::waited(cluster)),
+            run_on: |cluster| Box::pin(verdicts::waited(cluster)),
         },
         Scenario {
             name: "retry",
             about: "a job gives its quota back twice, after a delay, before it may start",
             simulation: || Simulation::new(|| Scripted::new(|r| Ok(verdicts::third_time(r)))),
-            play: |cluster| Box::pin(verdicts::retried(cluster)),
+            run_on: |cluster| Box::pin(verdicts::retried(cluster)),
         },
         Scenario {
             name: "reject",
             about: "a job is rejected, another is not",
             simulation: || Simulation::new(|| Scripted::new(|r| Ok(verdicts::no_giants(r)))),
-            play: |cluster| Box::pin(verdicts::rejected(cluster)),
+            run_on: |cluster| Box::pin(verdicts::rejected(cluster)),
         },
         Scenario {
             name: "errors",
@@ -68,7 +68,7 @@ pub fn all() -> Vec<Scenario> {
                 Simulation::new(|| Scripted::new(verdicts::fails_at_first))
                     .exclude_fault(Fault::ClockBack)
             },
-            play: |cluster| Box::pin(verdicts::failed(cluster)),
+            run_on: |cluster| Box::pin(verdicts::failed(cluster)),
         },
         Scenario {
             name: "two-checks",
@@ -80,7 +80,7 @@ pub fn all() -> Vec<Scenario> {
                     // Without a Lease two processes may evaluate and release at once.
                     .replicas(2)
             },
-            play: |cluster| Box::pin(external::two(cluster)),
+            run_on: |cluster| Box::pin(external::two(cluster)),
         },
         Scenario {
             name: "preempted",
@@ -90,7 +90,7 @@ pub fn all() -> Vec<Scenario> {
                     || Scripted::new(|r| Ok(quota::by_name(r))).latency(quota::long_for_low);
                 quota::preempting(Simulation::new(check))
             },
-            play: |cluster| Box::pin(quota::preempted(cluster)),
+            run_on: |cluster| Box::pin(quota::preempted(cluster)),
         },
         Scenario {
             name: "reclaimed",
@@ -101,7 +101,7 @@ pub fn all() -> Vec<Scenario> {
                 };
                 cohorts::sharing(Simulation::new(check))
             },
-            play: |cluster| Box::pin(cohorts::reclaimed(cluster)),
+            run_on: |cluster| Box::pin(cohorts::reclaimed(cluster)),
         },
         Scenario {
             name: "slow-to-stop",
@@ -111,13 +111,13 @@ pub fn all() -> Vec<Scenario> {
                     || Scripted::new(|r| Ok(quota::by_name(r))).latency(quota::long_for_low);
                 quota::preempting(Simulation::new(check))
             },
-            play: |cluster| Box::pin(quota::slow_to_stop(cluster)),
+            run_on: |cluster| Box::pin(quota::slow_to_stop(cluster)),
         },
         Scenario {
             name: "overwritten",
             about: "another client writes an older copy over the check's entry",
             simulation: || Simulation::new(|| Scripted::new(|r| Ok(verdicts::until_ten_past(r)))),
-            play: |cluster| Box::pin(writers::overwritten(cluster)),
+            run_on: |cluster| Box::pin(writers::overwritten(cluster)),
         },
         Scenario {
             name: "failing-verdict",
@@ -128,7 +128,7 @@ pub fn all() -> Vec<Scenario> {
                         .policy(writers::stops())
                 })
             },
-            play: |cluster| Box::pin(writers::objected(cluster)),
+            run_on: |cluster| Box::pin(writers::objected(cluster)),
         },
         Scenario {
             name: "licences",
@@ -137,7 +137,7 @@ pub fn all() -> Vec<Scenario> {
                 Simulation::with_context(|tools| tools.external(|| LicenceVendor::new(2)))
                     .invariant("sold once", LicenceVendor::each_licence_sold_once)
             },
-            play: |cluster| Box::pin(external::licensed(cluster)),
+            run_on: |cluster| Box::pin(external::licensed(cluster)),
         },
         Scenario {
             name: "passed-on",
@@ -148,7 +148,7 @@ pub fn all() -> Vec<Scenario> {
                 }))
                 .invariant("sold once", LicenceVendor::each_licence_sold_once)
             },
-            play: |cluster| Box::pin(external::passed_on(cluster)),
+            run_on: |cluster| Box::pin(external::passed_on(cluster)),
         },
         Scenario {
             name: "failover",
@@ -156,7 +156,7 @@ pub fn all() -> Vec<Scenario> {
             simulation: || {
                 Simulation::new(|| Scripted::new(|r| Ok(verdicts::until_four_past(r)))).replicas(2)
             },
-            play: |cluster| Box::pin(writers::failed_over(cluster)),
+            run_on: |cluster| Box::pin(writers::failed_over(cluster)),
         },
         Scenario {
             name: "hold",
@@ -168,31 +168,31 @@ pub fn all() -> Vec<Scenario> {
                 };
                 Simulation::new(first).and("second", |_| quota::AfterFivePast)
             },
-            play: |cluster| Box::pin(quota::held(cluster)),
+            run_on: |cluster| Box::pin(quota::held(cluster)),
         },
         Scenario {
             name: "delete-evaluated",
             about: "a job and a Workload are deleted while they are evaluated",
             simulation: deleted::depot,
-            play: |cluster| Box::pin(deleted::while_evaluated(cluster)),
+            run_on: |cluster| Box::pin(deleted::while_evaluated(cluster)),
         },
         Scenario {
             name: "delete-written",
             about: "a job and a Workload are deleted at the moment in which they become Ready",
             simulation: deleted::depot,
-            play: |cluster| Box::pin(deleted::while_written(cluster)),
+            run_on: |cluster| Box::pin(deleted::while_written(cluster)),
         },
         Scenario {
             name: "delete-stopping",
             about: "a job and a Workload are deleted while what they had is released",
             simulation: deleted::depot,
-            play: |cluster| Box::pin(deleted::while_released(cluster)),
+            run_on: |cluster| Box::pin(deleted::while_released(cluster)),
         },
         Scenario {
             name: "no-check",
             about: "the AdmissionCheck is deleted while a Workload is evaluated, and made again",
             simulation: deleted::depot,
-            play: |cluster| Box::pin(deleted::check_while_evaluated(cluster)),
+            run_on: |cluster| Box::pin(deleted::check_while_evaluated(cluster)),
         },
         Scenario {
             name: "no-parameters",
@@ -203,7 +203,7 @@ pub fn all() -> Vec<Scenario> {
                     .and("second", |tools| tools.external(Depot::default))
                     .invariant("all stopped", Depot::stops_all)
             },
-            play: |cluster| Box::pin(deleted::parameters_while_evaluated(cluster)),
+            run_on: |cluster| Box::pin(deleted::parameters_while_evaluated(cluster)),
         },
         Scenario {
             name: "switched",
@@ -214,7 +214,7 @@ pub fn all() -> Vec<Scenario> {
                     .object(&Word::object("by-night", "night"))
                     .points_of_a_kind(FEW)
             },
-            play: |cluster| Box::pin(terms::switched(cluster)),
+            run_on: |cluster| Box::pin(terms::switched(cluster)),
         },
         Scenario {
             name: "panics",
@@ -224,7 +224,7 @@ pub fn all() -> Vec<Scenario> {
                     .parameters(&Word::object("words", "day"))
                     .and("second", |_| Scripted::new(verdicts::approve))
             },
-            play: |cluster| Box::pin(terms::panicked(cluster)),
+            run_on: |cluster| Box::pin(terms::panicked(cluster)),
         },
         Scenario {
             name: "objects-anew",
@@ -232,7 +232,7 @@ pub fn all() -> Vec<Scenario> {
             simulation: || {
                 Simulation::new(|| Scripted::new(|r| Ok(writers::until_budget_is_spent(r))))
             },
-            play: |cluster| Box::pin(terms::objected_anew(cluster)),
+            run_on: |cluster| Box::pin(terms::objected_anew(cluster)),
         },
         Scenario {
             name: "two-zones",
@@ -245,7 +245,7 @@ pub fn all() -> Vec<Scenario> {
                         .named("example.com/other-zone")
                 })
             },
-            play: |cluster| Box::pin(terms::two_zones(cluster)),
+            run_on: |cluster| Box::pin(terms::two_zones(cluster)),
         },
         Scenario {
             name: "flap",
@@ -254,7 +254,7 @@ pub fn all() -> Vec<Scenario> {
                 let depot = deleted::depot().and("second", |_| quota::AfterFivePast);
                 depot.points_of_a_kind(FEW)
             },
-            play: |cluster| Box::pin(terms::flapped(cluster)),
+            run_on: |cluster| Box::pin(terms::flapped(cluster)),
         },
         Scenario {
             name: "restored",
@@ -263,7 +263,7 @@ pub fn all() -> Vec<Scenario> {
                 let depot = deleted::depot().points_of_a_kind(FEW);
                 depot.expect_timeout(15 * MINUTE)
             },
-            play: |cluster| Box::pin(terms::restored(cluster)),
+            run_on: |cluster| Box::pin(terms::restored(cluster)),
         },
         Scenario {
             name: "restored-ahead",
@@ -273,7 +273,7 @@ pub fn all() -> Vec<Scenario> {
                 // The caches are compared after 30 minutes.
                 depot.expect_timeout(45 * MINUTE)
             },
-            play: |cluster| Box::pin(terms::restored_ahead(cluster)),
+            run_on: |cluster| Box::pin(terms::restored_ahead(cluster)),
         },
         Scenario {
             name: "upgrade",
@@ -285,7 +285,7 @@ pub fn all() -> Vec<Scenario> {
                     .kueue_api(KueueApi::V1beta1)
                     .points_of_a_kind(FEW)
             },
-            play: |cluster| Box::pin(terms::upgraded(cluster)),
+            run_on: |cluster| Box::pin(terms::upgraded(cluster)),
         },
         Scenario {
             name: "led-again",
@@ -294,7 +294,7 @@ pub fn all() -> Vec<Scenario> {
                 let two = Simulation::new(|| Counter::new(2)).replicas(2);
                 two.points_of_a_kind(FEW)
             },
-            play: |cluster| Box::pin(terms::lease_regained(cluster)),
+            run_on: |cluster| Box::pin(terms::lease_regained(cluster)),
         },
         Scenario {
             name: "taken-over",
@@ -303,7 +303,7 @@ pub fn all() -> Vec<Scenario> {
                 let check = || Scripted::new(|r| Ok(quota::by_name(r))).latency(|_| 25 * SECOND);
                 Simulation::new(check).replicas(2).points_of_a_kind(FEW)
             },
-            play: |cluster| Box::pin(terms::taken_over(cluster)),
+            run_on: |cluster| Box::pin(terms::taken_over(cluster)),
         },
         Scenario {
             name: "kept-ready",
@@ -316,7 +316,7 @@ pub fn all() -> Vec<Scenario> {
                 };
                 quota::preempting_with_second(Simulation::new(check)).kueue(version)
             },
-            play: |cluster| Box::pin(quota::kept_ready(cluster)),
+            run_on: |cluster| Box::pin(quota::kept_ready(cluster)),
         },
         Scenario {
             name: "two-an-hour",
@@ -328,13 +328,13 @@ pub fn all() -> Vec<Scenario> {
                 })
                 .points_of_a_kind(FEW)
             },
-            play: |cluster| Box::pin(terms::objected_to_all(cluster)),
+            run_on: |cluster| Box::pin(terms::objected_to_all(cluster)),
         },
         Scenario {
             name: "grow",
             about: "an elastic job grows, shrinks and grows on one seat",
             simulation: elastic::seated,
-            play: |cluster| Box::pin(elastic::grown(cluster)),
+            run_on: |cluster| Box::pin(elastic::grown(cluster)),
         },
         Scenario {
             name: "grow-late",
@@ -345,37 +345,37 @@ pub fn all() -> Vec<Scenario> {
                     ..KueueVersion::V0_19
                 })
             },
-            play: |cluster| Box::pin(elastic::grown(cluster)),
+            run_on: |cluster| Box::pin(elastic::grown(cluster)),
         },
         Scenario {
             name: "grow-refused",
             about: "an elastic job requests more than a check allows, and runs on",
             simulation: elastic::seated,
-            play: |cluster| Box::pin(elastic::refused(cluster)),
+            run_on: |cluster| Box::pin(elastic::refused(cluster)),
         },
         Scenario {
             name: "grow-twice",
             about: "an elastic job grows again while its growth is undecided",
             simulation: elastic::seated_slowly,
-            play: |cluster| Box::pin(elastic::grown_twice(cluster)),
+            run_on: |cluster| Box::pin(elastic::grown_twice(cluster)),
         },
         Scenario {
             name: "grow-drained",
             about: "a queue is drained while an elastic job grows, and the pods run on",
             simulation: || elastic::seated().and("second", |_| elastic::NoGrowth),
-            play: |cluster| Box::pin(elastic::drained(cluster)),
+            run_on: |cluster| Box::pin(elastic::drained(cluster)),
         },
         Scenario {
             name: "grow-preempted",
             about: "an elastic job that has grown is preempted; its pods take six seconds to end",
             simulation: || quota::preempting(elastic::seated()),
-            play: |cluster| Box::pin(elastic::preempted(cluster)),
+            run_on: |cluster| Box::pin(elastic::preempted(cluster)),
         },
         Scenario {
             name: "variants",
             about: "a job with two variants starts by one of them, on one seat",
             simulation: variants::seated,
-            play: |cluster| Box::pin(variants::won(cluster)),
+            run_on: |cluster| Box::pin(variants::won(cluster)),
         },
     ]
 }

@@ -26,14 +26,14 @@ pub(super) fn long_for_low(request: &Request) -> Duration {
 }
 
 /// Adds a queue of four CPUs, where the job `high` preempts others.
-pub(super) fn preempting(trial: Simulation) -> Simulation {
+pub(super) fn preempting(simulation: Simulation) -> Simulation {
     let flavor = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]});
     let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": QUEUE}, "spec": {
         "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
         "admissionChecksStrategy": {"admissionChecks": [{"name": CHECK}]},
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}],
     }});
-    trial.object(&queue).object(&class("high", 1000))
+    simulation.object(&queue).object(&class("high", 1000))
 }
 
 pub(super) fn high() -> Job {
@@ -148,13 +148,13 @@ pub(super) async fn kept_ready(cluster: &Cluster) {
 }
 
 /// Adds a second check on the queue of [`preempting`].
-pub(super) fn preempting_with_second(trial: Simulation) -> Simulation {
-    let mut trial = preempting(trial.and("second", |_| AfterFivePast));
-    for object in &mut trial.objects {
+pub(super) fn preempting_with_second(simulation: Simulation) -> Simulation {
+    let mut simulation = preempting(simulation.and("second", |_| AfterFivePast));
+    for object in &mut simulation.objects {
         if object["kind"] == "ClusterQueue" {
             object["spec"]["admissionChecksStrategy"] =
                 json!({"admissionChecks": [{"name": CHECK}, {"name": "second"}]});
         }
     }
-    trial
+    simulation
 }

@@ -46,9 +46,9 @@ fn two_runs_of_a_hundred_seeds_are_the_same_to_the_byte() {
 #[test]
 fn a_week_in_which_nothing_happens_takes_less_than_a_second() {
     use kueue_check::Verdict;
-    let trial = Simulation::new(|| Scripted::new(|_| Ok(Verdict::ready("may start"))));
+    let simulation = Simulation::new(|| Scripted::new(|_| Ok(Verdict::ready("may start"))));
     let took = std::sync::Mutex::new(Duration::ZERO);
-    let run = trial.run(async |cluster| {
+    let run = simulation.run(async |cluster| {
         for number in 0..50 {
             cluster.submit(Job::new(format!("job-{number}")));
         }

@@ -41,7 +41,7 @@ fn simulation() -> Simulation {
 
 /// Makes each change that a controller has to observe, one after another. There is time for a
 /// resync between them.
-async fn story(cluster: &Cluster) {
+async fn scenario(cluster: &Cluster) {
     let machines: Depot = cluster.external();
     let running = |wanted: usize| {
         let machines = machines.clone();
@@ -104,7 +104,7 @@ async fn story(cluster: &Cluster) {
 #[test]
 fn whatever_event_is_dropped_heals_with_the_resync() {
     let simulation = simulation();
-    let run = simulation.run(story);
+    let run = simulation.run(scenario);
     let events = run.points.iter().filter(|point| point.event);
     let shown: Vec<_> = events
         .filter(|point| !point.what.starts_with("BOOKMARK"))
@@ -126,7 +126,7 @@ fn whatever_event_is_dropped_heals_with_the_resync() {
     }
     let runs = shown.iter().map(|point| {
         let plan = FaultPlan::of((*point).clone(), Fault::Dropped);
-        (point, simulation.run_with(&story, &plan))
+        (point, simulation.run_with(&scenario, &plan))
     });
     let failed: Vec<String> = runs
         .filter(|(_, run)| run.failed())

@@ -11,7 +11,7 @@ async fn open() -> Verdict {
     Verdict::ready("open")
 }
 
-fn trial() -> Simulation {
+fn simulation() -> Simulation {
     Simulation::new(|| open)
 }
 
@@ -25,18 +25,18 @@ fn panic_message(mistake: impl FnOnce()) -> String {
 
 #[test]
 fn a_mistake_before_the_scenario_is_reported() {
-    let no_time = panic_message(|| drop(trial().starting_at("noon")));
+    let no_time = panic_message(|| drop(simulation().starting_at("noon")));
     assert!(no_time.starts_with(r#""noon" is no time"#), "{no_time}");
 
     let job = async |cluster: &kueue_check_sim::Cluster| cluster.submit(Job::new("train"));
     let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "Not a name"}});
-    let refused = panic_message(|| drop(trial().object(&flavor).run(job)));
+    let refused = panic_message(|| drop(simulation().object(&flavor).run(job)));
     assert!(
         refused.contains("Not a name") && refused.contains("RFC 1123"),
         "{refused}"
     );
 
-    let twice = panic_message(|| drop(trial().and("second", |_| open).run(job)));
+    let twice = panic_message(|| drop(simulation().and("second", |_| open).run(job)));
     assert!(
         twice.contains("two checks have the controller name `example.com/open`"),
         "{twice}"
@@ -46,7 +46,7 @@ fn a_mistake_before_the_scenario_is_reported() {
 #[test]
 fn a_mistake_in_the_scenario_is_reported_with_the_timeline() {
     let text = panic_message(|| {
-        trial().run(async |cluster| {
+        simulation().run(async |cluster| {
             cluster.submit(Job::new("train"));
             cluster.advance_to("noon").await;
         });
@@ -57,7 +57,7 @@ fn a_mistake_in_the_scenario_is_reported_with_the_timeline() {
 #[test]
 fn a_history_that_is_not_kept_hides_no_check_from_the_invariants() {
     let jobs = || (0..20).map(|number| format!("job-{number}"));
-    trial().run(async |cluster| {
+    simulation().run(async |cluster| {
         cluster.server().keep_changes(100);
         for job in jobs() {
             cluster.submit(Job::new(&job));

@@ -14,8 +14,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[test]
 fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
     let depot = || Depot::default().stops_in(2 * MINUTE).without_list();
-    let trial = Simulation::with_context(move |tools| tools.external(depot));
-    trial.kueue_api(KueueApi::Both).run(async |cluster| {
+    let simulation = Simulation::with_context(move |tools| tools.external(depot));
+    simulation.kueue_api(KueueApi::Both).run(async |cluster| {
         let depot: Depot = cluster.external();
         cluster.submit(Job::new("train"));
         cluster.expect_admitted("train").await;
@@ -37,8 +37,8 @@ fn a_release_that_takes_time_outlasts_the_replacement_of_the_api() {
 #[test]
 fn a_newer_version_is_used_although_the_older_one_is_still_served() {
     let open = || Scripted::new(|_| Ok(Verdict::ready("open")));
-    let trial = Simulation::new(open).kueue_api(KueueApi::V1beta1);
-    trial.run(async |cluster| {
+    let simulation = Simulation::new(open).kueue_api(KueueApi::V1beta1);
+    simulation.run(async |cluster| {
         cluster.submit(Job::new("before"));
         cluster.expect_admitted("before").await;
         let version = async || {

@@ -5,7 +5,7 @@ use kueue_check_sim::timeline::{Timeline, WorkloadSnapshot};
 use serde_json::{Value, json};
 
 /// The history of one Workload, built by changing it.
-pub(super) struct Story {
+pub(super) struct Scenario {
     workload: Value,
     pub(super) seen: Vec<WorkloadSnapshot>,
 }
@@ -18,7 +18,7 @@ pub(super) fn at(seconds: i64) -> Timestamp {
     start() + SignedDuration::from_secs(seconds)
 }
 
-impl Story {
+impl Scenario {
     pub(super) fn new(name: &str) -> Self {
         Self {
             workload: json!({
@@ -96,8 +96,8 @@ impl Story {
     }
 }
 
-pub(super) fn checks(story: Story) -> Story {
-    story
+pub(super) fn checks(scenario: Scenario) -> Scenario {
+    scenario
         .check("budget", "Pending", "")
         .check("window", "Pending", "")
 }
@@ -105,8 +105,8 @@ pub(super) fn checks(story: Story) -> Story {
 /// Returns a timeline with every phase and every state, in 90 min.
 pub(super) fn morning() -> Timeline {
     let minute = 60;
-    let stories = [
-        checks(Story::new("train-resnet"))
+    let scenarios = [
+        checks(Scenario::new("train-resnet"))
             .seen(0)
             .reserved()
             .check("window", "Pending", "outside the window, opens at 09:20")
@@ -118,7 +118,7 @@ pub(super) fn morning() -> Timeline {
             .seen(20 * minute)
             .finished()
             .seen(65 * minute),
-        checks(Story::new("nightly-report"))
+        checks(Scenario::new("nightly-report"))
             .seen(2 * minute)
             .reserved()
             .seen(3 * minute)
@@ -137,7 +137,7 @@ pub(super) fn morning() -> Timeline {
             .check("window", "Ready", "inside the window")
             .admitted()
             .seen(32 * minute),
-        checks(Story::new("notebook-of-somebody-with-a-long-name-7f9c4"))
+        checks(Scenario::new("notebook-of-somebody-with-a-long-name-7f9c4"))
             .seen(8 * minute)
             .reserved()
             .seen(9 * minute)
@@ -149,11 +149,11 @@ pub(super) fn morning() -> Timeline {
             .seen(40 * minute)
             .quota_taken(false)
             .seen(41 * minute),
-        Story::new("etl").seen(15 * minute).reserved().admitted().seen(16 * minute).finished().seen(30 * minute).deleted(35 * minute),
-        checks(Story::new("waits")).seen(50 * minute),
+        Scenario::new("etl").seen(15 * minute).reserved().admitted().seen(16 * minute).finished().seen(30 * minute).deleted(35 * minute),
+        checks(Scenario::new("waits")).seen(50 * minute),
     ];
     Timeline::new(
-        stories.into_iter().flat_map(|story| story.seen),
+        scenarios.into_iter().flat_map(|scenario| scenario.seen),
         at(90 * minute),
     )
 }
@@ -161,11 +161,11 @@ pub(super) fn morning() -> Timeline {
 /// Returns a timeline of many Workloads that repeat one history for a week.
 pub(super) fn week() -> Timeline {
     let (hour, day) = (3600, 86_400);
-    let stories = (0..40_i64).map(|n| {
-        let mut story = checks(Story::new(&format!("batch-{n:02}"))).seen(n * 2 * hour);
+    let scenarios = (0..40_i64).map(|n| {
+        let mut scenario = checks(Scenario::new(&format!("batch-{n:02}"))).seen(n * 2 * hour);
         for round in 0..3 {
             let start = n * 2 * hour + round * 20 * hour;
-            story = story
+            scenario = scenario
                 .reserved()
                 .check("window", "Pending", "outside the window")
                 .seen(start + (n % 5) * hour + 60)
@@ -190,14 +190,14 @@ pub(super) fn week() -> Timeline {
                 .quota_taken(true)
                 .seen(start + 14 * hour);
         }
-        story
+        scenario
     });
-    Timeline::new(stories.flat_map(|story| story.seen), at(7 * day))
+    Timeline::new(scenarios.flat_map(|scenario| scenario.seen), at(7 * day))
 }
 
 /// Returns a timeline of a few seconds.
 pub(super) fn seconds() -> Timeline {
-    let story = checks(Story::new("quick"))
+    let scenario = checks(Scenario::new("quick"))
         .seen(0)
         .reserved()
         .seen(1)
@@ -209,5 +209,5 @@ pub(super) fn seconds() -> Timeline {
         .seen(3)
         .finished()
         .seen(5);
-    Timeline::new(story.seen, at(6))
+    Timeline::new(scenario.seen, at(6))
 }

@@ -2,7 +2,7 @@
 
 use kueue_check_sim::timeline::Timeline;
 
-use super::fixtures::{Story, at, morning, seconds, start, week};
+use super::fixtures::{Scenario, at, morning, seconds, start, week};
 
 /// Parses the markup; returns the text between tags and the values of attributes. Panics if a tag
 /// is left open or closed by another.
@@ -105,8 +105,8 @@ fn every_picture_is_well_formed_and_explains_its_colours() {
 #[test]
 fn what_comes_from_the_cluster_stays_text_in_a_picture() {
     let evil = "</text><script>\"'&";
-    let story = Story::new(evil).check(evil, "Pending", evil).seen(0);
-    let picture = Timeline::new(story.seen, at(100)).svg(evil);
+    let scenario = Scenario::new(evil).check(evil, "Pending", evil).seen(0);
+    let picture = Timeline::new(scenario.seen, at(100)).svg(evil);
     read(&format!("<!DOCTYPE html>{picture}"));
     assert!(!picture.contains("<script"));
 }
@@ -124,13 +124,13 @@ fn nothing_is_loaded_and_nothing_is_run() {
 #[test]
 fn what_comes_from_the_cluster_stays_text() {
     let evil = "</title></svg><script>alert(1)</script>\"' onload=\"x&y\u{1b}";
-    let story = Story::new(evil)
+    let scenario = Scenario::new(evil)
         .check(evil, evil, evil)
         .condition("QuotaReserved", true, evil)
         .seen(0)
         .check(evil, "Ready", evil)
         .seen(50);
-    let page = Timeline::new(story.seen, at(100)).html(evil);
+    let page = Timeline::new(scenario.seen, at(100)).html(evil);
     let read = read(&page);
     assert!(!page.contains("<script"));
     assert!(!page.contains('\u{1b}'));

@@ -3,10 +3,10 @@
 use kueue_check::api::CheckState;
 use kueue_check_sim::timeline::{Phase, Timeline, Track};
 
-use super::fixtures::{Story, at, checks};
+use super::fixtures::{Scenario, at, checks};
 
-fn track(story: Story) -> Track {
-    let timeline = Timeline::new(story.seen, at(100));
+fn track(scenario: Scenario) -> Track {
+    let timeline = Timeline::new(scenario.seen, at(100));
     timeline.tracks.into_iter().next().unwrap()
 }
 
@@ -35,19 +35,19 @@ fn states(track: &Track, check: &str) -> Vec<(String, i64, i64)> {
 
 #[test]
 fn conditions_determine_the_phase() {
-    let story = || Story::new("one");
+    let scenario = || Scenario::new("one");
     let table = [
-        ("new", story(), Phase::Waiting),
-        ("quota", story().reserved(), Phase::QuotaReserved),
-        ("admitted", story().reserved().admitted(), Phase::Running),
+        ("new", scenario(), Phase::Waiting),
+        ("quota", scenario().reserved(), Phase::QuotaReserved),
+        ("admitted", scenario().reserved().admitted(), Phase::Running),
         (
             "evicted, quota still held",
-            story().reserved().admitted().evicted(""),
+            scenario().reserved().admitted().evicted(""),
             Phase::Evicted,
         ),
         (
             "evicted, an earlier requeue still written",
-            story()
+            scenario()
                 .condition("Requeued", true, "")
                 .reserved()
                 .evicted(""),
@@ -55,43 +55,47 @@ fn conditions_determine_the_phase() {
         ),
         (
             "evicted, in backoff",
-            story().evicted("").quota_taken(false),
+            scenario().evicted("").quota_taken(false),
             Phase::Evicted,
         ),
         (
             "evicted, in the queue again",
-            story().evicted("").quota_taken(true),
+            scenario().evicted("").quota_taken(true),
             Phase::Waiting,
         ),
         (
             "deactivated, quota still held",
-            story().reserved().evicted("").active(false),
+            scenario().reserved().evicted("").active(false),
             Phase::Evicted,
         ),
         (
             "deactivated",
-            story().evicted("").active(false).quota_taken(false),
+            scenario().evicted("").active(false).quota_taken(false),
             Phase::Deactivated,
         ),
         (
             "quota lost without eviction",
-            story().condition("QuotaReserved", false, ""),
+            scenario().condition("QuotaReserved", false, ""),
             Phase::Waiting,
         ),
         (
             "finished",
-            story().reserved().admitted().finished(),
+            scenario().reserved().admitted().finished(),
             Phase::Finished,
         ),
     ];
-    for (case, story, expected) in table {
-        assert_eq!(track(story.seen(0)).last_phase(), Some(expected), "{case}");
+    for (case, scenario, expected) in table {
+        assert_eq!(
+            track(scenario.seen(0)).last_phase(),
+            Some(expected),
+            "{case}"
+        );
     }
 }
 
 #[test]
 fn a_life_is_a_row_of_phases_without_gaps() {
-    let story = Story::new("one")
+    let scenario = Scenario::new("one")
         .seen(0)
         .reserved()
         .seen(10)
@@ -106,12 +110,12 @@ fn a_life_is_a_row_of_phases_without_gaps() {
         (Phase::Running, 20, 70),
         (Phase::Finished, 70, 100),
     ];
-    assert_eq!(phases(&track(story)), expected);
+    assert_eq!(phases(&track(scenario)), expected);
 }
 
 #[test]
 fn an_eviction_within_an_instant_is_kept_and_what_led_to_it_in_that_instant_is_not() {
-    let story = Story::new("one")
+    let scenario = Scenario::new("one")
         .seen(0)
         .reserved()
         .check("budget", "Pending", "")
@@ -127,7 +131,7 @@ fn an_eviction_within_an_instant_is_kept_and_what_led_to_it_in_that_instant_is_n
         .seen(20)
         .reserved()
         .seen(20);
-    let track = track(story);
+    let track = track(scenario);
     let expected = [
         (Phase::Waiting, 0, 10),
         (Phase::QuotaReserved, 10, 20),
@@ -145,7 +149,7 @@ fn an_eviction_within_an_instant_is_kept_and_what_led_to_it_in_that_instant_is_n
 
 #[test]
 fn a_pending_check_without_quota_is_a_gap_and_a_ready_one_is_not() {
-    let story = checks(Story::new("one"))
+    let scenario = checks(Scenario::new("one"))
         .seen(0)
         .reserved()
         .check("budget", "Ready", "")
@@ -156,7 +160,7 @@ fn a_pending_check_without_quota_is_a_gap_and_a_ready_one_is_not() {
         .seen(30)
         .finished()
         .seen(40);
-    let track = track(story);
+    let track = track(scenario);
     let owned = |(state, from, until): (&str, _, _)| (state.to_owned(), from, until);
     assert_eq!(
         states(&track, "window"),
@@ -167,13 +171,13 @@ fn a_pending_check_without_quota_is_a_gap_and_a_ready_one_is_not() {
 
 #[test]
 fn the_last_message_of_a_state_is_kept() {
-    let story = Story::new("one")
+    let scenario = Scenario::new("one")
         .reserved()
         .check("window", "Pending", "in 9 m")
         .seen(0)
         .check("window", "Pending", "in 5 m")
         .seen(4);
-    let track = track(story);
+    let track = track(scenario);
     assert_eq!(track.checks["window"].len(), 1);
     assert_eq!(track.checks["window"][0].what, CheckState::Pending);
     assert_eq!(track.checks["window"][0].message, "in 5 m");
@@ -181,9 +185,9 @@ fn the_last_message_of_a_state_is_kept() {
 
 #[test]
 fn a_deleted_workload_ends_and_one_of_the_same_name_is_another() {
-    let mut again = Story::new("one");
+    let mut again = Scenario::new("one");
     again.set_uid("second");
-    let seen = Story::new("one")
+    let seen = Scenario::new("one")
         .seen(0)
         .reserved()
         .seen(5)
@@ -204,6 +208,6 @@ fn a_deleted_workload_ends_and_one_of_the_same_name_is_another() {
 
 #[test]
 fn what_comes_after_the_end_is_left_out() {
-    let story = Story::new("one").seen(0).reserved().seen(101);
-    assert_eq!(phases(&track(story)), [(Phase::Waiting, 0, 100)]);
+    let scenario = Scenario::new("one").seen(0).reserved().seen(101);
+    assert_eq!(phases(&track(scenario)), [(Phase::Waiting, 0, 100)]);
 }

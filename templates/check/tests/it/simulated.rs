@@ -23,9 +23,9 @@ use crate::service::Service;
 
 /// The check with what it has in a cluster{% if parameters %}, and the rule of
 /// `deploy/example.yaml`{% endif %}.
-fn trial() -> Simulation {
+fn simulation() -> Simulation {
 {%- if cleanup or source != "none" %}
-    let trial = Simulation::with_context(|context| {
+    let simulation = Simulation::with_context(|context| {
 {%- if source != "none" %}
         let service = context.external(|| Service::with_free_pods(8));
         let source = Source::new(service.fetch(){% unless parameters %}, "http://service"{% endunless %});
@@ -33,9 +33,9 @@ fn trial() -> Simulation {
         check::new({% if cleanup %}context.client.clone(){% if source != "none" %}, {% endif %}{% endif %}{% if source != "none" %}source{% endif %})
     });
 {%- else %}
-    let trial = Simulation::new(check::new);
+    let simulation = Simulation::new(check::new);
 {%- endif %}
-    trial.starting_at("2026-11-21T21:00:00Z"){% if parameters %}.parameters(&rule()){% endif %}
+    simulation.starting_at("2026-11-21T21:00:00Z"){% if parameters %}.parameters(&rule()){% endif %}
 }
 {%- if cleanup %}
 
@@ -49,7 +49,7 @@ fn booked(cluster: &Cluster) -> Vec<String> {
 
 #[test]
 fn a_job_starts_when_it_may_with_any_fault() {
-    let explored = trial().run_with_each_fault(async |cluster| {
+    let explored = simulation().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("small").pods(4));
         cluster.expect_admitted("small").await;
         cluster.submit(Job::new("large").pods(16));
@@ -80,8 +80,8 @@ fn an_invalid_rule_is_reported_until_it_is_valid() {
     wrong["spec"]["url"] = "nowhere".into();
     let expected = "`nowhere` is no URL";
 {%- endif %}
-    let trial = trial().parameters(&wrong);
-    let run = trial.run(async |cluster| {
+    let simulation = simulation().parameters(&wrong);
+    let run = simulation.run(async |cluster| {
         cluster.submit(Job::new("small").pods(4));
         cluster.expect_inactive("check", expected).await;
         assert!(!cluster.is_admitted("small"));
@@ -94,7 +94,7 @@ fn an_invalid_rule_is_reported_until_it_is_valid() {
 
 #[test]
 fn a_changed_rule_changes_the_verdict() {
-    let run = trial().run(async |cluster| {
+    let run = simulation().run(async |cluster| {
         cluster.submit(Job::new("large").pods(16));
         cluster.expect_message("large", "16 pods").await;
         let mut other = rule();
@@ -115,7 +115,7 @@ fn a_changed_rule_changes_the_verdict() {
 
 #[test]
 fn an_outage_changes_no_state_and_opens_the_breaker() {
-    let run = trial().run(async |cluster| {
+    let run = simulation().run(async |cluster| {
         let service = cluster.external::<Service>();
         service.set_down(true);
         cluster.submit(Job::new("small").pods(4));
@@ -132,7 +132,7 @@ fn an_outage_changes_no_state_and_opens_the_breaker() {
 
 #[test]
 fn one_request_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif %}() {
-    let run = trial().run(async |cluster| {
+    let run = simulation().run(async |cluster| {
         for number in 0..8 {
             cluster.submit(Job::new(format!("job-{number}")).pods(9));
         }
@@ -148,7 +148,7 @@ fn one_request_serves_all_jobs{% if source == "http" %}_of_a_namespace{% endif %
 
 #[test]
 fn jobs_start_one_after_the_other() {
-    let run = trial().run(async |cluster| {
+    let run = simulation().run(async |cluster| {
         let names = ["a", "b", "c"];
         let began = cluster.now();
         for name in names {
@@ -169,7 +169,7 @@ fn jobs_start_one_after_the_other() {
 
 #[test]
 fn bookings_are_cancelled_when_the_job_is_over_with_any_fault() {
-    let explored = trial().run_with_each_fault(async |cluster| {
+    let explored = simulation().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("done").pods(2));
         cluster.submit(Job::new("stopped").pods(2));
         cluster.expect_admitted("done").await;
@@ -186,7 +186,7 @@ fn bookings_are_cancelled_when_the_job_is_over_with_any_fault() {
 
 #[test]
 fn what_was_booked_passes_to_the_workload_by_which_an_elastic_job_goes_on() {
-    let explored = trial().run_with_each_fault(async |cluster| {
+    let explored = simulation().run_with_each_fault(async |cluster| {
         cluster.submit(Job::new("train").pods(2).elastic());
         cluster.expect_admitted("train").await;
         cluster.scale("train", 3);

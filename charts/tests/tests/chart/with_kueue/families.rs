@@ -10,7 +10,7 @@ use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 use kueue_check_testenv::{Kueue, KueueOptions};
 use serde_json::{Value, json};
 
-use super::story::Story;
+use super::scenario::Scenario;
 use super::{CLASS, Setup, budget, define, is_true, licences, open};
 use crate::harness::{eventually, kueue, stage};
 
@@ -39,7 +39,7 @@ fn budget_check() -> DynCheck {
 }
 
 /// Starts a scenario with a budget of `limit` and a quota of `cpus`.
-async fn under_a_budget(name: &str, limit: &str, cpus: u32) -> Story {
+async fn under_a_budget(name: &str, limit: &str, cpus: u32) -> Scenario {
     let stage = stage(name).await.unwrap();
     define(&stage, &budget_check()).await;
     let setup = Setup {
@@ -50,9 +50,9 @@ async fn under_a_budget(name: &str, limit: &str, cpus: u32) -> Story {
         ..Setup::default()
     };
     let town = open(stage.client.clone(), name, setup).await.unwrap();
-    let mut story = Story::begin(town).await;
-    story.counted(name);
-    story
+    let mut scenario = Scenario::begin(town).await;
+    scenario.counted(name);
+    scenario
 }
 
 /// Returns a quota of `cpus` CPUs, with preemption by urgent jobs.
@@ -69,69 +69,71 @@ fn quota(flavor: &str, cpus: u32) -> Value {
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn an_elastic_job_grows_once_the_budget_suffices_and_runs_on_until_then() {
     let name = "elastic-town";
-    let story = under_a_budget(name, "7", 100).await;
-    story.submit_elastic("el", 2).await;
-    story.runs("el", 2).await;
-    story.scale("el", 4).await;
-    story.runs("el", 4).await;
+    let scenario = under_a_budget(name, "7", 100).await;
+    scenario.submit_elastic("el", 2).await;
+    scenario.runs("el", 2).await;
+    scenario.scale("el", 4).await;
+    scenario.runs("el", 4).await;
     // More than the whole limit, for which another job would be rejected for good.
-    story.scale("el", 8).await;
-    story.waits("el", 8, "is more than the whole limit").await;
-    story.waits("el", 8, "the job runs on with 4 pods").await;
-    story.runs_on("el", 4).await;
+    scenario.scale("el", 8).await;
+    scenario
+        .waits("el", 8, "is more than the whole limit")
+        .await;
+    scenario.waits("el", 8, "the job runs on with 4 pods").await;
+    scenario.runs_on("el", 4).await;
     // They are committed, even after Kueue has marked their Workload as finished.
-    story.submit("other", 4).await;
-    story.waits("other", 4, "needs about 4.0").await;
-    story.scale("el", 4).await;
-    story
+    scenario.submit("other", 4).await;
+    scenario.waits("other", 4, "needs about 4.0").await;
+    scenario.scale("el", 4).await;
+    scenario
         .newest("el", "it is admitted", |w| is_true(w, "Admitted"))
         .await;
-    story.runs_on("el", 4).await;
-    story.scale("el", 3).await;
-    story.runs("el", 3).await;
-    story.runs("other", 4).await;
+    scenario.runs_on("el", 4).await;
+    scenario.scale("el", 3).await;
+    scenario.runs("el", 3).await;
+    scenario.runs("other", 4).await;
     // The job fits into the limit, and others can use the rest.
-    story.town.stage.apply(&budget(name, "9")).await;
-    story.scale("el", 8).await;
-    story.waits("el", 8, "USD more than the 3 pods").await;
-    story.runs_on("el", 3).await;
-    story.town.stage.apply(&budget(name, "13")).await;
-    story.runs("el", 8).await;
-    story.complete("other").await;
-    story.complete("el").await;
-    story.end();
+    scenario.town.stage.apply(&budget(name, "9")).await;
+    scenario.scale("el", 8).await;
+    scenario.waits("el", 8, "USD more than the 3 pods").await;
+    scenario.runs_on("el", 3).await;
+    scenario.town.stage.apply(&budget(name, "13")).await;
+    scenario.runs("el", 8).await;
+    scenario.complete("other").await;
+    scenario.complete("el").await;
+    scenario.end();
 }
 
 #[tokio::test]
 #[ignore = "needs a real Kueue: cargo xtask kueue"]
 async fn jobs_are_preempted_and_come_back_with_what_they_still_need() {
     let name = "preemption-town";
-    let story = under_a_budget(name, "14", 5).await;
+    let scenario = under_a_budget(name, "14", 5).await;
     // Two of its four pods have succeeded when it is preempted.
-    story.submit("half", 4).await;
-    story.runs("half", 4).await;
-    story.succeed("half", 2);
-    story.runs("half", 2).await;
-    story.may_stop("half");
-    story.submit_urgent("urgent", 5).await;
-    story.runs("half", 0).await;
-    story.runs("urgent", 5).await;
-    story.complete("urgent").await;
-    story.runs("half", 2).await;
-    story.complete("half").await;
+    scenario.submit("half", 4).await;
+    scenario.runs("half", 4).await;
+    scenario.succeed("half", 2);
+    scenario.runs("half", 2).await;
+    scenario.may_stop("half");
+    scenario.submit_urgent("urgent", 5).await;
+    scenario.runs("half", 0).await;
+    scenario.runs("urgent", 5).await;
+    scenario.complete("urgent").await;
+    scenario.runs("half", 2).await;
+    scenario.complete("half").await;
     // An elastic job that has grown.
-    story.submit_elastic("el", 2).await;
-    story.runs("el", 2).await;
-    story.scale("el", 4).await;
-    story.runs("el", 4).await;
-    story.may_stop("el");
-    story.submit_urgent("again", 5).await;
-    story.runs("el", 0).await;
-    story.runs("again", 5).await;
-    story.complete("again").await;
-    story.runs("el", 4).await;
-    story.complete("el").await;
-    story.end();
+    scenario.submit_elastic("el", 2).await;
+    scenario.runs("el", 2).await;
+    scenario.scale("el", 4).await;
+    scenario.runs("el", 4).await;
+    scenario.may_stop("el");
+    scenario.submit_urgent("again", 5).await;
+    scenario.runs("el", 0).await;
+    scenario.runs("again", 5).await;
+    scenario.complete("again").await;
+    scenario.runs("el", 4).await;
+    scenario.complete("el").await;
+    scenario.end();
 }
 
 #[tokio::test]
@@ -148,35 +150,35 @@ async fn one_licence_is_never_given_to_two_jobs_and_none_is_lost() {
     };
     let _program = licences::start(&stage);
     let town = open(stage.client.clone(), name, setup).await.unwrap();
-    let story = Story::begin(town).await;
+    let scenario = Scenario::begin(town).await;
     let none = "all 1 licences are in use";
-    story.submit_elastic("el", 2).await;
-    story.runs("el", 2).await;
-    story.submit("other", 1).await;
-    story.waits("other", 1, none).await;
-    story.scale("el", 4).await;
-    story.runs("el", 4).await;
-    story.scale("el", 3).await;
-    story.runs("el", 3).await;
-    story.scale("el", 6).await;
-    story.runs("el", 6).await;
-    story.waits("other", 1, none).await;
+    scenario.submit_elastic("el", 2).await;
+    scenario.runs("el", 2).await;
+    scenario.submit("other", 1).await;
+    scenario.waits("other", 1, none).await;
+    scenario.scale("el", 4).await;
+    scenario.runs("el", 4).await;
+    scenario.scale("el", 3).await;
+    scenario.runs("el", 3).await;
+    scenario.scale("el", 6).await;
+    scenario.runs("el", 6).await;
+    scenario.waits("other", 1, none).await;
     // The job is stopped, and its pods take some seconds to end.
-    story.may_stop("el");
-    story.deactivate("el").await;
-    story.runs("other", 1).await;
-    story.complete("other").await;
-    story.activate("el").await;
-    story.runs("el", 6).await;
-    story.submit("last", 1).await;
-    story.waits("last", 1, none).await;
-    story.complete("el").await;
-    story.runs("last", 1).await;
-    story.complete("last").await;
-    story.end_with_seats(1);
+    scenario.may_stop("el");
+    scenario.deactivate("el").await;
+    scenario.runs("other", 1).await;
+    scenario.complete("other").await;
+    scenario.activate("el").await;
+    scenario.runs("el", 6).await;
+    scenario.submit("last", 1).await;
+    scenario.waits("last", 1, none).await;
+    scenario.complete("el").await;
+    scenario.runs("last", 1).await;
+    scenario.complete("last").await;
+    scenario.end_with_seats(1);
 }
 
-impl Story {
+impl Scenario {
     /// Waits for attempt `attempt` for the newest Workload of `job`, and for its pods.
     async fn requested(&self, job: &str, attempt: u32, pods: u32) -> Value {
         eventually(
@@ -213,50 +215,50 @@ async fn capacity_is_requested_as_an_elastic_job_grows_and_its_pods_start() {
         ..Setup::default()
     };
     let town = open(stage.client.clone(), name, setup).await.unwrap();
-    let story = Story::begin(town).await;
+    let scenario = Scenario::begin(town).await;
     let provisioned = ["Accepted", "Provisioned"];
-    story.submit_elastic("el", 2).await;
-    let first = story.requested("el", 1, 2).await;
-    story.town.set_conditions(&first, &provisioned).await;
-    story.runs("el", 2).await;
-    story.scale("el", 4).await;
-    let second = story.requested("el", 1, 2).await;
+    scenario.submit_elastic("el", 2).await;
+    let first = scenario.requested("el", 1, 2).await;
+    scenario.town.set_conditions(&first, &provisioned).await;
+    scenario.runs("el", 2).await;
+    scenario.scale("el", 4).await;
+    let second = scenario.requested("el", 1, 2).await;
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
-    story.town.set_conditions(&second, &provisioned).await;
-    story.runs("el", 4).await;
+    scenario.town.set_conditions(&second, &provisioned).await;
+    scenario.runs("el", 4).await;
     // Grown and scaled back before there is a verdict: nothing is requested any more.
-    story.scale("el", 5).await;
-    story.requested("el", 1, 1).await;
-    story.scale("el", 4).await;
-    story
+    scenario.scale("el", 5).await;
+    scenario.requested("el", 1, 1).await;
+    scenario.scale("el", 4).await;
+    scenario
         .newest("el", "it is admitted", |w| is_true(w, "Admitted"))
         .await;
-    story.runs_on("el", 4).await;
+    scenario.runs_on("el", 4).await;
     // The request fails as often as allowed, and the running pods continue.
-    story.scale("el", 9).await;
+    scenario.scale("el", 9).await;
     for attempt in [1, 2] {
-        let request = story.requested("el", attempt, 5).await;
-        story
+        let request = scenario.requested("el", attempt, 5).await;
+        scenario
             .town
             .set_conditions(&request, &["Accepted", "Failed"])
             .await;
     }
-    story
+    scenario
         .waits("el", 9, "attempt 2, and no other follows")
         .await;
-    story.runs_on("el", 4).await;
+    scenario.runs_on("el", 4).await;
     // A deletion of the request starts the attempts again.
-    let failed = story.requested("el", 2, 5).await;
-    story.town.delete(&failed).await;
-    let again = story.requested("el", 1, 5).await;
-    story.town.set_conditions(&again, &provisioned).await;
-    story.runs("el", 9).await;
+    let failed = scenario.requested("el", 2, 5).await;
+    scenario.town.delete(&failed).await;
+    let again = scenario.requested("el", 1, 5).await;
+    scenario.town.set_conditions(&again, &provisioned).await;
+    scenario.runs("el", 9).await;
     for kept in [&first, &second, &again] {
-        let there = story
+        let there = scenario
             .town
             .stage
             .get(
-                &story
+                &scenario
                     .town
                     .request_of(kept["metadata"]["name"].as_str().unwrap()),
             )
@@ -266,11 +268,11 @@ async fn capacity_is_requested_as_an_elastic_job_grows_and_its_pods_start() {
             "its pods run"
         );
     }
-    story.complete("el").await;
+    scenario.complete("el").await;
     for request in [&first, &second, &again] {
-        story.town.gone(request).await;
+        scenario.town.gone(request).await;
     }
-    story.end();
+    scenario.end();
 }
 
 #[tokio::test]
@@ -294,18 +296,18 @@ async fn a_job_with_a_variant_for_each_flavor_is_paid_for_once_and_has_one_licen
     };
     let _program = licences::start(&stage);
     let town = open(stage.client.clone(), name, setup).await.unwrap();
-    let mut story = Story::begin(town).await;
-    story.counted(name);
+    let mut scenario = Scenario::begin(town).await;
+    scenario.counted(name);
     // Kueue stops a job that runs with one variant, to start it with a better one.
-    story.may_stop("train");
-    story.may_stop("next");
-    story.submit("train", 1).await;
-    story.runs("train", 1).await;
-    story.submit("next", 1).await;
+    scenario.may_stop("train");
+    scenario.may_stop("next");
+    scenario.submit("train", 1).await;
+    scenario.runs("train", 1).await;
+    scenario.submit("next", 1).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    story.runs_on("train", 1).await;
-    story.complete("train").await;
-    story.runs("next", 1).await;
-    story.complete("next").await;
-    story.end_with_seats(1);
+    scenario.runs_on("train", 1).await;
+    scenario.complete("train").await;
+    scenario.runs("next", 1).await;
+    scenario.complete("next").await;
+    scenario.end_with_seats(1);
 }

@@ -6,7 +6,7 @@
 mod families;
 mod licences;
 mod pods;
-mod story;
+mod scenario;
 
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};

@@ -8,7 +8,7 @@ use super::*;
 #[ignore = "prints one history"]
 fn print_one_history() {
     let seed = std::env::var("SEED").unwrap().parse().unwrap();
-    let plan = smaller(Plan::random(seed), &|plan| play(plan, Mutant::None).0 > 0);
+    let plan = smaller(Plan::random(seed), &|plan| run(plan, Mutant::None).0 > 0);
     let mut world = World::new(&plan, Mutant::None);
     for step in 0..STEPS {
         world.cluster();

@@ -419,7 +419,7 @@ fn take(ledger: &mut BudgetLedger, event: &Event, now: Timestamp, mutant: Mutant
 }
 
 /// Returns by how much a limit was exceeded in the history of `plan`, and how many jobs started.
-pub(super) fn play(plan: &Plan, mutant: Mutant) -> (i128, usize) {
+pub(super) fn run(plan: &Plan, mutant: Mutant) -> (i128, usize) {
     let mut world = World::new(plan, mutant);
     for _ in 0..STEPS {
         world.cluster();
@@ -444,15 +444,15 @@ fn histories() -> u64 {
         .unwrap_or(2_000)
 }
 
-/// Returns the result of `play` for each seed below `seeds`, on all cores.
-fn of_seeds<T: Send>(seeds: u64, play: impl Fn(u64) -> T + Sync) -> Vec<T> {
+/// Returns the result of `run` for each seed below `seeds`, on all cores.
+fn of_seeds<T: Send>(seeds: u64, run: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     std::thread::scope(|scope| {
-        let play = &play;
+        let run = &run;
         let threads: Vec<_> = (0..cores)
             .map(|core| {
                 let own = (core..seeds).step_by(usize::try_from(cores).unwrap());
-                scope.spawn(move || own.map(play).collect::<Vec<T>>())
+                scope.spawn(move || own.map(run).collect::<Vec<T>>())
             })
             .collect();
         threads
@@ -466,10 +466,10 @@ fn of_seeds<T: Send>(seeds: u64, play: impl Fn(u64) -> T + Sync) -> Vec<T> {
 fn no_history_passes_a_limit() {
     let started: usize = of_seeds(histories(), |seed| {
         let plan = Plan::random(seed);
-        let (over, started) = play(&plan, Mutant::None);
+        let (over, started) = run(&plan, Mutant::None);
         if over > 0 {
-            let plan = smaller(plan, &|plan| play(plan, Mutant::None).0 > 0);
-            let (over, _) = play(&plan, Mutant::None);
+            let plan = smaller(plan, &|plan| run(plan, Mutant::None).0 > 0);
+            let (over, _) = run(&plan, Mutant::None);
             panic!("seed {seed}: a limit was passed by {over} millionths: {plan:#?}");
         }
         started
@@ -488,7 +488,7 @@ fn relaxed_passes_a_limit_by_at_most_one_estimate() {
     let mut passed = 0;
     for seed in 0..histories() / 10 {
         let plan = Plan::random(seed).relaxed();
-        let (over, _) = play(&plan, Mutant::None);
+        let (over, _) = run(&plan, Mutant::None);
         let largest = plan
             .jobs
             .iter()

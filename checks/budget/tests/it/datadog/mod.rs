@@ -65,13 +65,13 @@ impl Keys {
 }
 
 /// A service with a week of spend, and the source that queries it.
-struct Trial {
+struct Setup {
     service: Datadog,
     keys: Keys,
     source: std::sync::Arc<dyn Source>,
 }
 
-async fn trial(patch: Value) -> Trial {
+async fn setup(patch: Value) -> Setup {
     let service = Datadog::start(KEYS.0, KEYS.1).await;
     let mut datadog = json!({
         "site": "datadoghq.eu", "url": service.url,
@@ -92,14 +92,14 @@ async fn trial(patch: Value) -> Trial {
         }],
     };
     let http = Http::new(credentials).deadline(Duration::from_millis(500));
-    Trial {
+    Setup {
         service,
         keys,
         source: source(&spec, &http),
     }
 }
 
-impl Trial {
+impl Setup {
     /// Adds a week of spend: `vision` spends 1.5 every five minutes and `nlp` 0.25, from the week's
     /// start until `until`; another cluster spends too.
     fn week(&self, until: i64) {
@@ -152,12 +152,12 @@ async fn both_versions_of_the_api_give_the_same_sums() {
             vec!["GET /api/v1/query", "GET /api/v1/query"],
         ),
     ] {
-        let trial = trial(json!({})).await;
-        trial.week(at);
+        let setup = setup(json!({})).await;
+        setup.week(at);
         if only_v1 {
-            trial.service.only_v1();
+            setup.service.only_v1();
         }
-        let report = trial.query_spend(at).await.unwrap();
+        let report = setup.query_spend(at).await.unwrap();
         // 1,740 samples of 5 min: summed, and not averaged, which is Datadog's default.
         assert_eq!(
             spent(&report),
@@ -165,40 +165,40 @@ async fn both_versions_of_the_api_give_the_same_sums() {
             "only v1: {only_v1}"
         );
         assert_eq!(report.notes, []);
-        assert_eq!(trial.service.requests(), expected);
-        assert_eq!(trial.query_spend(at).await.unwrap(), report);
+        assert_eq!(setup.service.requests(), expected);
+        assert_eq!(setup.query_spend(at).await.unwrap(), report);
         assert_eq!(
-            trial.service.requests(),
+            setup.service.requests(),
             later,
             "a missing API is not requested again"
         );
-        let breaches = trial.service.breaches();
+        let breaches = setup.service.breaches();
         assert!(breaches.len() == usize::from(only_v1), "{breaches:?}");
     }
 }
 
 #[tokio::test]
 async fn what_is_known_ends_where_the_newest_values_begin() {
-    let trial = trial(json!({})).await;
+    let setup = setup(json!({})).await;
     let now = START + DAY;
     // The service is 20 min late.
-    trial.week(now - 1200 + 1);
-    let report = trial.query_spend(now).await.unwrap();
+    setup.week(now - 1200 + 1);
+    let report = setup.query_spend(now).await.unwrap();
     assert_eq!(
         report.observation.as_of,
         time(now - 1200),
         "a bucket whose end lies in the future has no data about its end"
     );
     // Finally it is down: its data does not count as complete.
-    let error = trial.query_spend(now + 7 * 3600).await.unwrap_err();
+    let error = setup.query_spend(now + 7 * 3600).await.unwrap_err();
     assert_eq!(error.reason(), "NotMeasured", "{error}");
     // No query is sent before there can be data.
-    trial.service.requests();
-    let early = trial.query_spend(START).await.unwrap();
+    setup.service.requests();
+    let early = setup.query_spend(START).await.unwrap();
     assert_eq!(
         (
             early.observation.spent.len(),
-            trial.service.requests().len()
+            setup.service.requests().len()
         ),
         (0, 0)
     );
@@ -285,11 +285,11 @@ async fn each_bad_response_has_its_reason_and_pause() {
             "compressed",
         ),
     ] {
-        let trial = trial(json!({})).await;
-        trial.week(START + DAY);
+        let setup = setup(json!({})).await;
+        setup.week(START + DAY);
         let shown = format!("{fault:?}");
-        trial.service.faults([fault]);
-        let error = trial.query_spend(START + DAY).await.unwrap_err();
+        setup.service.faults([fault]);
+        let error = setup.query_spend(START + DAY).await.unwrap_err();
         assert_eq!(
             (error.reason(), error.pause(1, 1.0).as_secs()),
             (reason, pause),
@@ -299,7 +299,7 @@ async fn each_bad_response_has_its_reason_and_pause() {
         assert!(!error.to_string().contains("canary"), "{shown}: {error}");
         // It recovers by itself.
         assert_eq!(
-            spent(&trial.query_spend(START + DAY).await.unwrap())[0],
+            spent(&setup.query_spend(START + DAY).await.unwrap())[0],
             ("nlp", "72".to_owned()),
             "{shown}"
         );
@@ -325,46 +325,46 @@ async fn each_bad_response_has_its_reason_and_pause() {
             "BadResponse",
         ),
     ] {
-        let trial = trial(json!({})).await;
-        trial.week(START + DAY);
+        let setup = setup(json!({})).await;
+        setup.week(START + DAY);
         let probe = json!({"status": "ok", "series": [{"interval": 300, "pointlist": [[(START + DAY - 300) * 1000, 1.0]]}]});
-        trial.service.faults([
+        setup.service.faults([
             Fault::response(200, probe.to_string()),
             Fault::response(200, &body),
         ]);
-        let error = trial.query_spend(START + DAY).await.unwrap_err();
+        let error = setup.query_spend(START + DAY).await.unwrap_err();
         assert_eq!(error.reason(), reason, "{body}: {error}");
     }
 }
 
 #[tokio::test]
 async fn keys_are_sent_in_headers_only_and_are_read_again_when_they_are_rejected() {
-    let trial = trial(json!({})).await;
-    trial.week(START + DAY);
-    trial.query_spend(START + DAY).await.unwrap();
-    assert_eq!(trial.service.breaches(), [""; 0]);
+    let setup = setup(json!({})).await;
+    setup.week(START + DAY);
+    setup.query_spend(START + DAY).await.unwrap();
+    assert_eq!(setup.service.breaches(), [""; 0]);
     // The keys are rotated: on the service first, then in the files.
     let rotated = ("canary-api-new", "canary-application-new");
-    trial.service.keys(rotated.0, rotated.1);
-    let error = trial.query_spend(START + DAY).await.unwrap_err();
+    setup.service.keys(rotated.0, rotated.1);
+    let error = setup.query_spend(START + DAY).await.unwrap_err();
     assert_eq!(error.reason(), "Unauthorized");
     assert_eq!(error.to_string(), "Datadog rejected the credentials (403)");
-    trial.keys.write(rotated);
-    trial.query_spend(START + DAY).await.unwrap();
+    setup.keys.write(rotated);
+    setup.query_spend(START + DAY).await.unwrap();
     // A key that is rotated between its reading and its use causes no outage.
-    trial.service.requests();
-    trial.service.faults([Fault::response(
+    setup.service.requests();
+    setup.service.faults([Fault::response(
         403,
         json!({"errors": ["Forbidden"]}).to_string(),
     )]);
-    trial.query_spend(START + DAY).await.unwrap();
-    assert_eq!(trial.service.requests().len(), 3);
-    std::fs::remove_file(trial.keys.folder().join("datadog/app-key")).unwrap();
-    let error = trial.query_spend(START + DAY).await.unwrap_err();
+    setup.query_spend(START + DAY).await.unwrap();
+    assert_eq!(setup.service.requests().len(), 3);
+    std::fs::remove_file(setup.keys.folder().join("datadog/app-key")).unwrap();
+    let error = setup.query_spend(START + DAY).await.unwrap_err();
     assert_eq!(error.reason(), "CredentialsUnusable");
     assert!(error.to_string().contains("datadog/app-key"), "{error}");
     // Other files, named in the Budget.
-    let named = self::trial(json!({"apiKeyFile": "a", "appKeyFile": "b"})).await;
+    let named = self::setup(json!({"apiKeyFile": "a", "appKeyFile": "b"})).await;
     named.week(START + DAY);
     named.keys.0.write("a", KEYS.0).unwrap();
     named.keys.0.write("b", KEYS.1).unwrap();
@@ -374,11 +374,11 @@ async fn keys_are_sent_in_headers_only_and_are_read_again_when_they_are_rejected
 #[tokio::test]
 async fn fewer_queries_are_sent_when_few_are_left() {
     for (left, notes) in [(100, vec![]), (99, vec![SourceWarning::SlowDown])] {
-        let trial = trial(json!({})).await;
-        trial.week(START + DAY);
-        trial.service.remaining(left);
+        let setup = setup(json!({})).await;
+        setup.week(START + DAY);
+        setup.service.remaining(left);
         assert_eq!(
-            trial.query_spend(START + DAY).await.unwrap().notes,
+            setup.query_spend(START + DAY).await.unwrap().notes,
             notes,
             "{left}"
         );
@@ -388,13 +388,13 @@ async fn fewer_queries_are_sent_when_few_are_left() {
 #[tokio::test]
 async fn an_invalid_query_is_a_configuration_error() {
     let patch = json!({"query": format!("sum:{METRIC}{{*}} by {{kube_namespace}}.nonsense()")});
-    let trial = trial(patch).await;
-    trial.week(START + DAY);
-    let error = trial.query_spend(START + DAY).await.unwrap_err();
+    let setup = setup(patch).await;
+    setup.week(START + DAY);
+    let error = setup.query_spend(START + DAY).await.unwrap_err();
     assert!(error.is_configuration(), "{error}");
     assert!(error.to_string().contains("unknown function"), "{error}");
     // A query whose result has no namespace.
-    let silent = self::trial(json!({"query": "sum:nothing{*} by {kube_namespace}"})).await;
+    let silent = self::setup(json!({"query": "sum:nothing{*} by {kube_namespace}"})).await;
     silent.week(START + DAY);
     let report = silent.query_spend(START + DAY).await.unwrap();
     assert_eq!(

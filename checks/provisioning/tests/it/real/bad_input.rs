@@ -301,15 +301,15 @@ async fn forbid(world: &World, message: &str) {
         "validations": [{"expression": "object.spec.provisioningClassName == 'approved.example.com'", "message": message}],
     }})).await;
     world.create(json!({"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}})).await;
-    let trial = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": "trial"},
+    let simulation = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": "simulation"},
         "spec": {"provisioningClassName": "x", "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}});
-    let trial = serde_json::from_value(trial).unwrap();
+    let simulation = serde_json::from_value(simulation).unwrap();
     let dry = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
     let deadline = Instant::now() + Duration::from_secs(30);
-    while world.requests().create(&dry, &trial).await.is_ok() {
+    while world.requests().create(&dry, &simulation).await.is_ok() {
         assert!(Instant::now() < deadline, "the policy is not at work");
         sleep(Duration::from_millis(200)).await;
     }

@@ -69,7 +69,7 @@ pub(crate) struct AssignmentInput<'a> {
 /// Assigns flavors to each pod set and resource group, trying the flavors in order. Ends at the
 /// first pod set that does not fit.
 pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>) -> Assignment {
-    let mut trial = Trial {
+    let mut attempt = Attempt {
         ground,
         own: Usage::default(),
         allowed: None,
@@ -89,8 +89,8 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>
         considered.pod_set(&set.name);
         let reduced = ground.counts.and_then(|counts| counts.get(at).copied());
         let count = reduced.unwrap_or_else(|| workload.count_after_reclaim(set));
-        trial.allowed = Some(workload.variant_flavor()).filter(|flavor| !flavor.is_empty());
-        let placed = trial.place(at, (set, count), &mut considered);
+        attempt.allowed = Some(workload.variant_flavor()).filter(|flavor| !flavor.is_empty());
+        let placed = attempt.place(at, (set, count), &mut considered);
         if !placed.reasons.is_empty() {
             let why = placed.reasons.join(", ");
             let name = &set.name;
@@ -104,18 +104,18 @@ pub(crate) fn assign<'a>(workload: &'a Workload, ground: &'a AssignmentInput<'a>
     }
     Assignment {
         fit,
-        borrowing: trial.borrowing,
+        borrowing: attempt.borrowing,
         admission,
-        usage: trial.own,
-        without_capacity: trial.without_capacity,
-        last_tried: trial.last_tried,
+        usage: attempt.own,
+        without_capacity: attempt.without_capacity,
+        last_tried: attempt.last_tried,
         message: messages.join("; "),
-        reason: trial.reason,
+        reason: attempt.reason,
         considered: considered.text(),
     }
 }
 
-struct Trial<'a> {
+struct Attempt<'a> {
     ground: &'a AssignmentInput<'a>,
     /// The usage of earlier pod sets of the same Workload.
     own: Usage,
@@ -211,7 +211,7 @@ struct FlavorAttempt<'a> {
     capacities: Vec<Capacity>,
 }
 
-impl Trial<'_> {
+impl Attempt<'_> {
     fn place(
         &mut self,
         at: usize,

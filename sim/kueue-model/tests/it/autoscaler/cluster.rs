@@ -11,7 +11,7 @@ use kueue_check_kueue_model::autoscaler::{
 use kueue_check_testenv::crds_of_autoscaler;
 use serde_json::{Value, json};
 
-use super::play::{ATOMIC, CHECK, start};
+use super::scenario::{ATOMIC, CHECK, start};
 
 struct Cluster {
     server: ApiServer,

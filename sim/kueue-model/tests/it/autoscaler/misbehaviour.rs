@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kueue_check_kueue_model::autoscaler::{Misbehaviour, Outcome, Profile, Selector, Settings};
 
-use super::play::{ATOMIC, CHECK, DAY, MINUTE, Play, pool};
+use super::scenario::{ATOMIC, CHECK, DAY, MINUTE, Scenario, pool};
 
 const ACCEPTED: &str = "0 a Accepted=True Accepted";
 const FOUND: &str = "0 a Provisioned=True CapacityIsFound";
@@ -14,11 +14,11 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// Runs one request for one CPU of four, until `end` seconds after the start.
-fn play(how: Misbehaviour, class: &str, end: i64) -> Play {
+fn scenario(how: Misbehaviour, class: &str, end: i64) -> Scenario {
     let settings = Settings::new(Profile::Oss137, [pool(1, 2)]).misbehave(Selector::all(), how);
-    let mut play = Play::new(settings).request("a", class, 1);
-    play.until(end);
-    play
+    let mut scenario = Scenario::new(settings).request("a", class, 1);
+    scenario.until(end);
+    scenario
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn each_switch_has_its_effect() {
         ),
     ];
     for (how, end, expected) in table {
-        assert_eq!(play(how.clone(), CHECK, end).log, expected, "{how:?}");
+        assert_eq!(scenario(how.clone(), CHECK, end).log, expected, "{how:?}");
     }
 }
 
@@ -133,11 +133,11 @@ fn each_switch_has_its_effect() {
 fn a_snapshot_error_is_reported_by_the_atomic_class_only() {
     let how = || Misbehaviour::Attempts(vec![Outcome::CannotCheck]);
     assert_eq!(
-        play(how(), ATOMIC, 10).log[1],
+        scenario(how(), ATOMIC, 10).log[1],
         "0 a Provisioned=False FailedToCheckCapacity"
     );
     assert_eq!(
-        play(how(), CHECK, 10).log[1],
+        scenario(how(), CHECK, 10).log[1],
         "0 a Provisioned=False CapacityIsNotFound"
     );
 }
@@ -154,14 +154,14 @@ fn messages_change_while_it_waits() {
         .to_vec();
     let settings = Settings::new(Profile::Oss137, [pool(0, 0)])
         .misbehave(Selector::all(), Misbehaviour::Messages(messages));
-    let mut play = Play::new(settings).request("a", CHECK, 1);
+    let mut scenario = Scenario::new(settings).request("a", CHECK, 1);
     for (at, expected) in [
         (20, "queued"),
         (110, "ETA 10 minutes"),
         (410, "ETA 5 minutes"),
     ] {
-        play.until(at);
-        assert_eq!(play.message("a", "Provisioned"), expected);
+        scenario.until(at);
+        assert_eq!(scenario.message("a", "Provisioned"), expected);
     }
 }
 
@@ -170,11 +170,11 @@ fn only_the_chosen_misbehave() {
     let chosen = |who| {
         let settings =
             Settings::new(Profile::Oss137, [pool(1, 1)]).misbehave(who, Misbehaviour::Unresponsive);
-        let mut play = Play::new(settings)
+        let mut scenario = Scenario::new(settings)
             .request("job-1", CHECK, 1)
             .request("job-2", ATOMIC, 1);
-        play.until(20);
-        let handled = |name: &str| play.log.iter().any(|line| line.contains(name));
+        scenario.until(20);
+        let handled = |name: &str| scenario.log.iter().any(|line| line.contains(name));
         (!handled("job-1"), !handled("job-2"))
     };
     assert_eq!(chosen(Selector::all()), (true, true));
@@ -191,11 +191,11 @@ fn stolen_capacity_is_missing_to_others() {
         if let Some(how) = how {
             settings = settings.misbehave(Selector::all().name("a"), how);
         }
-        let mut play = Play::new(settings)
+        let mut scenario = Scenario::new(settings)
             .request("a", CHECK, 2)
             .request("b", CHECK, 2);
-        play.until(10);
-        play.log[3].clone()
+        scenario.until(10);
+        scenario.log[3].clone()
     };
     assert_eq!(with(None), "0 b Provisioned=True CapacityIsFound");
     assert_eq!(

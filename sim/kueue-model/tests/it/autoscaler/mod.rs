@@ -3,6 +3,6 @@
 mod cluster;
 mod misbehaviour;
 mod nodes;
-mod play;
 mod queued;
 mod requests;
+mod scenario;

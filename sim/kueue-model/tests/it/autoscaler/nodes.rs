@@ -7,34 +7,34 @@ use kueue_check_kueue_model::autoscaler::{
 };
 use serde_json::json;
 
-use super::play::{ATOMIC, CHECK, MINUTE, Play, pool, start};
+use super::scenario::{ATOMIC, CHECK, MINUTE, Scenario, pool, start};
 
-fn count(play: &Play) -> (usize, usize) {
-    play.memory.nodes().count("cpu", play.now)
+fn count(scenario: &Scenario) -> (usize, usize) {
+    scenario.memory.nodes().count("cpu", scenario.now)
 }
 
 #[test]
 fn nodes_are_ready_after_their_delay_and_are_removed_when_unneeded() {
-    let mut play = Play::of(Profile::Oss137, pool(1, 4)).request("a", ATOMIC, 12);
-    play.scan();
-    assert_eq!(count(&play), (3, 1));
-    play.until(2 * MINUTE);
-    assert_eq!(count(&play), (3, 3));
+    let mut scenario = Scenario::of(Profile::Oss137, pool(1, 4)).request("a", ATOMIC, 12);
+    scenario.scan();
+    assert_eq!(count(&scenario), (3, 1));
+    scenario.until(2 * MINUTE);
+    assert_eq!(count(&scenario), (3, 3));
     // The booking ends after 10 minutes, the nodes 10 minutes later.
-    play.until(20 * MINUTE);
-    assert_eq!(count(&play), (3, 3));
-    play.until(21 * MINUTE);
-    assert_eq!(count(&play), (1, 1));
+    scenario.until(20 * MINUTE);
+    assert_eq!(count(&scenario), (3, 3));
+    scenario.until(21 * MINUTE);
+    assert_eq!(count(&scenario), (1, 1));
 }
 
 #[test]
 fn nodes_may_never_come() {
     let settings = Settings::new(Profile::Oss137, [pool(0, 4)])
         .misbehave(Selector::all(), Misbehaviour::NodesNeverReady);
-    let mut play = Play::new(settings).request("a", ATOMIC, 4);
-    play.until(9 * MINUTE);
-    assert_eq!(count(&play), (1, 0));
-    assert!(play.log[1].ends_with("Provisioned=True CapacityIsProvisioned"));
+    let mut scenario = Scenario::new(settings).request("a", ATOMIC, 4);
+    scenario.until(9 * MINUTE);
+    assert_eq!(count(&scenario), (1, 0));
+    assert!(scenario.log[1].ends_with("Provisioned=True CapacityIsProvisioned"));
 }
 
 #[test]
@@ -47,16 +47,18 @@ fn new_nodes_are_all_of_one_pool() {
         requests: [("gpu".to_owned(), 1000)].into(),
         ..Shape::default()
     };
-    let mut play = Play::new(Settings::new(Profile::Oss137, pools())).request("a", ATOMIC, 4);
-    play.world
+    let mut scenario =
+        Scenario::new(Settings::new(Profile::Oss137, pools())).request("a", ATOMIC, 4);
+    scenario
+        .world
         .templates
         .insert(("team".to_owned(), "gpu".to_owned()), gpu);
-    play.world.requests[0].pod_sets.push(PodSet {
+    scenario.world.requests[0].pod_sets.push(PodSet {
         template: "gpu".to_owned(),
         count: 1,
     });
-    play.scan();
-    assert_eq!(play.log[1], "0 a Provisioned=False CapacityIsNotFound");
+    scenario.scan();
+    assert_eq!(scenario.log[1], "0 a Provisioned=False CapacityIsNotFound");
 }
 
 #[test]
@@ -90,13 +92,14 @@ fn selectors_and_taints_keep_pods_away() {
         let pool = pool(1, 1)
             .label("zone", "a")
             .taint("gpu", "true", "NoSchedule");
-        let mut play = Play::of(Profile::Oss137, pool).request("a", CHECK, 8);
-        play.world
+        let mut scenario = Scenario::of(Profile::Oss137, pool).request("a", CHECK, 8);
+        scenario
+            .world
             .templates
             .insert(("team".to_owned(), "one-cpu".to_owned()), of(spec.clone()));
-        play.scan();
+        scenario.scan();
         assert_eq!(
-            play.log[1].ends_with("True CapacityIsFound"),
+            scenario.log[1].ends_with("True CapacityIsFound"),
             expected,
             "{spec}"
         );
@@ -116,21 +119,22 @@ fn init_containers_count_where_they_need_more() {
 #[test]
 fn without_pods_a_request_may_use_its_nodes_until_it_is_deleted() {
     let settings = Settings::new(Profile::Oss137, [pool(1, 1)]).jobs_without_pods(true);
-    let mut play = Play::new(settings)
+    let mut scenario = Scenario::new(settings)
         .request("a", CHECK, 4)
         .request("b", CHECK, 1);
-    play.until(60 * MINUTE);
+    scenario.until(60 * MINUTE);
     assert!(
-        !play
+        !scenario
             .log
             .iter()
             .any(|line| line.contains(" b Provisioned=True"))
     );
-    play.world.requests.remove(0);
-    play.now = start() + Duration::from_secs(3610);
-    play.until(80 * MINUTE);
+    scenario.world.requests.remove(0);
+    scenario.now = start() + Duration::from_secs(3610);
+    scenario.until(80 * MINUTE);
     assert!(
-        play.log
+        scenario
+            .log
             .iter()
             .any(|line| line.contains(" b Provisioned=True"))
     );

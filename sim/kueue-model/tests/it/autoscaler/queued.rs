@@ -3,19 +3,19 @@
 use kueue_check_kueue_model::autoscaler::{Profile, refuses};
 use serde_json::json;
 
-use super::play::{DAY, MINUTE, Play, QUEUED, pool};
+use super::scenario::{DAY, MINUTE, QUEUED, Scenario, pool};
 
-fn gke(max: u32) -> Play {
-    Play::of(Profile::GkeQueued, pool(0, max))
+fn gke(max: u32) -> Scenario {
+    Scenario::of(Profile::GkeQueued, pool(0, max))
 }
 
 #[test]
 fn a_request_from_the_queue_to_its_end() {
-    let mut play = gke(1)
+    let mut scenario = gke(1)
         .request("a", QUEUED, 4)
         .parameter("maxRunDurationSeconds", "3600");
-    play.until(9 * DAY);
-    play.expect(&[
+    scenario.until(9 * DAY);
+    scenario.expect(&[
         "0 a Accepted=False NotAccepted",
         "10 a Accepted=True SuccessfullyQueued",
         "10 a Provisioned=True Provisioned",
@@ -27,19 +27,19 @@ fn a_request_from_the_queue_to_its_end() {
 
 #[test]
 fn details_name_the_nodes() {
-    let mut play = gke(1).request("a", QUEUED, 4);
-    play.until(20);
-    assert_eq!(play.world.requests[0].details["ResizeRequestName"], "a");
+    let mut scenario = gke(1).request("a", QUEUED, 4);
+    scenario.until(20);
+    assert_eq!(scenario.world.requests[0].details["ResizeRequestName"], "a");
 }
 
 #[test]
 fn the_queue_waits_for_capacity_and_reports_it_once() {
-    let mut play = gke(1)
+    let mut scenario = gke(1)
         .request("a", QUEUED, 4)
         .parameter("maxRunDurationSeconds", "1200")
         .request("b", QUEUED, 4);
-    play.until(30 * MINUTE);
-    let of_b: Vec<_> = play
+    scenario.until(30 * MINUTE);
+    let of_b: Vec<_> = scenario
         .log
         .iter()
         .filter(|line| line.contains(" b "))
@@ -59,12 +59,12 @@ fn the_queue_waits_for_capacity_and_reports_it_once() {
 
 #[test]
 fn waiting_ends_after_the_limit_of_the_request() {
-    let mut play = gke(0)
+    let mut scenario = gke(0)
         .request("a", QUEUED, 4)
         .parameter("ValidUntilSeconds", "600");
-    play.until(20 * MINUTE);
+    scenario.until(20 * MINUTE);
     assert_eq!(
-        play.log.last().unwrap(),
+        scenario.log.last().unwrap(),
         "610 a Failed=True WaitTimeExceeded"
     );
 }
@@ -76,44 +76,44 @@ fn templates_may_come_within_two_minutes() {
         (300, "130 a Failed=True MissingPodTemplates"),
     ];
     for (come, expected) in table {
-        let mut play = gke(1).request("a", QUEUED, 4);
-        let templates = std::mem::take(&mut play.world.templates);
-        play.until(come);
-        assert_eq!(play.log[1], "10 a Accepted=False MissingPodTemplates");
-        play.world.templates = templates;
-        play.now += std::time::Duration::from_secs(10);
-        play.until(10 * MINUTE);
+        let mut scenario = gke(1).request("a", QUEUED, 4);
+        let templates = std::mem::take(&mut scenario.world.templates);
+        scenario.until(come);
+        assert_eq!(scenario.log[1], "10 a Accepted=False MissingPodTemplates");
+        scenario.world.templates = templates;
+        scenario.now += std::time::Duration::from_secs(10);
+        scenario.until(10 * MINUTE);
         assert!(
-            play.log.iter().any(|line| line == expected),
+            scenario.log.iter().any(|line| line == expected),
             "{:?}",
-            play.log
+            scenario.log
         );
     }
 }
 
 #[test]
 fn a_run_duration_must_be_a_number() {
-    let mut play = gke(1)
+    let mut scenario = gke(1)
         .request("a", QUEUED, 4)
         .parameter("maxRunDurationSeconds", "1h");
-    play.until(60);
+    scenario.until(60);
     assert_eq!(
-        play.log[1],
+        scenario.log[1],
         "10 a Failed=True InvalidArgumentMaxRunDurationParseError"
     );
 }
 
 #[test]
 fn conditions_that_contradict_each_other_are_left_alone() {
-    let mut play = gke(1).request("a", QUEUED, 4);
-    play.until(20);
-    play.log.clear();
-    play.world.requests[0]
+    let mut scenario = gke(1).request("a", QUEUED, 4);
+    scenario.until(20);
+    scenario.log.clear();
+    scenario.world.requests[0]
         .conditions
         .retain(|condition| condition.kind != "Accepted");
-    play.world.requests[0].conditions[0].kind = "BookingExpired".to_owned();
-    play.until(9 * DAY);
-    play.expect(&[]);
+    scenario.world.requests[0].conditions[0].kind = "BookingExpired".to_owned();
+    scenario.until(9 * DAY);
+    scenario.expect(&[]);
 }
 
 #[test]

@@ -878,7 +878,7 @@ fn before_0_19_only_requests_of_pods_are_refused_in_a_template() {
                 json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"pods": "1"}}}]}}),
             ];
             let mut number = 0;
-            let codes = rows.map(|template| {
+            rows.map(|template| {
                 let mut set = pod_set("main", 1, "1");
                 for (part, fields) in template.as_object().unwrap() {
                     for (field, value) in fields.as_object().unwrap() {
@@ -890,8 +890,7 @@ fn before_0_19_only_requests_of_pods_are_refused_in_a_template() {
                 let spec = json!({"queueName": "lq", "podSets": [set]});
                 let object = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": metadata, "spec": spec});
                 cluster.try_create(&object).code
-            });
-            codes
+            })
         },
     );
     assert_eq!(outcome, ([201, 201, 201, 403], [403; 4]));

@@ -25,7 +25,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(6);
 const UNCOUNTED: Duration = Duration::from_secs(10);
 
 /// A scenario in a town.
-pub(super) struct Story {
+pub(super) struct Scenario {
     pub(super) town: Town,
     node: Node,
     _jobs: JobController,
@@ -33,7 +33,7 @@ pub(super) struct Story {
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Drop for Story {
+impl Drop for Scenario {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
@@ -55,7 +55,7 @@ fn locked(witness: &Mutex<Witness>) -> MutexGuard<'_, Witness> {
     witness.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Story {
+impl Scenario {
     pub(super) async fn begin(town: Town) -> Self {
         let node = Node::start(&town.stage, GRACE);
         let witness: Arc<Mutex<Witness>> = Arc::default();

@@ -34,7 +34,7 @@ async fn by_job_name(
 
 /// Five jobs, five verdicts.
 pub(super) fn verdicts() -> (Simulation, Scenario) {
-    let play: Scenario = |cluster| {
+    let scenario: Scenario = |cluster| {
         Box::pin(async move {
             for job in ["ready", "pending", "retry-now", "retry-after", "rejected"] {
                 cluster.submit(Job::new(job));
@@ -42,7 +42,7 @@ pub(super) fn verdicts() -> (Simulation, Scenario) {
             cluster.advance(MINUTE * 10).await;
         })
     };
-    (Simulation::new(|| by_job_name), play)
+    (Simulation::new(|| by_job_name), scenario)
 }
 
 /// Ready from five minutes past nine.
@@ -57,7 +57,7 @@ async fn five_past_nine(Now(now): Now) -> Verdict {
 
 /// The queue is stopped while a job waits for the second check.
 pub(super) fn lost_quota() -> (Simulation, Scenario) {
-    let play: Scenario = |cluster| {
+    let scenario: Scenario = |cluster| {
         Box::pin(async move {
             let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
             let stop = |policy: &str| json!({"spec": {"stopPolicy": policy}});
@@ -69,8 +69,8 @@ pub(super) fn lost_quota() -> (Simulation, Scenario) {
             cluster.advance(MINUTE * 4).await;
         })
     };
-    let trial = Simulation::new(|| by_job_name).and("second", |_| five_past_nine);
-    (trial, play)
+    let simulation = Simulation::new(|| by_job_name).and("second", |_| five_past_nine);
+    (simulation, scenario)
 }
 
 /// A job of higher priority takes the quota of a job whose check has returned no final verdict.
@@ -81,7 +81,7 @@ pub(super) fn preempted() -> (Simulation, Scenario) {
         "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]},
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]}],
     }});
-    let play: Scenario = |cluster| {
+    let scenario: Scenario = |cluster| {
         Box::pin(async move {
             let of = |name: &str, class: &str| {
                 Job::new(name)
@@ -96,9 +96,9 @@ pub(super) fn preempted() -> (Simulation, Scenario) {
             cluster.advance(MINUTE * 8).await;
         })
     };
-    let trial = Simulation::new(|| by_job_name)
+    let simulation = Simulation::new(|| by_job_name)
         .object(&queue)
         .object(&class("low", 1))
         .object(&class("high", 100));
-    (trial, play)
+    (simulation, scenario)
 }

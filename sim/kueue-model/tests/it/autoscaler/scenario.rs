@@ -24,7 +24,7 @@ pub(super) fn pool(current: u32, max: u32) -> NodePool {
     NodePool::new("cpu", &[("cpu", "4")], current, max)
 }
 
-pub(super) struct Play {
+pub(super) struct Scenario {
     pub(super) settings: Settings,
     pub(super) world: ClusterSnapshot,
     pub(super) memory: Memory,
@@ -35,7 +35,7 @@ pub(super) struct Play {
     pub(super) modes: Vec<&'static str>,
 }
 
-impl Play {
+impl Scenario {
     pub(super) fn new(settings: Settings) -> Self {
         let mut world = ClusterSnapshot::default();
         let one_cpu = Shape {
