@@ -8,6 +8,7 @@ mod hooks;
 mod http;
 mod kinds;
 mod metadata;
+pub mod names;
 mod notifications;
 mod patch;
 mod schema;

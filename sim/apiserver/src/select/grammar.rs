@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::vec::IntoIter;
 
 use super::requirement::{Requirement, Test};
-use crate::verbs::names;
+use crate::names;
 
 /// A token of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]

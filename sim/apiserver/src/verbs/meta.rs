@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::names;
 use crate::kinds::Kind;
 use crate::metadata::{finalizers, is_deleting, list, text};
+use crate::names;
 use crate::status::FieldError;
 
 /// Returns true for a Namespace with finalizers in its spec: it waits until it is emptied.

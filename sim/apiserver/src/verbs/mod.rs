@@ -9,7 +9,6 @@ mod finish;
 pub(crate) mod list;
 mod managed_fields;
 mod meta;
-pub(crate) mod names;
 mod patch;
 mod prepared;
 mod split;

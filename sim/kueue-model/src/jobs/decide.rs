@@ -11,6 +11,9 @@ pub(super) const MISSING_WORKLOAD: &str = "Missing Workload; unable to restore p
 pub(super) const NO_MATCHING_WORKLOAD: &str =
     "No matching Workload; restoring pod templates according to existent Workload";
 
+/// The message for stopping a job whose Workload is being deleted.
+pub(super) const WORKLOAD_DELETED: &str = "Workload is deleted";
+
 /// The state of a job that the decision depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(
@@ -28,6 +31,8 @@ pub(super) struct JobView {
     pub(super) active: bool,
     /// Whether it may change its size while it runs.
     pub(super) elastic: bool,
+    /// Whether it is a single Pod: what stops it deletes it.
+    pub(super) single_pod: bool,
     /// The number of Pods by pod set that are done and will not run again.
     pub(super) reclaimable: BTreeMap<String, i64>,
     /// The result if it ended: whether it succeeded, and the message.
@@ -82,6 +87,13 @@ pub(super) enum JobAction {
     Suspend {
         /// Why.
         message: String,
+    },
+    /// Delete the Pod, and with it its Workload.
+    StopPod {
+        /// Why.
+        reason: &'static str,
+        /// The message of the reason.
+        message: &'static str,
     },
     /// Restore the template.
     Restore {
@@ -168,8 +180,12 @@ pub(super) fn decide(
         return finished(job, workload);
     }
     if workload.metadata.deletion_timestamp.is_some() {
+        if job.single_pod {
+            let (reason, message) = ("WorkloadDeleted", WORKLOAD_DELETED);
+            return Some(JobAction::StopPod { reason, message });
+        }
         let drop = Some(JobAction::DropFinalizer);
-        return stop(job, "Workload is deleted")
+        return stop(job, WORKLOAD_DELETED)
             .or_else(|| drop.filter(|_| !workload.metadata.finalizers.is_empty()));
     }
     if let Some((well, message)) = &job.finished {
@@ -237,9 +253,12 @@ fn mismatch(job: &JobView, workload: &Workload, version: KueueVersion) -> Option
         let message = || NO_MATCHING_WORKLOAD.to_owned();
         return Some(if !job.suspended && job.finished.is_some() {
             JobAction::Replace
+        } else if !job.suspended && job.single_pod {
+            let (reason, message) = ("NoMatchingWorkload", NO_MATCHING_WORKLOAD);
+            JobAction::StopPod { reason, message }
         } else if !job.suspended {
             JobAction::Suspend { message: message() }
-        } else if job.stopping && workload.has_quota() && !workload.is_admitted() {
+        } else if job.stopping && !workload.is_admitted() {
             JobAction::RestoreAndReplace
         } else if job.stopping {
             JobAction::Restore { message: message() }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::decide::{JobAction, JobView, MISSING_WORKLOAD, NO_MATCHING_WORKLOAD, decide};
+use super::decide::{
+    JobAction, JobView, MISSING_WORKLOAD, NO_MATCHING_WORKLOAD, WORKLOAD_DELETED, decide,
+};
 use super::labels::maximum_execution_time;
 use super::pod;
 use super::pod_group::{self, Assembled, Members};
@@ -69,12 +71,7 @@ impl Step<'_> {
             return;
         }
         if workload.metadata.deletion_timestamp.is_some() && !workload.is_finished() {
-            self.stop(
-                &members.kept,
-                "WorkloadDeleted",
-                "Workload is deleted",
-                true,
-            );
+            self.stop(&members.kept, "WorkloadDeleted", WORKLOAD_DELETED, true);
             self.let_go(all.iter());
             self.drop_finalizer(owned);
             return;

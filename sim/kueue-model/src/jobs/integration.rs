@@ -107,7 +107,10 @@ impl Integration {
         let template = self.template(object);
         let same = |field: &str| template["spec"][field] == set.template["spec"][field];
         let waits = object["spec"]["suspend"] == true || self != Self::Job;
-        let stopped = self == Self::Job && waits && !job::is_stopping(object);
+        let stopped = match self {
+            Self::Job => waits && !job::is_stopping(object),
+            Self::Pod | Self::PodGroup => pod::has_gate(object),
+        };
         let tolerations =
             |spec: &Value| spec["tolerations"].as_array().cloned().unwrap_or_default();
         let same_count = match running_count(workload, set) {

@@ -36,5 +36,6 @@ pub(crate) use directives::refused as refused_directives;
 pub(crate) use labels::QUEUE;
 pub use nodes::Nodes;
 pub use pod::GATE;
-pub(crate) use pod::gated;
+pub(crate) use pod::{gated, is_suspended as is_pod_suspended};
+pub(crate) use pod_group::{NAME as GROUP_NAME, RETRIABLE, TOTAL as GROUP_TOTAL};
 pub(crate) use slices::{GATE as ELASTIC_GATE, is_elastic};

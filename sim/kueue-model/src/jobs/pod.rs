@@ -58,6 +58,12 @@ pub(super) fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
+/// Returns true if it has its gate, or has ended.
+pub(crate) fn is_suspended(pod: &Value) -> bool {
+    let phase = pod["status"]["phase"].as_str();
+    has_gate(pod) || matches!(phase, Some("Succeeded" | "Failed"))
+}
+
 pub(super) fn has_gate(pod: &Value) -> bool {
     list(&pod["spec"]["schedulingGates"]).any(|gate| gate["name"] == GATE)
 }
@@ -75,13 +81,14 @@ pub(super) fn view(pod: &Value) -> JobView {
     let ended = matches!(phase, "Succeeded" | "Failed");
     let message = pod["status"]["message"].as_str().unwrap_or_default();
     JobView {
-        suspended: ended || has_gate(pod),
+        suspended: is_suspended(pod),
         // Kueue counts only the Pods of a group (0.19.2, `IsActive` in
         // `pkg/controller/jobs/pod/pod_controller.go`).
         active: false,
         finished: ended.then(|| (phase == "Succeeded", message.to_owned())),
         pods_ready: is_ready(pod),
         held: has_finalizer(pod),
+        single_pod: true,
         ..JobView::default()
     }
 }

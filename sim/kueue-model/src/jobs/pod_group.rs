@@ -16,11 +16,11 @@ use crate::json::list;
 use crate::kueue::objects::{Condition, LACKS_PODS, PodSet, True, Workload};
 
 /// The annotation (before Kueue 0.18 the label) with the name of a group.
-const NAME: &str = "kueue.x-k8s.io/pod-group-name";
-const TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
+pub(crate) const NAME: &str = "kueue.x-k8s.io/pod-group-name";
+pub(crate) const TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
 const FAST: &str = "kueue.x-k8s.io/pod-group-fast-admission";
 const SERVING: &str = "kueue.x-k8s.io/pod-group-serving";
-const RETRIABLE: &str = "kueue.x-k8s.io/retriable-in-group";
+pub(crate) const RETRIABLE: &str = "kueue.x-k8s.io/retriable-in-group";
 /// The annotation of a group's Workload.
 const OF_A_GROUP: &str = "kueue.x-k8s.io/is-group-workload";
 

@@ -89,10 +89,11 @@ impl Step<'_> {
             return;
         }
         let eviction = owned.and_then(|owned| owned.workload.eviction());
-        let reason = eviction.map_or_else(
-            || "NotAdmitted".to_owned(),
-            |evicted| format!("WorkloadEvictedDueTo{}", evicted.reason),
-        );
+        let reason = match eviction {
+            Some(evicted) => format!("WorkloadEvictedDueTo{}", evicted.reason),
+            None if owned.is_none() => "NoMatchingWorkload".to_owned(),
+            None => "NotAdmitted".to_owned(),
+        };
         pod::stop(self.api, object, &reason, message);
         self.record_event(object, "Stopped", message);
         // In the same pass, before the deletion of the Pod is observed.

@@ -116,6 +116,15 @@ impl Step<'_> {
             (JobAction::Create, _) => self.create(object, None),
             (JobAction::LetJobGo, _) => pod::let_go(self.api, object),
             (JobAction::Suspend { message }, owned) => self.suspend(object, owned, &message),
+            (JobAction::StopPod { reason, message }, Some(owned)) => {
+                pod::stop(self.api, object, reason, message);
+                self.record_event(object, "Stopped", message);
+                if owned.workload.metadata.deletion_timestamp.is_some() {
+                    self.drop_finalizer(owned);
+                } else {
+                    self.replace(object, owned);
+                }
+            }
             (JobAction::ReleaseChecks(text), _) => {
                 self.record_event(object, "UpdatedAdmissionCheck", &text);
             }
@@ -166,7 +175,8 @@ impl Step<'_> {
         if owned.workload.metadata.finalizers.is_empty() {
             return false;
         }
-        if owned.workload.is_finished() || !self.version.finishes_orphans {
+        let deleted = owned.workload.metadata.deletion_timestamp.is_some();
+        if owned.workload.is_finished() || deleted || !self.version.finishes_orphans {
             self.drop_finalizer(owned);
         } else {
             let message = "The workload's owner no longer exists";

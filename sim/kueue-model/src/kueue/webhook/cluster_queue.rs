@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::duplicate;
 use crate::json::list;
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::amount_of;
@@ -76,14 +77,6 @@ fn groups(object: &Value, owner: Owner) -> Vec<FieldError> {
         }
     }
     errors
-}
-
-fn duplicate(field: String, value: &Value) -> FieldError {
-    FieldError {
-        field,
-        reason: "FieldValueDuplicate",
-        message: format!("Duplicate value: {value}"),
-    }
 }
 
 fn quotas(quota: &Value, name: &Value, owner: Owner, path: &str, errors: &mut Vec<FieldError>) {

@@ -4,51 +4,89 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use kueue_check_apiserver::FieldError;
+use kueue_check_apiserver::{FieldError, names};
 
 use crate::kueue::KueueVersion;
 
 const PATH: &str = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]";
 
-fn gates(object: &Value) -> Vec<&str> {
-    let value = &object["metadata"]["annotations"]["kueue.x-k8s.io/admission-gated-by"];
-    let text = value.as_str().filter(|text| !text.is_empty());
-    text.into_iter()
-        .flat_map(|text| text.split(','))
-        .map(str::trim)
-        .collect()
+const ANNOTATION: &str = "kueue.x-k8s.io/admission-gated-by";
+/// The maximum length of a gate, in bytes.
+const MAX_LENGTH: usize = 63;
+
+fn value(object: &Value) -> &str {
+    let value = &object["metadata"]["annotations"][ANNOTATION];
+    value.as_str().unwrap_or_default()
 }
 
-/// Returns the errors in the gates of an object; `old` is null for a new one.
-pub(super) fn errors(new: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
+fn gates(object: &Value) -> Vec<&str> {
+    let text = Some(value(object)).filter(|text| !text.trim().is_empty());
+    let gates = text.into_iter().flat_map(|text| text.split(','));
+    gates.map(str::trim).collect()
+}
+
+/// Returns the errors in the gates of an object.
+pub(super) fn created(object: &Value, version: KueueVersion) -> Vec<FieldError> {
+    if version.admission_gates {
+        malformed(object)
+    } else {
+        Vec::new()
+    }
+}
+
+/// Returns the errors in a change of the gates of an object.
+pub(super) fn updated(new: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     if !version.admission_gates {
         return Vec::new();
     }
-    let mut errors = if old.is_null() {
-        Vec::new()
-    } else {
-        added(new, old)
-    };
+    let mut errors = added(new, old);
     errors.extend(malformed(new));
     errors
 }
 
 fn malformed(object: &Value) -> Vec<FieldError> {
-    let all = gates(object);
+    let text = json!(value(object));
     let mut seen = BTreeSet::new();
     let mut errors = Vec::new();
-    for gate in &all {
-        let text = json!(all.join(","));
+    for gate in gates(object) {
         if gate.is_empty() {
-            errors.push(FieldError::invalid(
-                PATH,
-                &text,
-                "cannot contain empty gate names",
-            ));
+            let why = "cannot contain empty gate names";
+            errors.push(FieldError::invalid(PATH, &text, why));
         } else if !seen.insert(gate) {
             let why = format!("duplicate gate name: {gate}");
             errors.push(FieldError::invalid(PATH, &text, why));
+        } else {
+            errors.extend(not_prefixed(gate));
+            if gate.len() > MAX_LENGTH {
+                let why = format!("Too long: may not be more than {MAX_LENGTH} bytes");
+                errors.push(FieldError {
+                    field: PATH.to_owned(),
+                    reason: "FieldValueTooLong",
+                    message: why,
+                });
+            }
         }
+    }
+    errors
+}
+
+/// Returns the errors of a name that must have a domain before it, as apimachinery's
+/// `IsDomainPrefixedPath` does.
+fn not_prefixed(gate: &str) -> Vec<FieldError> {
+    let parts = gate.split_once('/');
+    let Some((host, path)) = parts.filter(|(host, path)| !host.is_empty() && !path.is_empty())
+    else {
+        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return vec![FieldError::invalid(PATH, &json!(gate), why)];
+    };
+    let wrong = names::dns_subdomain(host).into_iter();
+    let mut errors: Vec<FieldError> = wrong
+        .map(|why| FieldError::invalid(PATH, &json!(host), why))
+        .collect();
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c);
+    if !path.chars().all(is_valid) {
+        let why = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        errors.push(FieldError::invalid(PATH, &json!(path), why));
     }
     errors
 }

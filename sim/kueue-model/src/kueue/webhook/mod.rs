@@ -1,10 +1,14 @@
 //! Kueue's webhooks: validation and defaults.
 
 mod cluster_queue;
+mod flavor;
 mod gates;
 mod job;
-mod labels;
+mod metadata;
+mod pod;
 mod workload;
+
+use std::fmt::Display;
 
 use serde_json::{Value, json};
 
@@ -13,7 +17,7 @@ use super::api::kueue;
 use crate::jobs::{ELASTIC_GATE, QUEUE, is_elastic};
 use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
-/// Kueue's webhooks for Workloads, ClusterQueues, Cohorts, Jobs and Pods. Also includes the API
+/// Kueue's webhooks for Workloads, ClusterQueues, Cohorts, ResourceFlavors, Jobs and Pods. Also includes the API
 /// server's own validation of Pod updates, on which Kueue's Pod integration relies.
 ///
 /// ```
@@ -70,8 +74,13 @@ impl Admission for Webhook {
                 )?;
                 Ok(None)
             }
+            (Phase::Validating, _, ("kueue.x-k8s.io", "resourceflavors")) if of_object => {
+                refuse("vresourceflavor.kb.io", &flavor::errors(review.object))?;
+                Ok(None)
+            }
             (Phase::Validating, _, ("batch", "jobs")) if of_object => {
-                let errors = job::errors(review.object, review.old, self.version);
+                let default_queue = has_default_queue(review);
+                let errors = job::errors(review.object, review.old, self.version, default_queue);
                 refuse("vjob.kb.io", &errors)?;
                 Ok(None)
             }
@@ -81,15 +90,28 @@ impl Admission for Webhook {
             (Phase::Mutating, Operation::Create, ("", "pods")) => {
                 Ok(in_queue(review, crate::jobs::gated))
             }
-            (Phase::Validating, Operation::Update, ("", "pods")) if of_object => {
-                let errors = crate::jobs::refused_directives(review.old, review.object);
-                if errors.is_empty() {
-                    return Ok(None);
+            (Phase::Validating, operation, ("", "pods")) if of_object => {
+                if operation == Operation::Update {
+                    let errors = crate::jobs::refused_directives(review.old, review.object);
+                    if !errors.is_empty() {
+                        return Err(Status::invalid("", "Pod", review.name, &errors));
+                    }
                 }
-                Err(Status::invalid("", "Pod", review.name, &errors))
+                let default_queue = has_default_queue(review);
+                let errors = pod::errors(review.object, review.old, self.version, default_queue);
+                refuse("vpod.kb.io", &errors)?;
+                Ok(None)
             }
             _ => Ok(None),
         }
+    }
+}
+
+fn duplicate(field: String, value: impl Display) -> FieldError {
+    FieldError {
+        field,
+        reason: "FieldValueDuplicate",
+        message: format!("Duplicate value: {value}"),
     }
 }
 
@@ -124,12 +146,18 @@ fn in_default_queue(review: &Review<'_>) -> Option<Value> {
     if !queue.is_empty() || owners.is_some_and(|owners| !owners.is_empty()) {
         return None;
     }
-    review
-        .stored
-        .object(&kueue("localqueues"), review.namespace, "default")?;
+    if !has_default_queue(review) {
+        return None;
+    }
     let mut job = review.object.clone();
     job["metadata"]["labels"][QUEUE] = json!("default");
     Some(job)
+}
+
+fn has_default_queue(review: &Review<'_>) -> bool {
+    let queues = kueue("localqueues");
+    let queue = review.stored.object(&queues, review.namespace, "default");
+    queue.is_some()
 }
 
 /// Suspends a new Job of a queue, and gates the Pods of an elastic Job.

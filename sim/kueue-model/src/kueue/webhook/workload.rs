@@ -5,6 +5,7 @@ mod updates;
 
 use serde_json::{Value, json};
 
+use super::metadata;
 use crate::jobs::is_elastic;
 use crate::json::list;
 use crate::kueue::KueueVersion;
@@ -19,15 +20,14 @@ pub(super) fn errors(new: &Value, old: &Value, version: KueueVersion) -> Vec<Fie
     errors.extend(admission::errors(new, old));
     errors.extend(reclaimable(new, old, version));
     errors.extend(updates::errors(new));
+    errors.extend(super::gates::created(new, version));
     if !old.is_null() {
-        errors.extend(changed_pod_sets(new, old));
+        errors.extend(changed_pod_sets(new, old, version));
         errors.extend(less_reclaimable(new, old, version));
         errors.extend(admission::changed(new, old));
         errors.extend(updates::changed_while_ready(new, old));
-    }
-    errors.extend(super::gates::errors(new, old, version));
-    if !old.is_null() {
         errors.extend(cluster_name(new));
+        errors.extend(super::gates::updated(new, old, version));
     }
     errors
 }
@@ -44,11 +44,11 @@ fn pod_sets(workload: &Value, version: KueueVersion) -> Vec<FieldError> {
     for (at, set) in list(sets).enumerate() {
         let path = format!("spec.podSets[{at}].template");
         if version.validates_templates {
-            let metadata = &set["template"]["metadata"];
+            let given = &set["template"]["metadata"];
             let field = format!("{path}.metadata.labels");
-            updates::labels(&metadata["labels"], &field, &mut errors);
+            metadata::labels(&given["labels"], &field, &mut errors);
             let field = format!("{path}.metadata.annotations");
-            updates::annotations(&metadata["annotations"], &field, &mut errors);
+            metadata::annotations(&given["annotations"], &field, &mut errors);
         }
         let spec = &set["template"]["spec"];
         for kind in ["initContainers", "containers"] {
@@ -95,24 +95,27 @@ fn amounts(resources: &Value, path: &str, version: KueueVersion, errors: &mut Ve
     }
 }
 
-/// Returns true if pod sets are the same or have fewer Pods, as when an elastic job shrinks.
-fn is_less(now: &Value, before: &Value) -> bool {
-    let same_size = list(now).count() == list(before).count();
-    let mut pairs = list(now).zip(list(before));
-    let shrinks = pairs.all(|(now, before)| {
+/// Rejects other pod sets while quota is held. Those of elastic jobs may shrink.
+fn changed_pod_sets(new: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
+    if !reserved(old) {
+        return Vec::new();
+    }
+    let (now, before) = (&new["spec"]["podSets"], &old["spec"]["podSets"]);
+    if list(now).count() != list(before).count() {
+        return vec![FieldError::invalid("spec.podSets", now, IMMUTABLE)];
+    }
+    let is_changed = |now: &Value, before: &Value| {
         let mut now = now.clone();
-        if now["count"].as_i64() < before["count"].as_i64() {
+        if version.elastic_jobs && count(&now) < count(before) {
             now["count"] = before["count"].clone();
         }
-        now == *before
-    });
-    same_size && shrinks
-}
-
-fn changed_pod_sets(new: &Value, old: &Value) -> Option<FieldError> {
-    let (now, before) = (&new["spec"]["podSets"], &old["spec"]["podSets"]);
-    (reserved(old) && !is_less(now, before))
-        .then(|| FieldError::invalid("spec.podSets", now, IMMUTABLE))
+        now != *before
+    };
+    let pairs = list(now).zip(list(before)).enumerate();
+    pairs
+        .filter(|(_, (now, before))| is_changed(now, before))
+        .map(|(at, (now, _))| FieldError::invalid(format!("spec.podSets.{at}"), now, IMMUTABLE))
+        .collect()
 }
 
 fn count(of: &Value) -> i64 {

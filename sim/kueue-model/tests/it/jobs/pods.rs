@@ -51,6 +51,18 @@ fn ready_with(cluster: &Cluster, update: &Value) {
     assert_eq!(response.code, 200, "{}", response.body);
 }
 
+/// Returns the reason in the condition of a Pod that Kueue has stopped.
+fn why_stopped(cluster: &Cluster) -> Value {
+    let changes = cluster.server.history().into_iter();
+    let target = changes.filter(|c| c.resource == pods()).find_map(|c| {
+        let conditions = c.object["status"]["conditions"].as_array()?.clone();
+        conditions
+            .into_iter()
+            .find(|c| c["type"] == "TerminationTarget")
+    });
+    target.unwrap()["reason"].clone()
+}
+
 #[test]
 fn a_pod_of_a_queue_waits_behind_a_gate() {
     in_virtual_time(async {
@@ -147,17 +159,7 @@ fn evicted_while_it_runs_it_gets_the_reason_and_is_deleted() {
         cluster.verdict("p", "c", "Retry", 0);
         cluster.pass(1.0).await;
         assert_eq!(get(&cluster), Value::Null);
-        let changes = cluster.server.history().into_iter();
-        let target = changes.filter(|c| c.resource == pods()).find_map(|c| {
-            let conditions = c.object["status"]["conditions"].as_array()?.clone();
-            conditions
-                .into_iter()
-                .find(|c| c["type"] == "TerminationTarget")
-        });
-        assert_eq!(
-            target.unwrap()["reason"],
-            "WorkloadEvictedDueToAdmissionCheck"
-        );
+        assert_eq!(why_stopped(&cluster), "WorkloadEvictedDueToAdmissionCheck");
         assert_eq!(cluster.line(), "", "the Workload goes with its Pod");
         assert_eq!(cluster.notes("Stopped").len(), 1);
     });
@@ -191,6 +193,65 @@ fn deleted_it_takes_its_workload_with_it() {
         cluster.pass(1.0).await;
         assert_eq!(get(&cluster), Value::Null);
         assert_eq!(cluster.line(), "");
+    });
+}
+
+#[test]
+fn waiting_or_running_it_goes_with_its_workload() {
+    for runs in [false, true] {
+        in_virtual_time(async {
+            let cluster = cluster(&json!({})).await;
+            if runs {
+                ready_with(&cluster, &json!({}));
+                cluster.pass(1.0).await;
+            }
+            let name = cluster.name_of("p");
+            assert_eq!(cluster.delete("workloads", &name).code, 200);
+            cluster.pass(60.0).await;
+            assert_eq!(get(&cluster), Value::Null, "{runs}");
+            assert_eq!(cluster.line(), "", "{runs}");
+            assert_eq!(why_stopped(&cluster), "WorkloadDeleted");
+            assert_eq!(cluster.notes("Stopped").len(), 1);
+            assert_eq!(cluster.notes("CreatedWorkload").len(), 1);
+            let changes = cluster.server.history().into_iter();
+            let mut finished = changes.filter(|c| c.object["kind"] == "Workload");
+            assert!(!finished.any(|c| c.object.to_string().contains("OwnerNotFound")));
+        });
+    }
+}
+
+#[test]
+fn with_another_image_it_is_stopped_while_it_runs() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({})).await;
+        ready_with(&cluster, &json!({}));
+        cluster.pass(1.0).await;
+        let mut containers = get(&cluster)["spec"]["containers"].clone();
+        containers[0]["image"] = json!("another");
+        let spec = json!({"spec": {"containers": containers}});
+        assert_eq!(cluster.merge("pods", "t", "p", "", &spec).code, 200);
+        cluster.pass(60.0).await;
+        assert_eq!(why_stopped(&cluster), "NoMatchingWorkload");
+        assert_eq!(cluster.notes("DeletedWorkload").len(), 1);
+        assert_eq!(cluster.line(), "");
+    });
+}
+
+#[test]
+fn with_another_toleration_it_gets_another_workload_while_it_waits() {
+    in_virtual_time(async {
+        let cluster = cluster(&json!({})).await;
+        let mut tolerations = get(&cluster)["spec"]["tolerations"].clone();
+        let spot = json!({"key": "spot", "operator": "Exists"});
+        tolerations.as_array_mut().unwrap().push(spot.clone());
+        let spec = json!({"spec": {"tolerations": tolerations}});
+        let response = cluster.merge("pods", "t", "p", "", &spec);
+        assert_eq!(response.code, 200, "{}", response.body);
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.notes("DeletedWorkload").len(), 1);
+        let set = cluster.get("p")["spec"]["podSets"][0].clone();
+        let tolerations = set["template"]["spec"]["tolerations"].clone();
+        assert!(tolerations.as_array().unwrap().contains(&spot), "{set}");
     });
 }
 

@@ -276,3 +276,21 @@ fn a_finished_workload_that_does_not_match_its_job_is_replaced() {
         assert_eq!(cluster.line(), "");
     });
 }
+
+#[test]
+fn a_waiting_job_that_is_started_and_scaled_gets_another_workload() {
+    in_virtual_time(async {
+        let cluster = cluster();
+        cluster.job("a", "9", None);
+        cluster.pass(1.0).await;
+        let before = cluster.get("a")["metadata"]["uid"].clone();
+        let change = json!({"spec": {"suspend": false, "parallelism": 2, "completions": 2}});
+        assert_eq!(cluster.merge("jobs", "t", "a", "", &change).code, 200);
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.notes("DeletedWorkload").len(), 1);
+        let after = cluster.get("a");
+        assert_ne!(after["metadata"]["uid"], before);
+        assert_eq!(after["spec"]["podSets"][0]["count"], 2);
+        assert_eq!(job(&cluster, "a")["spec"]["suspend"], true);
+    });
+}

@@ -151,7 +151,7 @@ fn workloads() {
         (
             "",
             json!({"spec": {"podSets": [pod_set("main", 2, "1")]}}),
-            "spec.podSets: Invalid value",
+            "spec.podSets.0: Invalid value",
         ),
         (
             "status",
@@ -275,6 +275,138 @@ fn quota_is_shared_only_in_a_cohort() {
     });
 }
 
+const EQUAL: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
+
+/// Each row has a new object, and the message.
+#[test]
+fn new_objects() {
+    let pod = |labels: Value, annotations: Value| {
+        let spec = pod_set("main", 1, "1")["template"]["spec"].clone();
+        let metadata =
+            json!({"namespace": "t", "name": "p", "labels": labels, "annotations": annotations});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    };
+    let grouped = |total: Value| {
+        let labels =
+            json!({"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/pod-group-name": "g"});
+        pod(
+            labels,
+            json!({"kueue.x-k8s.io/pod-group-total-count": total}),
+        )
+    };
+    let flavor = |spec: Value| json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "f"}, "spec": spec});
+    let gated = |gate: &str| {
+        let annotations = json!({"kueue.x-k8s.io/admission-gated-by": gate});
+        let metadata = json!({"namespace": "t", "name": "g", "annotations": annotations});
+        let spec = json!({"queueName": "lq", "podSets": [pod_set("main", 1, "1")]});
+        json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": metadata, "spec": spec})
+    };
+    let taint = |value: &str| json!({"key": "a", "value": value, "effect": "NoSchedule"});
+    let rows = [
+        (
+            pod(json!({"kueue.x-k8s.io/pod-group-name": "g"}), json!({})),
+            "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: Required value: both the 'kueue.x-k8s.io/pod-group-total-count' annotation and the 'kueue.x-k8s.io/pod-group-name' label should be set",
+        ),
+        (
+            pod(
+                json!({}),
+                json!({"kueue.x-k8s.io/pod-group-total-count": "2"}),
+            ),
+            "metadata.labels[kueue.x-k8s.io/pod-group-name]: Required value: both the",
+        ),
+        (
+            grouped(json!("0")),
+            "incorrect annotation value 'kueue.x-k8s.io/pod-group-total-count=0': group total count should be greater than zero",
+        ),
+        (
+            grouped(json!("x")),
+            "Invalid value: \"x\": strconv.Atoi: parsing \"x\": invalid syntax",
+        ),
+        (
+            pod(json!({"kueue.x-k8s.io/managed": "no"}), json!({})),
+            "metadata.labels[kueue.x-k8s.io/managed]: Forbidden: managed label value can only be 'true'",
+        ),
+        (
+            pod(json!({}), json!({"kueue.x-k8s.io/elastic-job": "true"})),
+            "Forbidden: elastic job is not supported for \"/v1, Kind=Pod\"",
+        ),
+        (
+            flavor(json!({"nodeTaints": [taint("1"), taint("2")]})),
+            "spec.nodeTaints[1]: Duplicate value: {\"key\":\"a\",\"value\":\"2\",\"effect\":\"NoSchedule\"}: taints must be unique by key and effect pair",
+        ),
+        (
+            flavor(json!({"nodeLabels": {"a b": "x"}})),
+            "spec.nodeLabels: Invalid value: \"a b\": name part must consist of",
+        ),
+        (
+            gated("foo"),
+            "Invalid value: \"foo\": must be a domain-prefixed path (such as \"acme.io/foo\")",
+        ),
+        (
+            gated(&format!("a.b/{}", "c".repeat(64))),
+            "Too long: may not be more than 63 bytes",
+        ),
+    ];
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("1", &[], &json!({}));
+        for (object, expected) in rows {
+            let response = cluster.try_create(&object);
+            let message = response.body["message"].as_str().unwrap_or_default();
+            assert_eq!(response.code, 403, "{object}: {message}");
+            assert!(message.contains(expected), "{object}: {message}");
+        }
+        assert_eq!(cluster.try_create(&grouped(json!("2"))).code, 201);
+    });
+}
+
+/// Each row has a change of a running Pod of a group, and the message.
+#[test]
+fn pods() {
+    let label = |key: &str, value: Value| json!({"metadata": {"labels": {format!("kueue.x-k8s.io/{key}"): value}}});
+    let rows = [
+        (
+            label("queue-name", json!("other")),
+            "metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value: \"other\": field is immutable",
+        ),
+        (
+            label("pod-group-name", json!("h")),
+            "metadata.labels[kueue.x-k8s.io/pod-group-name]: Invalid value: \"h\": field is immutable",
+        ),
+        (
+            label("max-exec-time-seconds", json!("9")),
+            "Invalid value: \"9\": field is immutable",
+        ),
+        (
+            json!({"metadata": {"annotations": {"kueue.x-k8s.io/retriable-in-group": null}}}),
+            "Forbidden: unretriable pod group can't be converted to retriable",
+        ),
+        (json!({"metadata": {"labels": {"team": "a"}}}), ""),
+    ];
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("1", &[], &json!({}));
+        let labels =
+            json!({"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/pod-group-name": "g"});
+        let annotations = json!({"kueue.x-k8s.io/pod-group-total-count": "1", "kueue.x-k8s.io/retriable-in-group": "false"});
+        let metadata =
+            json!({"namespace": "t", "name": "p", "labels": labels, "annotations": annotations});
+        let spec = pod_set("main", 1, "1")["template"]["spec"].clone();
+        cluster.create(
+            &json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}),
+        );
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "p:RA");
+        for (change, expected) in rows {
+            let response = cluster.merge("pods", "t", "p", "", &change);
+            let message = response.body["message"].as_str().unwrap_or_default();
+            let wanted = if expected.is_empty() { 200 } else { 403 };
+            assert_eq!(response.code, wanted, "{change}: {message}");
+            assert!(message.contains(expected), "{change}: {message}");
+        }
+    });
+}
+
 /// Each row has a change of a waiting or running Job, and the message.
 #[test]
 fn jobs() {
@@ -308,6 +440,21 @@ fn jobs() {
             "WorkloadPriorityClass cannot be removed from a workload",
         ),
         ("waits", label("queue-name", json!("other")), ""),
+        (
+            "waits",
+            label("queue-name", json!("My_Queue")),
+            "metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value: \"My_Queue\": a lowercase RFC 1123 subdomain",
+        ),
+        (
+            "waits",
+            json!({"metadata": {"annotations": {EQUAL: "maybe"}}}),
+            "Invalid value: \"maybe\": strconv.ParseBool: parsing \"maybe\": invalid syntax",
+        ),
+        (
+            "waits",
+            json!({"metadata": {"annotations": {EQUAL: "true"}}, "spec": {"parallelism": 3}}),
+            "[metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: Invalid value: \"true\": should not be enabled for NonIndexed jobs, spec.completions: Invalid value: 1: should be equal to parallelism when kueue.x-k8s.io/job-completions-equal-parallelism annotation is true]",
+        ),
     ];
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19);

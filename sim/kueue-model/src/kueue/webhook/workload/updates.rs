@@ -4,12 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::labels::{is_key, is_value};
+use super::super::metadata;
 use super::{IMMUTABLE, list};
 use kueue_check_apiserver::FieldError;
-
-const KEY: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// Returns the errors in the pod set updates of a Workload's checks.
 pub(super) fn errors(workload: &Value) -> Vec<FieldError> {
@@ -34,41 +31,11 @@ fn one(workload: &Value, update: &Value, path: &str, errors: &mut Vec<FieldError
         let field = format!("{path}.name");
         errors.push(FieldError::not_supported(field, &update["name"], &names));
     }
-    for (nth, toleration) in list(&update["tolerations"]).enumerate() {
-        let key = toleration["key"].as_str().unwrap_or_default();
-        if !key.is_empty() && !is_key(key) {
-            let field = format!("{path}.tolerations[{nth}].key");
-            errors.push(FieldError::invalid(field, &json!(key), KEY));
-        }
-    }
-    annotations(
-        &update["annotations"],
-        &format!("{path}.annotations"),
-        errors,
-    );
-    for field in ["nodeSelector", "labels"] {
-        labels(&update[field], &format!("{path}.{field}"), errors);
-    }
-}
-
-/// Appends the errors in the keys of annotations.
-pub(super) fn annotations(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
-    for (key, _) in of.as_object().into_iter().flatten() {
-        if !is_key(&key.to_lowercase()) {
-            errors.push(FieldError::invalid(field, &json!(key), KEY));
-        }
-    }
-}
-
-/// Appends the errors in the keys and values of labels.
-pub(super) fn labels(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
-    for (key, value) in of.as_object().into_iter().flatten() {
-        if !is_key(key) {
-            errors.push(FieldError::invalid(field, &json!(key), KEY));
-        }
-        if !value.as_str().is_some_and(is_value) {
-            errors.push(FieldError::invalid(field, value, VALUE));
-        }
+    let field = |field: &str| format!("{path}.{field}");
+    metadata::tolerations(&update["tolerations"], &field("tolerations"), errors);
+    metadata::annotations(&update["annotations"], &field("annotations"), errors);
+    for kind in ["nodeSelector", "labels"] {
+        metadata::labels(&update[kind], &field(kind), errors);
     }
 }
 

@@ -1,4 +1,12 @@
-//! Rules for names, labels and annotations.
+//! Rules for names, labels and annotations, with kube-apiserver's messages.
+//!
+//! ```
+//! use kueue_check_apiserver::names;
+//!
+//! assert!(names::dns_subdomain("team-a.example.com").is_empty());
+//! assert_eq!(names::label_key("example.com/").len(), 2, "empty, and of a wrong form");
+//! assert!(names::label_value("a value")[0].starts_with("a valid label must be"));
+//! ```
 
 const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const DNS_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -25,7 +33,8 @@ fn too_long(text: &str, maximum: usize) -> Option<String> {
 }
 
 /// Returns the errors of a name that must be a DNS label.
-pub(crate) fn dns_label(text: &str) -> Vec<String> {
+#[must_use]
+pub fn dns_label(text: &str) -> Vec<String> {
     let mut errors: Vec<String> = too_long(text, 63).into_iter().collect();
     if !is_label(text) {
         // A valid subdomain has dots and no other error.
@@ -40,7 +49,8 @@ pub(crate) fn dns_label(text: &str) -> Vec<String> {
 }
 
 /// Returns the errors of a name that must be a DNS subdomain.
-pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
+#[must_use]
+pub fn dns_subdomain(text: &str) -> Vec<String> {
     let mut errors: Vec<String> = too_long(text, 253).into_iter().collect();
     if !is_subdomain(text) {
         errors.push(DNS_SUBDOMAIN.to_owned());
@@ -49,14 +59,16 @@ pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
 }
 
 /// Returns the errors of a label key.
-pub(crate) fn label_key(text: &str) -> Vec<String> {
+#[must_use]
+pub fn label_key(text: &str) -> Vec<String> {
     let errors = qualified_name(text).into_iter();
     let of_label = |why: String| why.replacen("a qualified name must", "a valid label key must", 1);
     errors.map(of_label).collect()
 }
 
 /// Returns the errors of a name with an optional domain before it.
-pub(crate) fn qualified_name(text: &str) -> Vec<String> {
+#[must_use]
+pub fn qualified_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let (prefix, name) = match text.split_once('/') {
         None => (None, text),
@@ -97,7 +109,8 @@ fn is_qualified_part(text: &str) -> bool {
 }
 
 /// Returns the errors of a label value.
-pub(crate) fn label_value(text: &str) -> Vec<String> {
+#[must_use]
+pub fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
         errors.push("must be no more than 63 bytes".to_owned());

@@ -1,0 +1,51 @@
+//! Validation of labels, annotations and tolerations, as apimachinery validates them.
+
+use serde_json::{Value, json};
+
+use crate::json::list;
+use kueue_check_apiserver::{FieldError, names};
+
+/// Appends the errors in the key of a label.
+pub(super) fn label_key(key: &str, field: &str, errors: &mut Vec<FieldError>) {
+    let wrong = names::label_key(key).into_iter();
+    errors.extend(wrong.map(|why| FieldError::invalid(field, &json!(key), why)));
+}
+
+/// Appends the errors in the keys and values of labels.
+pub(super) fn labels(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    for (key, value) in of.as_object().into_iter().flatten() {
+        label_key(key, field, errors);
+        let wrong = names::label_value(value.as_str().unwrap_or_default());
+        errors.extend(
+            wrong
+                .into_iter()
+                .map(|why| FieldError::invalid(field, value, why)),
+        );
+    }
+}
+
+/// Appends the errors in the keys of annotations.
+pub(super) fn annotations(of: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    for (key, _) in of.as_object().into_iter().flatten() {
+        let wrong = names::qualified_name(&key.to_lowercase()).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid(field, &json!(key), why)));
+    }
+}
+
+/// Appends the errors in the keys of tolerations.
+pub(super) fn tolerations(of: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (at, toleration) in list(of).enumerate() {
+        let key = toleration["key"].as_str().unwrap_or_default();
+        if !key.is_empty() {
+            label_key(key, &format!("{path}[{at}].key"), errors);
+        }
+    }
+}
+
+/// Returns the error of a label with the name of an object.
+pub(super) fn subdomain_label(object: &Value, label: &str) -> Option<FieldError> {
+    let name = &object["metadata"]["labels"][label];
+    let wrong = names::dns_subdomain(name.as_str()?);
+    let field = format!("metadata.labels[{label}]");
+    (!wrong.is_empty()).then(|| FieldError::invalid(field, name, wrong.join(",")))
+}

@@ -1,0 +1,96 @@
+//! Validation of Pods.
+//!
+//! The rules are those of Kueue 0.19.2: `pkg/controller/jobs/pod/pod_webhook.go`.
+
+use serde_json::{Value, json};
+
+use super::job::{IMMUTABLE, Update, changed, count, label, max_exec_time, path, queue_name, text};
+use super::{gates, metadata};
+use crate::jobs::{GROUP_NAME, GROUP_TOTAL, RETRIABLE, is_elastic, is_pod_suspended};
+use crate::kueue::KueueVersion;
+use kueue_check_apiserver::FieldError;
+
+const MANAGED: &str = "kueue.x-k8s.io/managed";
+const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+
+/// Returns the errors of a Pod; `old` is null for a new one. `default_queue` is whether its
+/// Namespace has a LocalQueue `default`.
+pub(super) fn errors(
+    pod: &Value,
+    old: &Value,
+    version: KueueVersion,
+    default_queue: bool,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if old.is_null() {
+        errors.extend(queue_name(pod));
+        errors.extend(max_exec_time(pod));
+        if is_elastic(pod, version) {
+            let why = "elastic job is not supported for \"/v1, Kind=Pod\"";
+            errors.push(FieldError::forbidden(path("annotations", ELASTIC), why));
+        }
+        errors.extend(gates::created(pod, version));
+    } else {
+        let update = Update {
+            job: pod,
+            old,
+            suspended: is_pod_suspended(pod),
+            was_suspended: is_pod_suspended(old),
+        };
+        errors.extend(changed(&update, version, default_queue));
+    }
+    let managed = pod["metadata"]["labels"][MANAGED].as_str();
+    if managed.is_some_and(|managed| managed != "true") {
+        let why = "managed label value can only be 'true'";
+        errors.push(FieldError::forbidden(path("labels", MANAGED), why));
+    }
+    errors.extend(group(pod));
+    if !old.is_null() {
+        errors.extend(changed_group(pod, old));
+    }
+    errors
+}
+
+fn group(pod: &Value) -> Vec<FieldError> {
+    let both = || {
+        format!("both the '{GROUP_TOTAL}' annotation and the '{GROUP_NAME}' label should be set")
+    };
+    let total = pod["metadata"]["annotations"][GROUP_TOTAL].as_str();
+    let total_path = path("annotations", GROUP_TOTAL);
+    let mut errors = Vec::new();
+    if label(pod, GROUP_NAME).is_empty() {
+        if total.is_some() {
+            errors.push(FieldError::required(path("labels", GROUP_NAME), &both()));
+        }
+        return errors;
+    }
+    errors.extend(metadata::subdomain_label(pod, GROUP_NAME));
+    let Some(total) = total else {
+        errors.push(FieldError::required(total_path, &both()));
+        return errors;
+    };
+    let why = match count(total) {
+        Err(why) => why,
+        Ok(1..) => return errors,
+        Ok(_) => format!(
+            "incorrect annotation value '{GROUP_TOTAL}={total}': group total count should be greater than zero"
+        ),
+    };
+    errors.push(FieldError::invalid(total_path, &json!(total), why));
+    errors
+}
+
+fn changed_group(pod: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (now, before) = (label(pod, GROUP_NAME), label(old, GROUP_NAME));
+    let is_unretriable = |pod: &Value| text(pod, "annotations", RETRIABLE) == "false";
+    if !now.is_empty() && is_unretriable(old) && !is_unretriable(pod) {
+        let why = "unretriable pod group can't be converted to retriable";
+        errors.push(FieldError::forbidden(path("annotations", RETRIABLE), why));
+    }
+    if !before.is_empty() && now != before {
+        let name = path("labels", GROUP_NAME);
+        errors.push(FieldError::invalid(name, &json!(now), IMMUTABLE));
+    }
+    errors
+}
