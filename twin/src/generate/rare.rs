@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::submit::{living, submit};
-use crate::bodies::{cluster_path, job_path, namespaced_path};
+use crate::bodies::{cluster_object, cluster_path, job_path, namespaced_object, namespaced_path};
 use crate::history::{StateWrite, Step};
 use crate::random::Random;
 
@@ -132,8 +132,69 @@ pub(super) fn again(random: &mut Random, world: &mut World) -> Step {
     Step::Create(vec![known.object.clone()])
 }
 
+/// Draws an object that Kueue refuses.
+fn refused_object(random: &mut Random) -> Step {
+    let spec = json!({"containers": [{"name": "c", "image": "pause"}], "restartPolicy": "Never"});
+    let metadata = |labels: Value, annotations: Value| json!({"name": "refused", "namespace": "t@", "labels": labels, "annotations": annotations});
+    let pod = |labels: Value, annotations: Value| {
+        let metadata = metadata(labels, annotations);
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    };
+    let job = |queue: &str, annotations: Value, counts: [i64; 2]| {
+        let metadata = metadata(json!({"kueue.x-k8s.io/queue-name": queue}), annotations);
+        let [parallelism, completions] = counts;
+        let spec = json!({
+            "suspend": true, "parallelism": parallelism, "completions": completions,
+            "template": {"spec": spec},
+        });
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+    };
+    let in_group = json!({"kueue.x-k8s.io/pod-group-name": "group"});
+    let same = json!({"kueue.x-k8s.io/job-completions-equal-parallelism": "true"});
+    let taint = |value: &str| json!({"key": "a", "value": value, "effect": "NoSchedule"});
+    let object = match random.below(10) {
+        0 => pod(in_group, json!({})),
+        1 => pod(
+            json!({}),
+            json!({"kueue.x-k8s.io/pod-group-total-count": "2"}),
+        ),
+        2 => pod(
+            in_group,
+            json!({"kueue.x-k8s.io/pod-group-total-count": "0"}),
+        ),
+        3 => pod(json!({"kueue.x-k8s.io/managed": "no"}), json!({})),
+        4 => job("Not_A_Name", json!({}), [1, 1]),
+        5 => job("lq", same, [2, 3]),
+        6 => job(
+            "lq",
+            json!({"kueue.x-k8s.io/job-min-parallelism": "4"}),
+            [2, 2],
+        ),
+        7 => {
+            let taints = json!({"nodeTaints": [taint("1"), taint("2")]});
+            cluster_object("ResourceFlavor", "refused@", taints)
+        }
+        8 => {
+            let labels = json!({"nodeLabels": {"not a key": "a value of a label, not"}});
+            cluster_object("ResourceFlavor", "refused@", labels)
+        }
+        _ => {
+            let sets = json!([{"name": "main", "count": 1, "template": {"spec": spec}}]);
+            let spec = json!({"queueName": "lq", "podSets": sets});
+            let mut workload = namespaced_object("Workload", "refused", spec);
+            let gate = json!({"kueue.x-k8s.io/admission-gated-by": "no-domain"});
+            workload["metadata"]["annotations"] = gate;
+            workload
+        }
+    };
+    Step::Create(vec![object])
+}
+
 /// Draws a request that Kueue or the API server refuses, at least in some states.
 pub(super) fn refused(random: &mut Random, world: &mut World) -> Step {
+    if random.chance(40) {
+        return refused_object(random);
+    }
     let Some(at) = living(random, world).filter(|at| !world.workloads[*at].sets.is_empty()) else {
         return submit(random, world);
     };
