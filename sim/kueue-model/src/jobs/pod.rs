@@ -58,10 +58,17 @@ pub(super) fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
+pub(super) fn phase(pod: &Value) -> &str {
+    pod["status"]["phase"].as_str().unwrap_or_default()
+}
+
+pub(super) fn has_ended(pod: &Value) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
 /// Returns true if it has its gate, or has ended.
 pub(crate) fn is_suspended(pod: &Value) -> bool {
-    let phase = pod["status"]["phase"].as_str();
-    has_gate(pod) || matches!(phase, Some("Succeeded" | "Failed"))
+    has_gate(pod) || has_ended(pod)
 }
 
 pub(super) fn has_gate(pod: &Value) -> bool {
@@ -77,15 +84,13 @@ pub(super) fn is_managed(pod: &Value) -> bool {
 }
 
 pub(super) fn view(pod: &Value) -> JobView {
-    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
-    let ended = matches!(phase, "Succeeded" | "Failed");
     let message = pod["status"]["message"].as_str().unwrap_or_default();
     JobView {
         suspended: is_suspended(pod),
         // Kueue counts only the Pods of a group (0.19.2, `IsActive` in
         // `pkg/controller/jobs/pod/pod_controller.go`).
         active: false,
-        finished: ended.then(|| (phase == "Succeeded", message.to_owned())),
+        finished: has_ended(pod).then(|| (phase(pod) == "Succeeded", message.to_owned())),
         pods_ready: is_ready(pod),
         held: has_finalizer(pod),
         single_pod: true,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::decide::JobView;
 use super::labels::{QUEUE, annotation, label, labeled};
-use super::pod::{has_finalizer, has_gate, is_ready, name};
+use super::pod::{has_ended, has_finalizer, has_gate, is_ready, is_suspended, name, phase};
 use super::role::role;
 use crate::json::list;
 use crate::kueue::objects::{Condition, LACKS_PODS, PodSet, True, Workload};
@@ -33,14 +33,6 @@ pub(super) fn group_of(pod: &Value) -> Option<&str> {
 /// Returns true if the Workload is that of a group.
 pub(super) fn is_of_a_group(workload: &Value) -> bool {
     annotation(workload, OF_A_GROUP) == Some("true")
-}
-
-fn phase(pod: &Value) -> &str {
-    pod["status"]["phase"].as_str().unwrap_or_default()
-}
-
-fn has_ended(pod: &Value) -> bool {
-    matches!(phase(pod), "Succeeded" | "Failed")
 }
 
 fn is_deleted(pod: &Value) -> bool {
@@ -236,7 +228,6 @@ pub(super) fn mark(workload: &mut Value) {
 /// Returns the state of the group that the next action depends on.
 pub(super) fn view(pods: &[&Value], now: Timestamp) -> JobView {
     let first = pods.first().copied().unwrap_or(&Value::Null);
-    let suspended = |pod: &&&Value| has_ended(pod) || has_gate(pod);
     let succeeded = pods.iter().filter(|pod| phase(pod) == "Succeeded");
     let roles: Vec<String> = succeeded.map(|pod| role(pod)).collect();
     let total = total(first);
@@ -258,7 +249,7 @@ pub(super) fn view(pods: &[&Value], now: Timestamp) -> JobView {
         *reclaimable.entry(role).or_default() += 1;
     }
     let view = JobView {
-        suspended: pods.iter().any(|pod| suspended(&pod)),
+        suspended: pods.iter().any(|pod| is_suspended(pod)),
         active: pods.iter().any(|pod| is_active(pod, now)),
         finished: over.then_some((true, message)),
         reclaimable,
@@ -286,7 +277,7 @@ fn is_active(pod: &Value, now: Timestamp) -> bool {
 /// Returns true if the Pod is to be stopped. When the Workload is deleted, Pods that do not run are
 /// stopped too.
 pub(super) fn stops(pod: &Value, workload_is_deleted: bool) -> bool {
-    !is_deleted(pod) && (workload_is_deleted || !(has_ended(pod) || has_gate(pod)))
+    !is_deleted(pod) && (workload_is_deleted || !is_suspended(pod))
 }
 
 /// Returns the owners of a Workload with these Pods added and the number added, or `None` if none

@@ -15,7 +15,7 @@ const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 const SAME_COMPLETIONS: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
-const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+pub(super) const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
 
 pub(super) fn text<'a>(job: &'a Value, kind: &str, key: &str) -> &'a str {
     job["metadata"][kind][key].as_str().unwrap_or_default()

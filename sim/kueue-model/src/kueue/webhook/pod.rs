@@ -4,14 +4,15 @@
 
 use serde_json::{Value, json};
 
-use super::job::{IMMUTABLE, Update, changed, count, label, max_exec_time, path, queue_name, text};
+use super::job::{
+    ELASTIC, IMMUTABLE, Update, changed, count, label, max_exec_time, path, queue_name, text,
+};
 use super::{gates, metadata};
 use crate::jobs::{GROUP_NAME, GROUP_TOTAL, RETRIABLE, is_elastic, is_pod_suspended};
 use crate::kueue::KueueVersion;
 use kueue_check_apiserver::FieldError;
 
 const MANAGED: &str = "kueue.x-k8s.io/managed";
-const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
 
 /// Returns the errors of a Pod; `old` is null for a new one. `default_queue` is whether its
 /// Namespace has a LocalQueue `default`.
