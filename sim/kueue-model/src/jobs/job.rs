@@ -18,9 +18,9 @@ pub(super) fn is_stopping(job: &Value) -> bool {
 }
 
 /// The annotation of a Job that may start with fewer Pods.
-const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
+pub(crate) const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 /// The annotation of a Job with as many completions as Pods.
-const SAME_COMPLETIONS: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
+pub(crate) const SAME_COMPLETIONS: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
 
 /// Returns the number of Pods of a Job: at most the remaining completions (Kueue 0.19.2,
 /// `podsCount` in `pkg/controller/jobs/job/job_controller.go`).

@@ -6,7 +6,7 @@ use super::decide::JobView;
 
 /// The label with the name of the LocalQueue.
 pub(crate) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
-const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
+pub(crate) const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["labels"][key].as_str()
@@ -20,7 +20,7 @@ pub(super) fn priority_class(object: &Value) -> Option<&str> {
     label(object, PRIORITY_CLASS)
 }
 
-const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+pub(crate) const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 
 /// Returns the maximum execution time of a job, in seconds (Kueue 0.19.2,
 /// `MaximumExecutionTimeSecondsForObject` in `pkg/controller/jobframework/utils.go`).
@@ -33,7 +33,7 @@ pub(super) fn maximum_execution_time(object: &Value) -> Option<i64> {
 pub(super) const GATED_BY: &str = "kueue.x-k8s.io/admission-gated-by";
 
 /// Returns the admission gates of a job's Workload; empty if there are none.
-pub(super) fn gates(object: &Value) -> &str {
+pub(crate) fn gates(object: &Value) -> &str {
     object["metadata"]["annotations"][GATED_BY]
         .as_str()
         .unwrap_or_default()

@@ -16,7 +16,7 @@ pub const GATE: &str = "kueue.x-k8s.io/admission";
 /// topologies.
 const TOPOLOGY_GATE: &str = "kueue.x-k8s.io/topology";
 /// The label and the finalizer of Pods that Kueue manages.
-const MANAGED: &str = "kueue.x-k8s.io/managed";
+pub(crate) const MANAGED: &str = "kueue.x-k8s.io/managed";
 
 pub(super) fn pods() -> Resource {
     Resource::new("", "v1", "pods")

@@ -9,7 +9,7 @@ use crate::kueue::objects::Workload;
 use crate::kueue::reconcile::SLICE_REPLACED;
 
 /// The annotation of an elastic job and of its slices.
-pub(super) const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+pub(crate) const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
 /// The annotation of a slice with the key of the slice that it replaces.
 pub(super) const REPLACES: &str = "kueue.x-k8s.io/workload-slice-replacement-for";
 /// The annotation of all slices of a job and of its Pods, with the name of the first slice.

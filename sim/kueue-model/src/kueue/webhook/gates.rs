@@ -6,21 +6,15 @@ use serde_json::{Value, json};
 
 use kueue_check_apiserver::{FieldError, names};
 
+use crate::jobs::gates;
 use crate::kueue::KueueVersion;
 
 const PATH: &str = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]";
-
-const ANNOTATION: &str = "kueue.x-k8s.io/admission-gated-by";
 /// The maximum length of a gate, in bytes.
 const MAX_LENGTH: usize = 63;
 
-fn value(object: &Value) -> &str {
-    let value = &object["metadata"]["annotations"][ANNOTATION];
-    value.as_str().unwrap_or_default()
-}
-
-fn gates(object: &Value) -> Vec<&str> {
-    let text = Some(value(object)).filter(|text| !text.trim().is_empty());
+fn names_of(object: &Value) -> Vec<&str> {
+    let text = Some(gates(object)).filter(|text| !text.trim().is_empty());
     let gates = text.into_iter().flat_map(|text| text.split(','));
     gates.map(str::trim).collect()
 }
@@ -45,10 +39,10 @@ pub(super) fn updated(new: &Value, old: &Value, version: KueueVersion) -> Vec<Fi
 }
 
 fn malformed(object: &Value) -> Vec<FieldError> {
-    let text = json!(value(object));
+    let text = json!(gates(object));
     let mut seen = BTreeSet::new();
     let mut errors = Vec::new();
-    for gate in gates(object) {
+    for gate in names_of(object) {
         if gate.is_empty() {
             let why = "cannot contain empty gate names";
             errors.push(FieldError::invalid(PATH, &text, why));
@@ -93,7 +87,7 @@ fn not_prefixed(gate: &str) -> Vec<FieldError> {
 
 /// Rejects gates added after creation; existing gates can only be removed.
 fn added(new: &Value, old: &Value) -> Vec<FieldError> {
-    let (now, before) = (gates(new), gates(old));
+    let (now, before) = (names_of(new), names_of(old));
     let mut errors = Vec::new();
     if before.is_empty() && !now.is_empty() {
         let why = "cannot add admission gate after creation";

@@ -6,16 +6,13 @@
 use serde_json::{Value, json};
 
 use super::{gates, metadata};
-use crate::jobs::{QUEUE, is_elastic};
+use crate::jobs::{
+    ELASTIC, MAX_EXEC_TIME, MIN_PARALLELISM, PRIORITY_CLASS, QUEUE, SAME_COMPLETIONS, is_elastic,
+};
 use crate::kueue::KueueVersion;
 use kueue_check_apiserver::FieldError;
 
 pub(super) const IMMUTABLE: &str = "field is immutable";
-const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
-const MAX_EXEC_TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
-const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
-const SAME_COMPLETIONS: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
-pub(super) const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
 
 pub(super) fn text<'a>(job: &'a Value, kind: &str, key: &str) -> &'a str {
     job["metadata"][kind][key].as_str().unwrap_or_default()
@@ -34,13 +31,13 @@ fn is_suspended(job: &Value) -> bool {
     job["spec"]["suspend"] == true && !stops
 }
 
-/// Returns the errors of a Job; `old` is null for a new one. `default_queue` is whether its
+/// Returns the errors of a Job; `old` is null for a new one. `default_queue` returns true if its
 /// Namespace has a LocalQueue `default`.
 pub(super) fn errors(
     job: &Value,
     old: &Value,
     version: KueueVersion,
-    default_queue: bool,
+    default_queue: impl Fn() -> bool,
 ) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = queue_name(job).into_iter().collect();
     errors.extend(max_exec_time(job));
@@ -178,7 +175,7 @@ pub(super) struct Update<'a> {
 pub(super) fn changed(
     update: &Update<'_>,
     version: KueueVersion,
-    default_queue: bool,
+    default_queue: impl Fn() -> bool,
 ) -> Vec<FieldError> {
     let Update { job, old, .. } = *update;
     let mut errors = Vec::new();
@@ -190,7 +187,7 @@ pub(super) fn changed(
     if !update.suspended {
         errors.extend(immutable(QUEUE));
     }
-    if label(job, QUEUE).is_empty() && !label(old, QUEUE).is_empty() && default_queue {
+    if label(job, QUEUE).is_empty() && !label(old, QUEUE).is_empty() && default_queue() {
         let why = "queue-name must not be empty in namespace with default queue";
         errors.push(FieldError::invalid(path("labels", QUEUE), &json!(""), why));
     }

@@ -17,8 +17,9 @@ use super::api::kueue;
 use crate::jobs::{ELASTIC_GATE, QUEUE, is_elastic};
 use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
-/// Kueue's webhooks for Workloads, ClusterQueues, Cohorts, ResourceFlavors, Jobs and Pods. Also includes the API
-/// server's own validation of Pod updates, on which Kueue's Pod integration relies.
+/// Kueue's webhooks for Workloads, ClusterQueues, Cohorts, ResourceFlavors, Jobs and Pods. Also
+/// includes the API server's own validation of Pod updates, on which Kueue's Pod integration
+/// relies.
 ///
 /// ```
 /// # use kueue_check::Clock;
@@ -79,7 +80,7 @@ impl Admission for Webhook {
                 Ok(None)
             }
             (Phase::Validating, _, ("batch", "jobs")) if of_object => {
-                let default_queue = has_default_queue(review);
+                let default_queue = || has_default_queue(review);
                 let errors = job::errors(review.object, review.old, self.version, default_queue);
                 refuse("vjob.kb.io", &errors)?;
                 Ok(None)
@@ -97,7 +98,7 @@ impl Admission for Webhook {
                         return Err(Status::invalid("", "Pod", review.name, &errors));
                     }
                 }
-                let default_queue = has_default_queue(review);
+                let default_queue = || has_default_queue(review);
                 let errors = pod::errors(review.object, review.old, self.version, default_queue);
                 refuse("vpod.kb.io", &errors)?;
                 Ok(None)

@@ -4,23 +4,21 @@
 
 use serde_json::{Value, json};
 
-use super::job::{
-    ELASTIC, IMMUTABLE, Update, changed, count, label, max_exec_time, path, queue_name, text,
-};
+use super::job::{IMMUTABLE, Update, changed, count, label, max_exec_time, path, queue_name, text};
 use super::{gates, metadata};
-use crate::jobs::{GROUP_NAME, GROUP_TOTAL, RETRIABLE, is_elastic, is_pod_suspended};
+use crate::jobs::{
+    ELASTIC, GROUP_NAME, GROUP_TOTAL, MANAGED, RETRIABLE, is_elastic, is_pod_suspended,
+};
 use crate::kueue::KueueVersion;
 use kueue_check_apiserver::FieldError;
 
-const MANAGED: &str = "kueue.x-k8s.io/managed";
-
-/// Returns the errors of a Pod; `old` is null for a new one. `default_queue` is whether its
+/// Returns the errors of a Pod; `old` is null for a new one. `default_queue` returns true if its
 /// Namespace has a LocalQueue `default`.
 pub(super) fn errors(
     pod: &Value,
     old: &Value,
     version: KueueVersion,
-    default_queue: bool,
+    default_queue: impl Fn() -> bool,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if old.is_null() {

@@ -230,25 +230,29 @@ fn a_suspended_job_takes_its_workload_along_when_it_changes() {
     });
 }
 
+/// A Job of one Pod with `cpus`, which is scaled to two Pods and changed, gets another Workload.
+async fn replaces_its_workload(cluster: &Cluster, cpus: &str, change: &Value) {
+    cluster.job("a", cpus, None);
+    cluster.pass(1.0).await;
+    let before = cluster.get("a")["metadata"]["uid"].clone();
+    let mut spec = json!({"parallelism": 2, "completions": 2});
+    for (field, value) in change.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    let change = json!({"spec": spec});
+    assert_eq!(cluster.merge("jobs", "t", "a", "", &change).code, 200);
+    cluster.pass(1.0).await;
+    let after = cluster.get("a");
+    assert_ne!(after["metadata"]["uid"], before);
+    assert_eq!(after["spec"]["podSets"][0]["count"], 2);
+    assert_eq!(cluster.notes("DeletedWorkload").len(), 1);
+}
+
 #[test]
 fn with_quota_a_workload_that_does_not_match_is_replaced() {
     in_virtual_time(async {
         let cluster = cluster();
-        cluster.job("a", "1", None);
-        cluster.pass(1.0).await;
-        let before = cluster.get("a")["metadata"]["uid"].clone();
-        cluster.merge(
-            "jobs",
-            "t",
-            "a",
-            "",
-            &json!({"spec": {"parallelism": 2, "completions": 2}}),
-        );
-        cluster.pass(1.0).await;
-        let after = cluster.get("a");
-        assert_ne!(after["metadata"]["uid"], before);
-        assert_eq!(after["spec"]["podSets"][0]["count"], 2);
-        assert_eq!(cluster.notes("DeletedWorkload").len(), 1);
+        replaces_its_workload(&cluster, "1", &json!({})).await;
         assert_eq!(cluster.line(), "a:RA");
     });
 }
@@ -281,16 +285,7 @@ fn a_finished_workload_that_does_not_match_its_job_is_replaced() {
 fn a_waiting_job_that_is_started_and_scaled_gets_another_workload() {
     in_virtual_time(async {
         let cluster = cluster();
-        cluster.job("a", "9", None);
-        cluster.pass(1.0).await;
-        let before = cluster.get("a")["metadata"]["uid"].clone();
-        let change = json!({"spec": {"suspend": false, "parallelism": 2, "completions": 2}});
-        assert_eq!(cluster.merge("jobs", "t", "a", "", &change).code, 200);
-        cluster.pass(1.0).await;
-        assert_eq!(cluster.notes("DeletedWorkload").len(), 1);
-        let after = cluster.get("a");
-        assert_ne!(after["metadata"]["uid"], before);
-        assert_eq!(after["spec"]["podSets"][0]["count"], 2);
+        replaces_its_workload(&cluster, "9", &json!({"suspend": false})).await;
         assert_eq!(job(&cluster, "a")["spec"]["suspend"], true);
     });
 }
