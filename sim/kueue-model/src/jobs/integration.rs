@@ -5,8 +5,9 @@ use serde_json::Value;
 use super::construct::{Count, JOB, Owner, POD};
 use super::decide::JobView;
 use super::labels::{QUEUE, label, labeled, maximum_execution_time};
+use super::pod_set_info::{PodSetInfo, with_info};
 use super::{job, pod};
-use crate::kueue::objects::{PodSet, Workload};
+use crate::kueue::objects::Workload;
 use kueue_check_apiserver::Resource;
 
 /// The integration of one kind of job.
@@ -78,65 +79,79 @@ impl Integration {
         }
     }
 
-    /// Returns the state of the job that the decision depends on.
+    /// Returns the state of the job that the decision depends on. `workload`: its Workload, with
+    /// what it runs with if there is quota.
     pub(super) fn view(
         self,
         object: &Value,
-        workload: Option<&Workload>,
+        workload: Option<(&Workload, Option<&Running>)>,
         elastic: bool,
     ) -> JobView {
         let view = match self {
-            Self::Job => job::view(object, workload),
+            Self::Job => job::view(object, workload.map(|(workload, _)| workload)),
             Self::Pod | Self::PodGroup => pod::view(object),
         };
         JobView {
             elastic,
-            differs: !elastic && workload.is_some_and(|workload| self.differs(object, workload)),
+            differs: !elastic && workload.is_some_and(|(w, r)| self.differs(object, w, r)),
             ..labeled(object, view)
         }
     }
 
-    /// Returns true if the job does not match its Workload: counts, containers, tolerations or the
-    /// maximum execution time differ. Values changed by admission do not count (Kueue 0.19.2,
-    /// `EquivalentToWorkload` in `pkg/controller/jobframework/reconciler.go`,
-    /// `pkg/util/equality/podset.go`).
-    fn differs(self, object: &Value, workload: &Workload) -> bool {
+    /// Returns true if the job does not match its Workload: neither what it runs with nor, while it
+    /// waits, what it was created with (Kueue 0.19.2, `EquivalentToWorkload` in
+    /// `pkg/controller/jobframework/reconciler.go`, `pkg/util/equality/podset.go`).
+    fn differs(self, object: &Value, workload: &Workload, running: Option<&Running>) -> bool {
         let Some(set) = workload.spec.pod_sets.first() else {
             return true;
         };
         let template = self.template(object);
+        let count = self.count(object);
         let same = |field: &str| template["spec"][field] == set.template["spec"][field];
-        let waits = object["spec"]["suspend"] == true || self != Self::Job;
-        let stopped = match self {
-            Self::Job => waits && !job::is_stopping(object),
+        let waits = match self {
+            Self::Job => object["spec"]["suspend"] == true && !job::is_stopping(object),
             Self::Pod | Self::PodGroup => pod::has_gate(object),
         };
-        let tolerations =
-            |spec: &Value| spec["tolerations"].as_array().cloned().unwrap_or_default();
-        let same_count = match running_count(workload, set) {
-            Some(running) if running == self.count(object).pods => true,
-            Some(_) if !waits => false,
-            _ => set.count == self.count(object).pods,
+        let tolerations = tolerations(&template);
+        let matches = |pods: i64, tolerated: &[Value]| {
+            pods == count.pods && (workload.is_admitted() || tolerated == tolerations)
         };
-        let tolerated = workload.is_admitted()
-            || !(stopped || workload.is_finished())
-            || tolerations(&template["spec"]) == tolerations(&set.template["spec"]);
+        let as_created = || matches(set.count, &self::tolerations(&set.template));
+        let matched = match running {
+            Some(running) => matches(running.pods, &running.tolerations) || (waits && as_created()),
+            None => as_created(),
+        };
         let limit = workload.spec.maximum_execution_time_seconds;
-        !same_count
-            || !tolerated
-            || self.count(object).least != set.min_count
+        !matched
+            || count.least != set.min_count
             || limit != maximum_execution_time(object)
             || !same("containers")
             || !same("initContainers")
     }
 }
 
-/// Returns the number of Pods of a pod set that run once it has quota (Kueue 0.19.2,
-/// `expectedRunningPodSets` in `pkg/controller/jobframework/reconciler.go`).
-fn running_count(workload: &Workload, set: &PodSet) -> Option<i64> {
-    let admission = workload.status.admission.as_ref()?;
-    let mut assigned = admission.pod_set_assignments.iter();
-    let assigned = assigned.find(|assigned| assigned.name == set.name)?;
-    let partly = workload.may_be_partially_admitted() && set.min_count.is_some();
-    Some(assigned.count.filter(|_| partly).unwrap_or(set.count))
+/// What the first pod set of a Workload with quota runs with.
+pub(super) struct Running {
+    pods: i64,
+    tolerations: Vec<Value>,
+}
+
+impl Running {
+    /// `infos`: the values of each pod set from its flavors, Kueue and the checks. None: the pod
+    /// set has no quota, or its values conflict (Kueue 0.19.2, `expectedRunningPodSets` in
+    /// `pkg/controller/jobframework/reconciler.go`).
+    pub(super) fn of(workload: &Workload, infos: &[PodSetInfo]) -> Option<Self> {
+        let set = workload.spec.pod_sets.first()?;
+        let info = infos.iter().find(|info| info.name == set.name)?;
+        let template = with_info(&set.template, info).ok()?;
+        let partly = workload.may_be_partially_admitted() && set.min_count.is_some();
+        Some(Self {
+            pods: info.count.filter(|_| partly).unwrap_or(set.count),
+            tolerations: tolerations(&template),
+        })
+    }
+}
+
+fn tolerations(template: &Value) -> Vec<Value> {
+    PodSetInfo::read(&template["spec"]).tolerations
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::decide::unreserve;
-use super::integration::Integration;
+use super::integration::{Integration, Running};
 use super::pod_set_info::{PodSetInfo, pod_set_infos};
 use super::step::{Owned, Step};
 use super::{job, pod, role};
@@ -55,18 +55,10 @@ impl Step<'_> {
         }
     }
 
-    /// Returns true if a Job lacks tolerations that it gets at its start. Before its admission they
-    /// are compared too (Kueue 0.19.2, `EquivalentToWorkload` in
-    /// `pkg/controller/jobframework/reconciler.go`).
-    pub(super) fn lacks_tolerations(&self, object: &Value, workload: &Workload) -> bool {
-        if !workload.has_quota() || workload.is_admitted() {
-            return false;
-        }
-        let infos = pod_set_infos(workload, &self.flavors(workload), self.version);
-        let template = self.integration.template(object);
-        let own = PodSetInfo::read(&template["spec"]).tolerations;
-        let mut added = infos.iter().flatten().flat_map(|info| &info.tolerations);
-        added.any(|toleration| !own.contains(toleration))
+    /// Returns what the job of a Workload with quota runs with.
+    pub(super) fn running(&self, workload: &Workload) -> Option<Running> {
+        let infos = pod_set_infos(workload, &self.flavors(workload), self.version).ok()?;
+        Running::of(workload, &infos).filter(|_| workload.has_quota())
     }
 
     fn flavors(&self, workload: &Workload) -> BTreeMap<String, ResourceFlavor> {

@@ -55,14 +55,10 @@ impl Step<'_> {
 
     fn view(&self, object: &Value, workload: Option<&Workload>) -> JobView {
         let elastic = is_elastic(object, self.version);
-        let mut view = self.integration.view(object, workload, elastic);
-        view.differs |= workload.is_some_and(|workload| {
-            self.integration == Integration::Job
-                && (!view.suspended || view.stopping)
-                && !elastic
-                && self.lacks_tolerations(object, workload)
-        });
-        view
+        let compared = workload.filter(|_| !elastic);
+        let running = compared.and_then(|workload| self.running(workload));
+        let workload = workload.map(|workload| (workload, running.as_ref()));
+        self.integration.view(object, workload, elastic)
     }
 
     fn go_on(&mut self, object: &Value, owned: Option<Owned<'_>>) {

@@ -289,3 +289,33 @@ fn a_waiting_job_that_is_started_and_scaled_gets_another_workload() {
         assert_eq!(job(&cluster, "a")["spec"]["suspend"], true);
     });
 }
+
+/// While it waits for a check, a Job may have the tolerations that it gets at its start, or those
+/// that it was created with.
+#[test]
+fn a_waiting_job_with_the_tolerations_of_its_flavor_keeps_its_workload() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+        let spot = json!({"key": "spot", "operator": "Exists"});
+        let tolerations = json!({"spec": {"tolerations": [&spot]}});
+        cluster.merge("resourceflavors", "", "default", "", &tolerations);
+        cluster.queue("4", &["c"], &json!({}));
+        cluster.job("a", "1", None);
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "a:R(c=Pending)");
+        for (tolerated, replaced) in [
+            (json!([spot]), 0),
+            (json!([]), 0),
+            (json!([{"key": "other", "operator": "Exists"}]), 1),
+        ] {
+            let template = json!({"spec": {"template": {"spec": {"tolerations": tolerated}}}});
+            assert_eq!(cluster.merge("jobs", "t", "a", "", &template).code, 200);
+            cluster.pass(1.0).await;
+            assert_eq!(
+                cluster.notes("DeletedWorkload").len(),
+                replaced,
+                "{tolerated}"
+            );
+        }
+    });
+}
