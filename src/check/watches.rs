@@ -1,7 +1,8 @@
 //! Watches of a check on other objects, which trigger evaluations.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{BoxStream, Stream, StreamExt};
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -102,15 +103,24 @@ impl WatchSource {
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
         let trigger = Arc::new(trigger);
-        Self::watch(
-            &ApiResource::erase::<K>(&()),
-            Arc::new(move |client| {
-                let trigger = Arc::clone(&trigger);
-                watcher(Api::<K>::all(client), config.clone())
-                    .map(move |event| event.map(|event| triggers(event, &*trigger)))
-                    .boxed()
-            }),
-        )
+        let known = Arc::new(Mutex::new(KnownObjects::default()));
+        let begin = move |client| {
+            let (known, trigger) = (Arc::clone(&known), Arc::clone(&trigger));
+            watcher(Api::<K>::all(client), config.clone())
+                .flat_map(move |event| {
+                    let events = event.map(|event| {
+                        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                        known.triggers(event, &*trigger)
+                    });
+                    let events = match events {
+                        Ok(events) => events.into_iter().map(Ok).collect(),
+                        Err(error) => vec![Err(error)],
+                    };
+                    futures::stream::iter(events)
+                })
+                .boxed()
+        };
+        Self::watch(&ApiResource::erase::<K>(&()), Arc::new(begin))
     }
 
     /// Watches objects, with all events.
@@ -182,17 +192,57 @@ impl WatchSource {
     }
 }
 
-fn triggers<K>(
-    event: watcher::Event<K>,
-    trigger: &(dyn Fn(&K) -> Trigger + Send + Sync),
-) -> watcher::Event<Trigger> {
-    match event {
-        watcher::Event::Apply(object) => watcher::Event::Apply(trigger(&object)),
-        watcher::Event::Delete(object) => watcher::Event::Delete(trigger(&object)),
-        watcher::Event::InitApply(object) => watcher::Event::InitApply(trigger(&object)),
-        watcher::Event::Init => watcher::Event::Init,
-        watcher::Event::InitDone => watcher::Event::InitDone,
+/// The triggers of the watched objects, by namespace and name. A list that follows an interruption
+/// shows what was deleted meanwhile only by its absence.
+#[derive(Default)]
+struct KnownObjects {
+    /// Each with the number of the list that contained it, or that it followed.
+    triggers: BTreeMap<(String, String), (u64, Trigger)>,
+    lists: u64,
+}
+
+impl KnownObjects {
+    fn triggers<K: Resource>(
+        &mut self,
+        event: watcher::Event<K>,
+        trigger: &(dyn Fn(&K) -> Trigger + Send + Sync),
+    ) -> Vec<watcher::Event<Trigger>> {
+        use watcher::Event;
+        vec![match event {
+            Event::Apply(object) => Event::Apply(self.put(&object, trigger(&object))),
+            Event::InitApply(object) => Event::InitApply(self.put(&object, trigger(&object))),
+            Event::Delete(object) => {
+                self.triggers.remove(&place(&object));
+                Event::Delete(trigger(&object))
+            }
+            Event::Init => {
+                self.lists += 1;
+                Event::Init
+            }
+            Event::InitDone => {
+                let latest = self.lists;
+                let missing = self.triggers.extract_if(.., |_, (list, _)| *list != latest);
+                let missing = missing.map(|(_, (_, trigger))| Event::Delete(trigger));
+                return missing.chain([Event::InitDone]).collect();
+            }
+        }]
     }
+
+    fn put<K: Resource>(&mut self, object: &K, trigger: Trigger) -> Trigger {
+        if trigger == Trigger::Ignore {
+            self.triggers.remove(&place(object));
+        } else {
+            self.triggers
+                .insert(place(object), (self.lists, trigger.clone()));
+        }
+        trigger
+    }
+}
+
+fn place<K: Resource>(object: &K) -> (String, String) {
+    let metadata = object.meta();
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    (text(&metadata.namespace), text(&metadata.name))
 }
 
 /// Maps the objects of events with `take`, and keeps the kinds of events for the watch's health.
@@ -267,6 +317,47 @@ mod tests {
             panic!("a watch of objects");
         };
         assert_eq!(permission.verbs, ["list", "watch"]);
+    }
+
+    /// Like the last known states that informers of client-go deliver.
+    #[test]
+    fn what_a_later_list_lacks_triggers_like_a_deletion() {
+        use watcher::Event;
+
+        let object = |name: &str| -> ConfigMap {
+            serde_json::from_value(json!({"metadata": {"namespace": "n", "name": name}})).unwrap()
+        };
+        let trigger = |object: &ConfigMap| match object.metadata.name.as_deref() {
+            Some("other") | None => Trigger::Ignore,
+            Some(name) => Trigger::AdmissionCheck(name.to_owned()),
+        };
+        let mut known = KnownObjects::default();
+        let mut deleted = |event: Event<ConfigMap>| -> Vec<String> {
+            let events = known.triggers(event, &trigger);
+            let name = |event| match event {
+                Event::Delete(Trigger::AdmissionCheck(name)) => Some(name),
+                _ => None,
+            };
+            events.into_iter().filter_map(name).collect()
+        };
+        for listed in [["a", "b", "c", "other"], ["a", "b", "c", "other"]] {
+            deleted(Event::Init);
+            for name in listed {
+                deleted(Event::InitApply(object(name)));
+            }
+            assert!(deleted(Event::InitDone).is_empty());
+        }
+        assert_eq!(deleted(Event::Delete(object("a"))), ["a"]);
+        deleted(Event::Apply(object("d")));
+        deleted(Event::Init);
+        deleted(Event::InitApply(object("b")));
+        // The list breaks, and begins again.
+        deleted(Event::Init);
+        deleted(Event::InitApply(object("c")));
+        assert_eq!(deleted(Event::InitDone), ["b", "d"]);
+        deleted(Event::Init);
+        deleted(Event::InitApply(object("c")));
+        assert!(deleted(Event::InitDone).is_empty(), "once");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use kube::runtime::watcher::Event;
 
 use super::super::Reservation;
 use super::{Family, FamilyRole, Member};
-use crate::api::{Slice, Uid, Workload};
+use crate::api::{Slice, Uid, Workload, WorkloadConditions};
 
 /// The slices of all elastic jobs and the variants of all others, from the watch of Workloads.
 /// Slices that have been replaced are included.
@@ -93,15 +93,25 @@ impl Phase {
             Self::Runs
         } else if conditions.evicted().is_true() && workload.holds_quota() {
             Self::Stops
+        } else if conditions.evicted().is_true() {
+            Self::Evicted
+        } else if conditions.replaced && was_admitted_last(conditions) {
+            Self::RanUntilReplaced
         } else if conditions.evicted().status.is_some() {
             // Kueue sets the condition to False when quota is reserved again.
             Self::Evicted
-        } else if conditions.replaced && conditions.admitted().status.is_some() {
-            Self::RanUntilReplaced
         } else {
             Self::Waits
         }
     }
+}
+
+/// Returns true if a Workload that lost its admission was admitted by its last reservation. An
+/// earlier admission ended before the condition `Evicted` was reset by that reservation.
+fn was_admitted_last(conditions: &WorkloadConditions) -> bool {
+    let (admitted, evicted) = (conditions.admitted(), conditions.evicted());
+    let later = admitted.last_transition_time() > evicted.last_transition_time();
+    admitted.status.is_some() && (evicted.status.is_none() || later)
 }
 
 impl KnownSlice {

@@ -204,6 +204,48 @@ fn what_runs_is_the_last_slice_that_was_admitted() {
     }
 }
 
+/// Kueue before 0.18 takes the quota of a replaced slice. Whether the slice ran when it was replaced
+/// shows in the order of its conditions, if it had been evicted before.
+#[test]
+fn a_replaced_slice_ran_if_it_was_admitted_again_after_an_eviction() {
+    let of = |evicted: &str, since: u32, admitted: u32| {
+        let mut slice = slice(
+            "el-1",
+            None,
+            2,
+            &[
+                ("Evicted", evicted, "QuotaReserved"),
+                ("Admitted", "False", "NoReservation"),
+                REPLACED,
+            ],
+        );
+        slice["status"]["admission"] = Value::Null;
+        let time = |second: u32| json!(format!("1970-01-01T00:00:0{second}Z"));
+        let conditions = &mut slice["status"]["conditions"];
+        conditions[0]["lastTransitionTime"] = time(since);
+        conditions[1]["lastTransitionTime"] = time(admitted);
+        conditions[3]["status"] = json!("False");
+        let mut families = Families::default();
+        families.apply(&workload(&slice));
+        running_pods_of_growth(
+            &families,
+            &workload(&self::slice("el-2", Some("el-1"), 4, &[])),
+        )
+    };
+    for (evicted, since, admitted, expected) in [
+        ("False", 3, 5, Some(Some(2))),
+        ("False", 3, 2, None),
+        ("False", 3, 3, None),
+        ("True", 3, 4, None),
+    ] {
+        assert_eq!(
+            of(evicted, since, admitted),
+            expected,
+            "{evicted} {since} {admitted}"
+        );
+    }
+}
+
 /// Kueue 0.18 reports a slice that it drops without a successor in the same way as a replaced one.
 #[test]
 fn a_slice_that_is_out_of_sync_has_ended_unless_another_one_replaces_it() {

@@ -250,8 +250,30 @@ async fn what_changed_while_the_lease_had_lapsed_is_decided_about_when_it_is_hel
         }
     }
     type Change = fn() -> Option<Input>;
-    let table: [(&str, Change, bool); 6] = [
+    fn shown(changes: &serde_json::Value) -> Option<Input> {
+        let entry = json!([{"name": "c", "state": "Pending", "message": "another zone"}]);
+        let mut all = json!({"/status/admissionChecks": entry});
+        all.as_object_mut()?.extend(changes.as_object()?.clone());
+        let (event, selected) = (Event::Apply(reserved(7, 1, &all)), true);
+        Some(Input::Workloads { event, selected })
+    }
+    let table: [(&str, Change, bool); 9] = [
         ("nothing", || None, false),
+        ("only its version", || shown(&json!({})), false),
+        (
+            "its priority",
+            || shown(&json!({"/spec/priority": 5})),
+            true,
+        ),
+        (
+            "the updates of another check",
+            || {
+                let updates = json!([{"name": "main", "nodeSelector": {"zone": "b"}}]);
+                let other = json!({"name": "d", "state": "Ready", "podSetUpdates": updates});
+                shown(&json!({"/status/admissionChecks/-": other}))
+            },
+            true,
+        ),
         (
             "the flavor",
             || Some(Input::Flavors(Event::Apply(flavor("b")))),

@@ -298,18 +298,16 @@ impl WorkloadCache {
 
     /// Returns true if the cache has a newer state than `workload`, or it left the watch later.
     pub(super) fn has_newer(&self, workload: &Workload) -> bool {
-        let version = workload.resource_version();
-        match self
-            .tracked
-            .get(workload.uid())
-            .map(|tracked| &tracked.presence)
-        {
-            Some(Presence::Present(known)) => version.is_older_than(known.resource_version()),
-            Some(Presence::Gone(tombstone)) => tombstone
-                .left_at
-                .as_ref()
-                .is_some_and(|left_at| version.is_older_than(left_at)),
-            Some(Presence::Unknown) | None => false,
+        let newest = self.newest_version(workload.uid());
+        newest.is_some_and(|newest| workload.resource_version().is_older_than(&newest))
+    }
+
+    /// Returns the newest version in which a Workload is known to be, or to have left the watch.
+    pub(super) fn newest_version(&self, uid: &Uid) -> Option<ResourceVersion> {
+        match &self.tracked.get(uid)?.presence {
+            Presence::Present(known) => Some(known.resource_version().clone()),
+            Presence::Gone(tombstone) => tombstone.left_at.clone(),
+            Presence::Unknown => None,
         }
     }
 
@@ -352,6 +350,11 @@ impl WorkloadCache {
         self.listing = Some(Listing::default());
     }
 
+    /// Returns true if a list is in progress.
+    pub(super) fn lists(&self) -> bool {
+        self.listing.is_some()
+    }
+
     /// Abandons the list in progress.
     pub(super) fn abandon_list(&mut self) {
         self.listing = None;
@@ -371,7 +374,8 @@ impl WorkloadCache {
     }
 
     /// Drops states that nothing depends on; `needed` returns true if a cleanup needs the key.
-    pub(super) fn remove_idle(&mut self, uid: &Uid, needed: impl Fn(&Key) -> bool) {
+    /// `read`: a read is in flight, whose result may be older than a deletion.
+    pub(super) fn remove_idle(&mut self, uid: &Uid, needed: impl Fn(&Key) -> bool, read: bool) {
         let Some(tracked) = self.tracked.get_mut(uid) else {
             return;
         };
@@ -379,7 +383,7 @@ impl WorkloadCache {
             .keys
             .retain(|key| !key.is_idle() || needed(&Key::new(uid, &key.check)));
         tracked.keys.shrink_to_fit();
-        if tracked.workload().is_none() && tracked.keys.is_empty() {
+        if tracked.workload().is_none() && tracked.keys.is_empty() && !read {
             self.tracked.remove(uid);
         }
     }

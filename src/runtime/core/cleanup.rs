@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cache::{Key, KeyState, Origin};
+use super::cache::{Key, KeyState};
 use super::tasks::{InFlight, Subject};
 use super::workloads::replacement_reason;
 use super::{Core, Report, Task};
-use crate::api::{Name, Workload, digest};
+use crate::api::{Name, ResourceVersion, Workload, digest};
 use crate::check::{Fate, PodSetUpdates, ReleaseOutcome, ReleaseReason, Reservation};
 use crate::runtime::decide::{CheckPhase, Delay, EntryPatch, Outcome};
 use crate::runtime::evaluate::CallError;
@@ -224,7 +224,13 @@ impl Core {
         match cleanup.next(releases) {
             Step::FindReason => {
                 let task = Task::read(reservation.namespace(), reservation.name(), &key.uid);
-                self.start(InFlight::FindReason { key, subject }, task);
+                let known = self.workloads.newest_version(&key.uid);
+                let purpose = InFlight::FindReason {
+                    key,
+                    subject,
+                    known,
+                };
+                self.start(purpose, task);
             }
             Step::Withdraw(workload) => {
                 let Some(check) = self.checks.get(&key.check) else {
@@ -309,6 +315,7 @@ impl Core {
         &mut self,
         key: &Key,
         subject: &Subject,
+        known: Option<&ResourceVersion>,
         result: Result<Option<Workload>, WriteError>,
     ) {
         let found = match result {
@@ -316,9 +323,9 @@ impl Core {
             Err(error) => return self.retry_cleanup(key, subject, &error.to_string(), None),
         };
         // The read state is applied before `release` is called: quota may have been reserved again.
-        if let Some(workload) = &found {
-            self.learn(workload);
-            self.take_in(workload, Origin::Read);
+        match &found {
+            Some(workload) => self.take_read(workload, known),
+            None => self.deleted(&key.uid),
         }
         if found
             .as_ref()
@@ -408,9 +415,13 @@ impl Core {
             Ok(_) | Err(WriteError::Gone) => cleanup.withdraw = None,
             // The Workload has changed: a read determines again whether a verdict must be
             // withdrawn.
-            Err(WriteError::Conflict) => {
+            Err(error @ WriteError::Conflict) => {
                 cleanup.withdraw = None;
                 cleanup.why = None;
+                if cleanup.failures > 0 {
+                    return self.retry_cleanup(key, subject, &error.to_string(), None);
+                }
+                cleanup.failures = 1;
             }
             Err(error) => return self.retry_cleanup(key, subject, &error.to_string(), None),
         }

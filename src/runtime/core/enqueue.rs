@@ -267,7 +267,9 @@ impl Core {
 
     pub(super) fn remove_idle_workload(&mut self, uid: &Uid) {
         let cleanups = &self.cleanups;
-        self.workloads.remove_idle(uid, |key| cleanups.blocks(key));
+        let read = self.is_confirmed(uid);
+        self.workloads
+            .remove_idle(uid, |key| cleanups.blocks(key), read);
     }
 
     /// Returns the reservation for which `key` is decided.

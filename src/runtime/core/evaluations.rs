@@ -13,7 +13,7 @@ use crate::api::Workload;
 use crate::check::{
     CheckEvent, ErrorKind, ReleaseReason, Reservation, Verdict, written_updates_are_suspected,
 };
-use crate::runtime::decide::{CheckPhase, Conclusion, Facts, Growth, Outcome, conclude};
+use crate::runtime::decide::{CheckPhase, Conclusion, Delay, Facts, Growth, Outcome, conclude};
 use crate::runtime::queue::Lane;
 
 impl Core {
@@ -59,18 +59,23 @@ impl Core {
             };
             return self.conclude(key, &outcome);
         };
-        self.conclude(key, &Outcome::Verdict(Verdict::pending(message)));
         // A running job keeps its resources: the parameters may be back the next moment, and a list
         // may be older than they are.
         let runs = self.workloads.workload(&key.uid);
         let runs = runs.is_some_and(Workload::is_admitted);
-        let releases = !runs && !self.work.never_allocate.contains(&controller);
+        let state = self.workloads.key(key);
+        let releases = state.is_some_and(|state| state.started)
+            && !runs
+            && !self.work.never_allocate.contains(&controller);
+        let verdict = Verdict::pending(message);
+        if !releases {
+            return self.conclude(key, &Outcome::Verdict(verdict));
+        }
+        // Kueue may admit by an earlier verdict until that is withdrawn.
+        self.conclude(key, &Outcome::Verdict(verdict.recheck_in(Delay::MIN)));
         let reservation = self.reservation(key);
-        let Some(state) = self.workloads.key_mut(key) else {
-            return;
-        };
-        if state.started
-            && releases
+        if let Some(state) = self.workloads.key_mut(key)
+            && !state.in_flight
             && let Some(reservation) = reservation
         {
             state.started = false;

@@ -1,13 +1,16 @@
 //! One check and the Workload `w`: changes while a task is in flight, and failed writes.
 
+use std::marker::PhantomData;
+
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::super::driver::{Driver, OLD, admission_check, reserved};
+use super::super::driver::{Driver, Limited, OLD, admission_check, reserved};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
-use crate::api::{ResourceVersion, Uid};
-use crate::check::{ReleaseOutcome, Trigger};
+use crate::api::{Name, ResourceVersion, Uid};
+use crate::check::sample_parameters::Limit;
+use crate::check::{Check, DynCheck, Message, ReleaseOutcome, Trigger};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::WriteError;
 
@@ -183,6 +186,20 @@ async fn a_new_leader_lists_workloads_before_it_decides() {
     assert!(driver.evaluation(OLD).is_some());
 }
 
+/// The list may be older than the last writes of the leader before.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_lists_workloads_again_if_its_list_has_begun() {
+    for begun in [false, true] {
+        let mut driver = Driver::new(10);
+        if begun {
+            let (event, selected) = (Event::Init, true);
+            driver.feed(Input::Workloads { event, selected });
+        }
+        driver.feed(Input::Lease(LeaseState::Acquired));
+        assert_eq!(driver.restarted, begun);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_canceled_task_is_started_again_by_the_same_leader() {
     let lapses = |driver: &mut Driver| {
@@ -274,6 +291,69 @@ async fn a_failed_withdrawal_is_retried() {
     }
 }
 
+/// Something rejects each withdrawal, although the read state is the newest.
+#[tokio::test(start_paused = true)]
+async fn withdrawals_that_conflict_again_and_again_are_retried_ever_more_rarely() {
+    let mut driver = ready();
+    driver.core.work.never_allocate.insert(OLD);
+    driver.shows(without_quota(7, "Ready"));
+    let mut writes = 0;
+    for _ in 0..600 {
+        while let Some((id, _)) = driver.write() {
+            writes += 1;
+            assert!(writes < 100);
+            driver.ends(id, TaskResult::EntryWritten(Err(WriteError::Conflict)));
+            if let Some(id) = driver.read() {
+                driver.ends(id, TaskResult::Read(Ok(Some(without_quota(7, "Ready")))));
+            }
+        }
+        driver.pass(Duration::from_secs(1));
+        if let Some(id) = driver.read() {
+            driver.ends(id, TaskResult::Read(Ok(Some(without_quota(7, "Ready")))));
+        }
+    }
+    assert!((5..30).contains(&writes), "{writes} in ten minutes");
+}
+
+/// Until Kueue knows that the verdict is withdrawn it may start the job by it.
+#[tokio::test(start_paused = true)]
+async fn resources_are_released_once_the_verdict_of_an_inactive_check_is_withdrawn() {
+    for (name, last, released) in [
+        ("it is admitted", admitted(7), false),
+        ("it waits", decided(7, "Ready", "ok"), true),
+    ] {
+        let check = Check::new(Limited::<Limit>(PhantomData));
+        let check = check.on_parameters_unavailable(|_| Some("no parameters".to_owned()));
+        let mut driver = Driver::of(vec![DynCheck::new(check)], 10);
+        driver.leads_at_once();
+        driver.refers_to(1, "c", "Limit");
+        driver.activated(OLD);
+        driver.settle();
+        driver.shows(waits(5));
+        let id = driver.evaluation(OLD).expect("it is evaluated");
+        driver.evaluated(id, Verdict::ready("ok"));
+        let (id, _) = driver.write().expect("it is written");
+        let written = decided(6, "Ready", "ok");
+        driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+        let problem = Message::new("it is missing");
+        driver.core.reject_parameters(&Name::from("c"), problem);
+        driver.feed(Input::Time);
+        driver.pass(Duration::from_secs(1));
+        let (id, _) = driver.write().expect("it is withdrawn");
+        driver.ends(id, TaskResult::EntryWritten(Err(WriteError::Conflict)));
+        driver.shows(last);
+        assert!(driver.release().is_none(), "{name}: not yet");
+        driver.pass(Duration::from_secs(1));
+        if let Some((id, _)) = driver.write() {
+            assert!(driver.release().is_none(), "{name}: not yet");
+            let withdrawn = decided(8, "Pending", "no parameters");
+            driver.ends(id, TaskResult::EntryWritten(Ok(withdrawn)));
+        }
+        driver.pass(Duration::from_secs(10));
+        assert_eq!(driver.release().is_some(), released, "{name}");
+    }
+}
+
 /// A list that was too old to name the Workload, while its job is being evicted.
 #[tokio::test(start_paused = true)]
 async fn resources_are_released_although_the_workload_seemed_deleted() {
@@ -338,6 +418,19 @@ async fn an_older_state_is_taken_after_a_restore_of_the_storage() {
     driver.evaluated(id, Verdict::ready("ok"));
     let (_, workload) = driver.write().expect("it is written");
     assert_eq!(*workload.resource_version(), ResourceVersion::new("3"));
+}
+
+/// The Workload left the watch in a version that the restored storage has not reached.
+#[tokio::test(start_paused = true)]
+async fn a_read_state_is_taken_after_a_restore_of_the_storage() {
+    let restored = waits(3);
+    let mut driver = ready();
+    leaves(&mut driver, without_quota(1000, "Ready"));
+    let id = driver.read().expect("it is read");
+    driver.ends(id, TaskResult::Read(Ok(Some(restored))));
+    assert!(driver.read().is_none(), "not again and again");
+    driver.pass(Duration::from_mins(1));
+    assert!(driver.evaluation(OLD).is_some());
 }
 
 #[tokio::test(start_paused = true)]

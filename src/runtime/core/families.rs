@@ -46,7 +46,7 @@ impl Core {
         self.reconcile(&workload, None);
         if !self.is_held(&workload) {
             self.workloads.remove(uid, Some(&workload));
-        } else if self.leads() && !workload.is_admitted() {
+        } else if !workload.is_admitted() {
             for check in self.checks_of(&workload) {
                 self.enqueue_recheck(&Key::new(uid, &check));
             }
@@ -54,8 +54,8 @@ impl Core {
         self.remove_idle_workload(uid);
     }
 
-    /// Records a read state of a Workload that has left the watch: the events that determine what
-    /// became of its pods may have been missed.
+    /// Records the state of a Workload without quota: the events that determine what became of its
+    /// pods may have been missed.
     pub(super) fn learn(&mut self, workload: &Workload) {
         if self.workloads.workload(workload.uid()).is_none() {
             self.change_families(self.families.relatives(workload), |core| {

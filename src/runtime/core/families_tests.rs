@@ -12,10 +12,11 @@ use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceVersion, Served
 use crate::check::family::recordings::{Change, recordings};
 use crate::check::{
     AdmissionCheckController, CheckError, CheckRequest, ControllerName, DynCheck, FamilyRole,
-    NoParameters, ReleaseOutcome, ReleaseReason, Verdict,
+    NoParameters, ReleaseOutcome, ReleaseReason, Trigger, Verdict,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::decide::Outcome;
+use crate::runtime::writer::WriteError;
 
 /// A check that the core never calls.
 struct Seats;
@@ -51,6 +52,9 @@ struct Driver {
     lists_allocated: bool,
     /// Whether the watch loses all events.
     loses_events: bool,
+    /// Whether writes of versions that are not the newest fail, and others too: each is refused as
+    /// by an API server with newer data than the watch.
+    fails_writes: bool,
     /// The replies to reads, if these are late.
     late_reads: Option<Vec<(TaskId, TaskResult)>>,
 }
@@ -82,6 +86,7 @@ impl Driver {
             shown: Vec::new(),
             lists_allocated: false,
             loses_events: false,
+            fails_writes: false,
             late_reads: None,
         };
         driver.begin(true);
@@ -240,6 +245,16 @@ impl Driver {
                 workload, patch, ..
             } => {
                 let name = workload.name().to_owned();
+                let newest = self.states.values().find(|newest| newest.name() == name);
+                if self.fails_writes && newest != Some(&workload) {
+                    let gone = newest.is_none();
+                    let error = if gone {
+                        WriteError::Gone
+                    } else {
+                        WriteError::Conflict
+                    };
+                    return TaskResult::EntryWritten(Err(error));
+                }
                 self.written
                     .push((name, patch.state.clone(), patch.message.to_string()));
                 TaskResult::EntryWritten(Ok(workload))
@@ -335,6 +350,62 @@ async fn a_growth_is_evaluated_as_one_and_as_the_whole_once_it_is_admitted() {
 
 /// Kueue releases the quota of an evicted job while its pods terminate, so a list after lost events
 /// does not contain the evicted slice.
+#[tokio::test(start_paused = true)]
+async fn an_admission_of_a_growth_while_the_lease_had_lapsed_is_evaluated() {
+    let evaluated = [false, true].map(|lapses| {
+        let mut driver = Driver::new();
+        grow(&mut driver);
+        driver.evaluated.clear();
+        if lapses {
+            driver.feed(Input::Lease(LeaseState::Lapsed));
+        }
+        let growth = slice("el-2", Some("el-1"), 4, "Pending");
+        driver.put(&with(growth, "Admitted", "Admitted"));
+        if lapses {
+            driver.feed(Input::Lease(LeaseState::Acquired));
+        }
+        driver.wait(Duration::from_secs(10));
+        driver.evaluated
+    });
+    let whole = ("el-2".to_owned(), FamilyRole::Whole);
+    assert_eq!(evaluated, [vec![whole.clone()], vec![whole]]);
+}
+
+/// A read after conflicts, and a reply that the Workload is gone, change what is known about its
+/// job like the event that was lost.
+#[tokio::test(start_paused = true)]
+async fn what_a_read_or_a_write_shows_counts_for_the_whole_job() {
+    let admitted = |driver: &mut Driver| {
+        let growth = slice("el-2", Some("el-1"), 4, "Pending");
+        driver.put(&with(growth, "Admitted", "Admitted"));
+    };
+    let deleted = |driver: &mut Driver| driver.change("el-2", None);
+    let changes: [(&str, &dyn Fn(&mut Driver)); 2] =
+        [("admitted", &admitted), ("deleted", &deleted)];
+    for (name, change) in changes {
+        let [seen, lost] = [false, true].map(|loses| {
+            let mut driver = Driver::new();
+            driver.fails_writes = loses;
+            grow(&mut driver);
+            if loses {
+                driver.lose(change);
+            } else {
+                change(&mut driver);
+            }
+            driver.wait(Duration::from_secs(2));
+            let (controller, trigger) = (0, Trigger::AllWorkloads);
+            driver.feed(Input::Trigger {
+                controller,
+                trigger,
+            });
+            driver.wait(Duration::from_mins(1));
+            driver.released.sort_by_key(|(name, _)| name.clone());
+            (driver.released, driver.core.families.all())
+        });
+        assert_eq!(lost, seen, "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_growth_has_replaced_ends_with_an_eviction_of_which_all_events_were_lost() {
     for (evicted, released) in [(true, &["el-2", "el-1"][..]), (false, &["el-2"])] {
@@ -445,6 +516,7 @@ async fn a_read_from_before_a_deletion_leaves_no_member_of_a_job() {
             driver.feed(Input::Finished(id, result));
         }
         let members = driver.core.families.all();
+        assert_eq!(driver.core.workloads.present().count(), 1, "el-1");
         driver.wait(Duration::from_mins(10));
         (members, driver.released)
     });

@@ -65,7 +65,7 @@ impl Core {
             (LeaseState::Acquired, Role::Standby) => {
                 self.set_role(Role::Starting);
                 self.drop_inherited_cleanups();
-                if self.lists.workloads {
+                if self.lists.workloads || self.workloads.lists() {
                     // A new leader must read the writes of the old one.
                     self.restart_workload_watch();
                 }

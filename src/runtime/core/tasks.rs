@@ -176,11 +176,15 @@ pub(super) enum InFlight {
     /// A read after conflicts.
     Reread {
         key: Key,
+        /// The version cached when the read began.
+        known: Option<ResourceVersion>,
     },
     /// A read that determines why a reservation ended.
     FindReason {
         key: Key,
         subject: Subject,
+        /// The newest version known when the read began.
+        known: Option<ResourceVersion>,
     },
     Withdrawal {
         key: Key,
@@ -236,7 +240,7 @@ impl InFlight {
             Self::Evaluation { key, .. }
             | Self::Verdict { key, .. }
             | Self::Eviction { key, .. }
-            | Self::Reread { key }
+            | Self::Reread { key, .. }
             | Self::FindReason { key, .. }
             | Self::Withdrawal { key, .. }
             | Self::Release { key, .. } => Some(key),
@@ -315,10 +319,17 @@ impl Core {
             (InFlight::Eviction { key, verdict }, TaskResult::ConditionsWritten(result)) => {
                 self.eviction_recorded(&key, *verdict, result);
             }
-            (InFlight::Reread { key }, TaskResult::Read(result)) => self.reread(&key, result),
-            (InFlight::FindReason { key, subject }, TaskResult::Read(result)) => {
-                self.reason_found(&key, &subject, result);
+            (InFlight::Reread { key, known }, TaskResult::Read(result)) => {
+                self.reread(&key, known.as_ref(), result);
             }
+            (
+                InFlight::FindReason {
+                    key,
+                    subject,
+                    known,
+                },
+                TaskResult::Read(result),
+            ) => self.reason_found(&key, &subject, known.as_ref(), result),
             (InFlight::Withdrawal { key, subject }, TaskResult::EntryWritten(result)) => {
                 self.withdrawn(&key, &subject, result);
             }
@@ -361,6 +372,11 @@ impl Core {
     /// disagree.
     pub(super) fn confirming(&self) -> usize {
         self.count_tasks(|purpose| matches!(purpose, InFlight::Confirm { .. }))
+    }
+
+    /// Returns true if such a read of this Workload is in flight.
+    pub(super) fn is_confirmed(&self, uid: &Uid) -> bool {
+        self.count_tasks(|task| matches!(task, InFlight::Confirm { uid: of, .. } if of == uid)) > 0
     }
 
     /// Returns the number of writes in flight.

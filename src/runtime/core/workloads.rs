@@ -95,24 +95,27 @@ impl Core {
 
     /// Applies a state of a Workload, unless a newer one is cached.
     pub(super) fn take_in(&mut self, workload: &Workload, origin: Origin) {
-        let uid = workload.uid();
-        let holds = self.is_held(workload);
-        if !holds && self.workloads.get(uid).is_none() {
+        if !self.is_held(workload) && self.workloads.get(workload.uid()).is_none() {
             return;
         }
         match self.workloads.apply(workload, origin) {
             // It is in the list nevertheless.
             Applied::Superseded(newer) => self.show_workload(&newer),
             Applied::Discarded => {}
-            Applied::Newest(before) => {
-                self.show_workload(workload);
-                self.reconcile(workload, before.as_ref());
-                if !holds {
-                    self.workloads.remove(uid, Some(workload));
-                }
-                self.remove_idle_workload(uid);
-            }
+            Applied::Newest(before) => self.taken(workload, before.as_ref()),
         }
+    }
+
+    /// Handles a new state in the cache.
+    fn taken(&mut self, workload: &Workload, before: Option<&Workload>) {
+        let uid = workload.uid();
+        let holds = self.is_held(workload);
+        self.show_workload(workload);
+        self.reconcile(workload, before);
+        if !holds {
+            self.workloads.remove(uid, Some(workload));
+        }
+        self.remove_idle_workload(uid);
     }
 
     /// Compares the cache with `workload`, from a list of the version `as_of` that is read in
@@ -199,8 +202,7 @@ impl Core {
             // From here on, a deletion is kept until the reply arrives.
             self.workloads.entry(&uid);
             let task = Task::read(&place.0, &place.1, &uid);
-            let known = self.workloads.workload(&uid);
-            let known = known.map(|known| known.resource_version().clone());
+            let known = self.workloads.newest_version(&uid);
             self.start(InFlight::Confirm { uid, place, known }, task);
         }
     }
@@ -213,34 +215,8 @@ impl Core {
         result: Result<Option<Workload>, WriteError>,
     ) {
         match result {
-            Ok(Some(workload)) => {
-                let restored =
-                    known.is_some_and(|known| workload.resource_version().is_older_than(known));
-                let newest = self.workloads.workload(uid).is_some_and(|cached| {
-                    !workload
-                        .resource_version()
-                        .is_older_than(cached.resource_version())
-                });
-                if restored {
-                    // A read is never older than the state cached when it was sent, unless the API
-                    // server's storage was restored.
-                    self.handle_missed(&workload, |core| {
-                        let before = core.workloads.replace(&workload);
-                        core.show_workload(&workload);
-                        core.reconcile(&workload, before.as_ref());
-                    });
-                } else if newest {
-                    self.handle_missed(&workload, |core| core.take_in(&workload, Origin::Read));
-                } else {
-                    self.take_in(&workload, Origin::Read);
-                }
-            }
-            Ok(None) => {
-                self.change_families(self.families.all(), |core| {
-                    core.families.remove_uid(uid);
-                    core.removed(uid, None, Some(ReleaseReason::Deleted));
-                });
-            }
+            Ok(Some(workload)) => self.take_read(&workload, known),
+            Ok(None) => self.deleted(uid),
             Err(_) => {
                 let at = self.now.instant + CONFIRM_RETRY;
                 let timer = Timer::Confirm(Box::new((uid.clone(), place)));
@@ -248,6 +224,29 @@ impl Core {
             }
         }
         self.remove_idle_workload(uid);
+    }
+
+    /// Applies a state from a read. `known`: the newest version that was known when the read began.
+    pub(super) fn take_read(&mut self, workload: &Workload, known: Option<&ResourceVersion>) {
+        if known.is_some_and(|known| workload.resource_version().is_older_than(known)) {
+            // The API server's storage was restored.
+            self.handle_missed(workload, |core| {
+                let before = core.workloads.replace(workload);
+                core.taken(workload, before.as_ref());
+            });
+        } else if self.workloads.has_newer(workload) {
+            self.take_in(workload, Origin::Read);
+        } else {
+            self.handle_missed(workload, |core| core.take_in(workload, Origin::Read));
+        }
+    }
+
+    /// Handles a Workload that does not exist, by a response of the API server.
+    pub(super) fn deleted(&mut self, uid: &Uid) {
+        self.change_families(self.families.all(), |core| {
+            core.families.remove_uid(uid);
+            core.removed(uid, None, Some(ReleaseReason::Deleted));
+        });
     }
 
     /// Withdraws the verdict of a Workload that lost its quota before this replica led, or before
@@ -399,13 +398,9 @@ impl Core {
                 self.set_timer(&key, None);
             }
         }
-        if matches!(phase, CheckPhase::AwaitingReset | CheckPhase::PodsRemain) || !leads {
+        if matches!(phase, CheckPhase::AwaitingReset | CheckPhase::PodsRemain) {
             return;
         }
-        let Some(state) = self.workloads.key_mut(&key) else {
-            return;
-        };
-        let lane = state.lane(undecided);
         let inputs_changed = before.is_some_and(|before| {
             // The updates of other checks matter until this one is Ready, which fixes its own.
             let same = if *entry.state() == CheckState::Ready {
@@ -419,6 +414,16 @@ impl Core {
                 && !before.is_admitted();
             !same || grown
         });
+        if !leads {
+            if inputs_changed {
+                self.enqueue_recheck(&key);
+            }
+            return;
+        }
+        let Some(state) = self.workloads.key_mut(&key) else {
+            return;
+        };
+        let lane = state.lane(undecided);
         match reason_to_evaluate(state, digest, inputs_changed) {
             None => {}
             Some(Reason::InputsChanged) if lane == Lane::Recheck => self.enqueue_recheck(&key),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::cache::{Key, Origin};
 use super::tasks::{ConcludedVerdict, InFlight};
 use super::{Core, Report, Task};
-use crate::api::{AdmissionCheck, CheckState, Workload, digest};
-use crate::check::{ReleaseReason, Reservation};
+use crate::api::{AdmissionCheck, CheckState, ResourceVersion, Workload, digest};
+use crate::check::Reservation;
 use crate::runtime::decide::{Conclusion, Delay, EntryPatch, NextEvaluation, Outcome};
 use crate::runtime::writer::{EntryDigest, WriteError};
 
@@ -222,7 +222,7 @@ impl Core {
             // The verdict is dropped: the change may lead to another one (rule 2).
             WriteError::Conflict if failures >= CONFLICTS_BEFORE_READING => self.start_reread(key),
             WriteError::Conflict => self.set_timer(key, Some(CONFLICT_DELAY)),
-            WriteError::Gone => self.removed(&key.uid, None, Some(ReleaseReason::Deleted)),
+            WriteError::Gone => self.deleted(&key.uid),
             WriteError::Refused { code, message } => self.rejected(key, conclusion, *code, message),
             WriteError::Paused(pause) => {
                 self.set_timer(key, Some(Delay::pause(*pause).get()));
@@ -280,21 +280,28 @@ impl Core {
             return;
         };
         let task = Task::read(workload.namespace(), workload.name(), &key.uid);
-        self.start(InFlight::Reread { key: key.clone() }, task);
+        let known = Some(workload.resource_version().clone());
+        let key = key.clone();
+        self.start(InFlight::Reread { key, known }, task);
     }
 
-    pub(super) fn reread(&mut self, key: &Key, result: Result<Option<Workload>, WriteError>) {
+    pub(super) fn reread(
+        &mut self,
+        key: &Key,
+        known: Option<&ResourceVersion>,
+        result: Result<Option<Workload>, WriteError>,
+    ) {
         let failures = self
             .workloads
             .key(key)
             .map_or(1, |state| u32::from(state.failed_writes));
         match result {
             Ok(Some(workload)) => {
-                self.take_in(&workload, Origin::Reply);
+                self.take_read(&workload, known);
                 let delay = CONFLICT_DELAY * 2_u32.saturating_pow(failures.min(10));
                 self.set_timer(key, Some(delay));
             }
-            Ok(None) => self.removed(&key.uid, None, Some(ReleaseReason::Deleted)),
+            Ok(None) => self.deleted(&key.uid),
             Err(_) => {
                 let delay = self.delay(failures, digest(key));
                 self.set_timer(key, Some(delay));

@@ -23,10 +23,10 @@ impl Delay {
         Self(delay.clamp(Self::MIN, Self::MAX))
     }
 
-    /// Returns a pause that the API server requested, at most 5 min. A longer one is a mistake of
-    /// an intermediary.
+    /// Returns a pause that the API server requested, at most 5 min. A longer one, and none, are
+    /// mistakes of an intermediary.
     pub(crate) fn pause(delay: Duration) -> Self {
-        Self(delay.min(Duration::from_mins(5)))
+        Self(delay.clamp(Self::MIN, Duration::from_mins(5)))
     }
 
     pub(crate) fn get(self) -> Duration {
@@ -47,7 +47,7 @@ mod tests {
             (Delay::recheck(seconds(86_400)), seconds(86_400)),
             (Delay::retry(Duration::ZERO), seconds(1)),
             (Delay::retry(Duration::MAX), seconds(3600)),
-            (Delay::pause(Duration::ZERO), Duration::ZERO),
+            (Delay::pause(Duration::ZERO), seconds(1)),
             (Delay::pause(Duration::MAX), seconds(300)),
         ] {
             assert_eq!(delay.get(), expected);
