@@ -107,6 +107,18 @@ impl World {
                         entry.decided_with
                     ));
                 }
+                let evaluated = self.replicas[leader].evaluated.get(&(uid, check));
+                if let Some(basis) = evaluated
+                    && decides
+                    && configured
+                    && !object.admitted
+                    && basis.priority != object.priority
+                {
+                    problems.push(format!(
+                        "check-{check} leaves w{uid} decided for the priority {}",
+                        basis.priority
+                    ));
+                }
                 if decides
                     && !object.admitted
                     && self.settings.labelled

@@ -45,7 +45,7 @@ pub(super) struct Replica {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Basis {
     reservation: u64,
-    priority: u64,
+    pub(super) priority: u64,
     revision: u64,
     labelled: bool,
 }
