@@ -120,7 +120,7 @@ impl AdmissionCheckController for Licences {
     ) -> Result<ReleaseOutcome, CheckError> {
         match why {
             // The job goes on by another Workload.
-            ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by } => {
+            ReleaseReason::Replaced { by } | ReleaseReason::VariantAdmitted { by } => {
                 let mut held = self.held();
                 held.remove(reservation);
                 held.entry(by).or_default();

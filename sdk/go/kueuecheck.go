@@ -152,7 +152,7 @@ func Ready(message string) Verdict { return Verdict{State: "Ready", Message: mes
 // Pending lets the Workload wait, and hold its quota.
 func Pending(message string) Verdict { return Verdict{State: "Pending", Message: message} }
 
-// Retry has Kueue take the quota back and queue the Workload again.
+// Retry has Kueue evict and requeue the Workload. With a delay, it holds the quota until then.
 func Retry(message string, after time.Duration) Verdict {
 	return Verdict{State: "Retry", Message: message, RetryAfterSeconds: seconds(after)}
 }

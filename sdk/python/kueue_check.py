@@ -42,7 +42,7 @@ def pending(message="", *, recheck_after=None, ttl=None):
 
 
 def retry(message="", *, after=0):
-    """Not now: Kueue takes the quota back and queues the Workload again."""
+    """Not now: Kueue evicts and requeues the Workload. With a delay, it holds the quota until then."""
     return dict(_verdict("Retry", message), retryAfterSeconds=_seconds(after))
 
 

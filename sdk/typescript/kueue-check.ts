@@ -124,7 +124,7 @@ export function pending(message = "", times: Times = {}): Verdict {
   return verdict("Pending", message, times);
 }
 
-/** Not now: Kueue takes the quota back and queues the Workload again, after so many seconds. */
+/** Not now: Kueue evicts and requeues the Workload. With a delay in seconds, it holds the quota until then. */
 export function retry(message = "", after = 0): Verdict {
   return { ...verdict("Retry", message, {}), retryAfterSeconds: Math.ceil(after) };
 }

@@ -155,7 +155,7 @@ pub trait AdmissionCheckController: Send + Sync + 'static {
     }
 
     /// Returns the reservations for which resources are held, as far as this controller can find
-    /// out: from labels of the objects that it created, or from the licence server. Default: none.
+    /// out: from annotations of the objects that it created, or from the licence server. Default: none.
     ///
     /// It must not return resources of another check: if another check now serves the
     /// AdmissionCheck, everything that is returned here is released.

@@ -18,8 +18,8 @@ use crate::api::{Uid, Workload};
 /// regained, the new reservation is another one, and
 /// [`release`](super::AdmissionCheckController::release) is called for the old one.
 ///
-/// Its text form can be stored with the resources, such as in a label or an idempotency key, and
-/// can be parsed. It ends with the [key of the family](Self::family_key) if that is not the
+/// Its text form can be stored with the resources, such as in an annotation or an idempotency key,
+/// and can be parsed. It has slashes, so it is no label value. It ends with the [key of the family](Self::family_key) if that is not the
 /// Workload's UID. Two reservations that differ only in that are equal.
 ///
 /// ```
@@ -264,7 +264,7 @@ pub enum ReleaseReason {
         by: Reservation,
     },
     /// Another variant of the job was admitted and runs it.
-    SiblingWon {
+    VariantAdmitted {
         /// The reservation of that variant.
         by: Reservation,
     },
@@ -290,7 +290,7 @@ impl ReleaseReason {
             Self::Evicted => "Evicted",
             Self::Finished => "Finished",
             Self::Replaced { .. } => "Replaced",
-            Self::SiblingWon { .. } => "SiblingWon",
+            Self::VariantAdmitted { .. } => "VariantAdmitted",
             Self::Deactivated => "Deactivated",
             Self::Deleted => "Deleted",
             Self::CheckRemoved => "CheckRemoved",

@@ -198,7 +198,7 @@ impl Verdict {
         )
     }
 
-    /// Returns true if it releases the quota for now: [`retry_now`](Self::retry_now) or
+    /// Returns true if Kueue will evict and requeue the Workload: [`retry_now`](Self::retry_now) or
     /// [`retry_after`](Self::retry_after).
     pub fn is_retry(&self) -> bool {
         matches!(self.kind, VerdictKind::Retry { .. })

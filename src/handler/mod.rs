@@ -27,7 +27,7 @@
 //! | [`Workload`](crate::api::Workload) | the Workload |
 //! | [`Now`] | the time of the evaluation |
 //! | [`State<T>`] | the state given to `with_state`, or a part of it |
-//! | [`Attempt`] | the number of the attempt, counting Kueue's requeues |
+//! | [`Attempt`] | the number of the attempt: 1, and one more for each Retry of this check |
 //! | [`Reservation`](crate::Reservation) | the quota reservation that is evaluated |
 //! | [`FullWorkload`] | the whole Workload as JSON: one request |
 //! | [`Request`](crate::Request) | all of it |

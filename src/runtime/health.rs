@@ -63,17 +63,23 @@ impl Health {
             "kueue",
             Some("the served API is not discovered yet".to_owned()),
         );
-        health.set_leadership(&Leadership::Undecided);
+        health.set_leadership(&Leadership::Undecided { error: None });
         health
     }
 
     /// Records whether leadership has been determined.
     pub(crate) fn set_leadership(&self, leadership: &Leadership) {
-        let undecided = *leadership == Leadership::Undecided;
-        self.report(
-            "lease",
-            undecided.then(|| "leadership is not determined yet".to_owned()),
-        );
+        let problem = match leadership {
+            Leadership::Undecided { error } => Some(format!(
+                "leadership is not determined yet{}",
+                error
+                    .iter()
+                    .map(|error| format!(": {error}"))
+                    .collect::<String>()
+            )),
+            _ => None,
+        };
+        self.report("lease", problem);
     }
 
     /// Adds the watch `name`, which has not started, and returns its health.
@@ -164,11 +170,11 @@ impl Watch {
                 failing.as_secs()
             ));
         }
-        let silent = self.last_sign.elapsed();
-        (silent > IDLE_LIMIT).then(|| {
+        let idle = self.last_sign.elapsed();
+        (idle > IDLE_LIMIT).then(|| {
             format!(
-                "the watch of {name} has been silent for {} s{error}",
-                silent.as_secs()
+                "the watch of {name} has received nothing for {} s{error}",
+                idle.as_secs()
             )
         })
     }
@@ -258,7 +264,7 @@ mod tests {
         tokio::time::advance(IDLE_LIMIT + Duration::from_secs(1)).await;
         assert_eq!(
             health.problems(),
-            ["the watch of workloads has been silent for 361 s"]
+            ["the watch of workloads has received nothing for 361 s"]
         );
         watch.record_activity();
         assert!(health.problems().is_empty());

@@ -186,8 +186,8 @@ const SUPPRESSIONS: &[&str] = &[
     "rate_limited",
     "growth",
 ];
-const POLICIES: &[&str] = &["onError: Admit", "onError: Retry", "pendingTimeout"];
-const WRITES: &[&str] = &["ok", "conflict", "refused", "unavailable"];
+const POLICIES: &[&str] = &["on_error_admit", "on_error_retry", "pending_timeout"];
+const WRITES: &[&str] = &["ok", "conflict", "rejected", "unavailable"];
 const RELEASES: &[&str] = &["done", "later"];
 
 /// The verbs of requests.

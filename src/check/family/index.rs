@@ -277,9 +277,10 @@ impl Families {
             role,
             running: running.map(|known| known.member.clone()),
             pods: running.map_or_else(Box::default, |known| known.pods.clone()),
-            siblings: Vec::new(),
-            may_have_others: *workload.slice() != Slice::None || workload.variant().is_some(),
-            still_runs: self.fate(workload) == Some(Fate::Runs),
+            other_variants: Vec::new(),
+            may_have_several_workloads: *workload.slice() != Slice::None
+                || workload.variant().is_some(),
+            pods_still_run: self.fate(workload) == Some(Fate::Runs),
         };
         if workload.is_parent() {
             return family(FamilyRole::Parent, None);
@@ -292,14 +293,14 @@ impl Families {
         let Some(variant) = workload.variant() else {
             return family(FamilyRole::Whole, None);
         };
-        let siblings = || {
+        let others = || {
             self.others(workload)
                 .filter(|known| known.is_variant && known.holds_quota)
         };
         let flavor = variant.flavor.to_string();
-        let running = siblings().find(|sibling| sibling.phase == Phase::Runs);
+        let running = others().find(|variant| variant.phase == Phase::Runs);
         Family {
-            siblings: siblings().map(|known| known.member.clone()).collect(),
+            other_variants: others().map(|known| known.member.clone()).collect(),
             ..family(FamilyRole::Variant { flavor }, running)
         }
     }
@@ -345,7 +346,7 @@ impl Families {
         is_replaced.then(|| fate(of_job, &deleted()))
     }
 
-    /// Returns the admitted sibling of the variant `workload`.
+    /// Returns the admitted variant beside the variant `workload`.
     pub(crate) fn winner(&self, workload: &Workload) -> Option<Member> {
         workload.variant()?;
         let mut others = self.others(workload);

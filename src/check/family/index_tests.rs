@@ -436,7 +436,7 @@ fn what_runs_in_the_recordings_is_what_is_reported_to_run() {
     );
 }
 
-/// Each variant of a job has the others that hold quota as siblings, and the admitted one runs.
+/// Each variant of a job has the others that hold quota beside it, and the admitted one runs.
 /// Their Parent is not among them.
 #[test]
 fn variants_in_the_recordings_belong_to_one_job() {
@@ -461,11 +461,11 @@ fn variants_in_the_recordings_belong_to_one_job() {
             let family = families.of(spot);
             let flavor = "spot".to_owned();
             assert_eq!(family.role(), &FamilyRole::Variant { flavor });
-            let siblings = family.siblings("c1");
+            let others = family.other_variants("c1");
             let runs = family
                 .running("c1")
                 .map(|runs| runs.name() == ondemand.name());
-            settled.push((siblings.len(), runs));
+            settled.push((others.len(), runs));
         }
         settled.dedup();
         assert_eq!(

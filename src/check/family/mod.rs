@@ -58,10 +58,10 @@ pub struct Family {
     pub(crate) running: Option<Member>,
     /// How many pods of which pod set run.
     pub(crate) pods: Box<[(Box<str>, u32)]>,
-    pub(crate) siblings: Vec<Member>,
+    pub(crate) other_variants: Vec<Member>,
     /// Whether the Workload is a slice or a variant.
-    pub(crate) may_have_others: bool,
-    pub(crate) still_runs: bool,
+    pub(crate) may_have_several_workloads: bool,
+    pub(crate) pods_still_run: bool,
 }
 
 /// The role of a Workload in its [`Family`].
@@ -134,7 +134,7 @@ impl Family {
     }
 
     /// Returns the reservation of the AdmissionCheck `check` whose pods run while this Workload
-    /// waits. For a growth, this is the slice that it grows; for a variant, the sibling that has
+    /// waits. For a growth, this is the slice that it grows; for a variant, the one that has
     /// started the job.
     ///
     /// `None` if there is none. For a growth, `None` means that the slice was deleted and is
@@ -163,8 +163,8 @@ impl Family {
     }
 
     /// Returns true if the job may have several Workloads: it is elastic, or has variants.
-    pub fn may_have_others(&self) -> bool {
-        self.may_have_others
+    pub fn may_have_several_workloads(&self) -> bool {
+        self.may_have_several_workloads
     }
 
     /// Returns true if the Workload is finished and its pods still run: a growth has replaced it
@@ -189,23 +189,23 @@ impl Family {
     /// ]))?;
     /// let quota = serde_json::json!([{"type": "QuotaReserved", "status": "True"}]);
     /// let growth = slice("growth", Some("first"), quota)?;
-    /// assert!(Family::of(&first, [&growth]).still_runs());
+    /// assert!(Family::of(&first, [&growth]).pods_still_run());
     /// # Ok::<(), serde_json::Error>(())
     /// ```
-    pub fn still_runs(&self) -> bool {
-        self.still_runs
+    pub fn pods_still_run(&self) -> bool {
+        self.pods_still_run
     }
 
     /// Returns the reservations of the other variants of the job that hold quota, for the
     /// AdmissionCheck `check`.
-    pub fn siblings(&self, check: &str) -> Vec<Reservation> {
-        let siblings = self.siblings.iter();
-        siblings
-            .map(|sibling| sibling.reservation(check, &self.key))
+    pub fn other_variants(&self, check: &str) -> Vec<Reservation> {
+        let others = self.other_variants.iter();
+        others
+            .map(|variant| variant.reservation(check, &self.key))
             .collect()
     }
 
-    /// Returns true if both have the same inputs for a check: another sibling that waits changes no
+    /// Returns true if both have the same inputs for a check: another variant that waits changes no
     /// decision.
     pub(crate) fn decides_like(&self, other: &Self) -> bool {
         let inputs = |family: &Self| (family.role.clone(), family.running.clone());

@@ -166,7 +166,7 @@ pub(super) fn explain_workload(
 fn of_job(workload: &Workload, family: &Family) -> Option<String> {
     let running = family.running("").map(|running| running.name().to_owned());
     match (family.role(), running) {
-        _ if family.still_runs() => Some(
+        _ if family.pods_still_run() => Some(
             "a growth of the job has replaced it; its pods run until that is admitted".to_owned(),
         ),
         (FamilyRole::Growth, Some(running)) => {

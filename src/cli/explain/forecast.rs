@@ -142,7 +142,7 @@ fn silence(phase: CheckPhase) -> &'static str {
             }
             ReleaseReason::Finished => "the Workload is finished",
             ReleaseReason::Deactivated => {
-                "the Workload is deactivated until spec.active is set to true"
+                "the Workload is deactivated; checks are evaluated when quota is reserved again"
             }
             ReleaseReason::Deleted => "the Workload is being deleted",
             _ => "the check is not evaluated for this Workload",
@@ -210,7 +210,7 @@ fn note(note: &Notice, policy: Option<&ResolvedPolicy>) -> Option<String> {
         Notice::UpdatesFrozen => Some(
             "it returns other pod set updates than the present ones, which Kueue rejects while the state is Ready".to_owned(),
         ),
-        Notice::PolicyApplied(field) => Some(format!("by the parameters' {field}")),
+        Notice::PolicyApplied(policy) => Some(format!("by the parameters' {}", policy.field())),
     }
 }
 

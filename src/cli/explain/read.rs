@@ -81,7 +81,7 @@ pub(super) async fn family(
     workload: &Workload,
 ) -> Result<Family> {
     let alone = Family::of(workload, []);
-    if !alone.may_have_others() {
+    if !alone.may_have_several_workloads() {
         return Ok(alone);
     }
     let namespace = workload.namespace();

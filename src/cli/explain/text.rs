@@ -63,6 +63,13 @@ impl Explanation {
             .since
             .map(|at| format!(" since {}", self.moment(at)))
             .unwrap_or_default();
+        if let (Phase::Deactivated | Phase::WaitsForQuota, Some(check)) =
+            (self.phase, self.rejected_by())
+        {
+            return format!(
+                "rejected by the check {check}{since}: delete the Workload, Kueue creates another for its job; up to 0.19, spec.active alone does not queue it"
+            );
+        }
         match self.phase {
             Phase::WaitsForQuota => {
                 format!(
@@ -88,6 +95,13 @@ impl Explanation {
             Phase::Finished => format!("finished{since}"),
             Phase::Deleting => "is being deleted".to_owned(),
         }
+    }
+
+    /// Returns the check that has rejected the Workload.
+    fn rejected_by(&self) -> Option<&str> {
+        let mut checks = self.checks.iter();
+        let rejected = checks.find(|check| check.state == "Rejected");
+        rejected.map(|check| check.name.as_str())
     }
 
     /// Returns a time, and how long ago it was or when it will be.

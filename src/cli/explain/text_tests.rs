@@ -151,6 +151,7 @@ gone: Pending
 #[test]
 fn every_phase_is_explained() {
     let ready = json!([{"name": "theirs", "state": "Ready"}]);
+    let rejected = json!([{"name": "theirs", "state": "Rejected"}]);
     let queue = json!({"queueName": "main"});
     let no_quota = json!({"conditions": [condition("QuotaReserved", "False", "2026-11-21T09:59:00Z", "couldn't assign flavors: insufficient quota")]});
     let mut evicted = reserved(
@@ -206,6 +207,20 @@ fn every_phase_is_explained() {
             vec![
                 "deactivated since 2026-11-21T09:30:00Z (30m ago): nothing happens until spec.active is set to true",
             ],
+        ),
+        (
+            "rejected",
+            reserved(&rejected, &[("Evicted", "The workload is deactivated")]),
+            json!({"active": false}),
+            vec![
+                "rejected by the check theirs since 2026-11-21T09:30:00Z (30m ago): delete the Workload",
+            ],
+        ),
+        (
+            "rejected, and activated again",
+            json!({"conditions": [], "admissionChecks": rejected}),
+            queue.clone(),
+            vec!["rejected by the check theirs: delete the Workload"],
         ),
         (
             "finished",

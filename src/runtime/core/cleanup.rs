@@ -272,7 +272,7 @@ impl Core {
     /// Workload end with that Workload, if its own release was called while this cleanup waited for
     /// a task to end.
     fn unless_over(&self, why: ReleaseReason, check: &Name, controller: usize) -> ReleaseReason {
-        let (ReleaseReason::Replaced { by } | ReleaseReason::SiblingWon { by }) = &why else {
+        let (ReleaseReason::Replaced { by } | ReleaseReason::VariantAdmitted { by }) = &why else {
             return why;
         };
         let key = Key::new(by.uid(), check);

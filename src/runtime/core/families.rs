@@ -90,7 +90,7 @@ impl Core {
                 CheckPhase::Ended { why, withdraw }
             }
             CheckPhase::Ended { why, withdraw } => CheckPhase::Ended {
-                why: self.or_sibling_won(workload, check, why),
+                why: self.or_variant_admitted(workload, check, why),
                 withdraw,
             },
             phase => phase,
@@ -101,10 +101,10 @@ impl Core {
     /// `None` if that is unknown, because the Workload may have been deleted.
     pub(super) fn end_reason(&self, workload: &Workload, check: &str) -> Option<ReleaseReason> {
         let why = reason_to_stop(workload)?;
-        (why != ReleaseReason::Deleted).then(|| self.or_sibling_won(workload, check, why))
+        (why != ReleaseReason::Deleted).then(|| self.or_variant_admitted(workload, check, why))
     }
 
-    fn or_sibling_won(
+    fn or_variant_admitted(
         &self,
         workload: &Workload,
         check: &str,
@@ -112,7 +112,7 @@ impl Core {
     ) -> ReleaseReason {
         let stopped = matches!(why, ReleaseReason::Evicted | ReleaseReason::Deactivated);
         let winner = self.families.winner(workload).filter(|_| stopped);
-        winner.map_or(why, |winner| ReleaseReason::SiblingWon {
+        winner.map_or(why, |winner| ReleaseReason::VariantAdmitted {
             by: winner.reservation(check, workload.family_key()),
         })
     }

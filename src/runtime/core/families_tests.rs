@@ -816,7 +816,7 @@ async fn a_variant_receives_the_sibling_that_has_started_the_job() {
         .released
         .iter()
         .filter_map(|(name, why)| match why {
-            ReleaseReason::SiblingWon { by } => Some((name.contains("spot"), by.name())),
+            ReleaseReason::VariantAdmitted { by } => Some((name.contains("spot"), by.name())),
             _ => None,
         })
         .collect();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Delay, EntryPatch, Millis, Notice, ReservationState, Suppression};
+use super::{AppliedPolicy, Delay, EntryPatch, Millis, Notice, ReservationState, Suppression};
 use crate::api::{AdmissionCheckState, CheckState, ServedApi, Workload};
 use crate::check::{
     ErrorKind, Family, FamilyRole, MESSAGE_LIMIT, Message, OnError, OnFailure, OnTimeout,
@@ -492,7 +492,8 @@ impl Draft<'_> {
             OnError::Hold => (self.update_message(text), again),
             _ if now < lasts => (self.update_message(text), at_most(again, until(now, lasts))),
             OnError::Admit => {
-                self.notes.push(Notice::PolicyApplied("onError: Admit"));
+                self.notes
+                    .push(Notice::PolicyApplied(AppliedPolicy::OnErrorAdmit));
                 (
                     Some(Target::new(
                         CheckState::Ready,
@@ -504,7 +505,8 @@ impl Draft<'_> {
                 )
             }
             OnError::Retry => {
-                self.notes.push(Notice::PolicyApplied("onError: Retry"));
+                self.notes
+                    .push(Notice::PolicyApplied(AppliedPolicy::OnErrorRetry));
                 (
                     Some(
                         Target::retry(
@@ -557,7 +559,8 @@ impl Draft<'_> {
         if held < limit {
             return (target, at_most(next_evaluation, limit.saturating_sub(held)));
         }
-        self.notes.push(Notice::PolicyApplied("pendingTimeout"));
+        self.notes
+            .push(Notice::PolicyApplied(AppliedPolicy::PendingTimeout));
         let last = target.map_or_else(|| Message::new("no verdict"), |target| target.message);
         let timed_out = match then {
             OnTimeout::Admit => Target::new(

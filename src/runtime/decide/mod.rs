@@ -184,8 +184,36 @@ pub(crate) enum Notice {
     PreemptionNotSupported(Message),
     /// A Ready check returned other pod set updates, which Kueue rejects.
     UpdatesFrozen,
-    /// The policy decided instead of the check, by this field.
-    PolicyApplied(&'static str),
+    /// The policy decided instead of the check.
+    PolicyApplied(AppliedPolicy),
+}
+
+/// A part of the policy that decided instead of the check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AppliedPolicy {
+    OnErrorAdmit,
+    OnErrorRetry,
+    PendingTimeout,
+}
+
+impl AppliedPolicy {
+    /// Returns the field, with its value where that decides.
+    pub(crate) fn field(self) -> &'static str {
+        match self {
+            Self::OnErrorAdmit => "onError: Admit",
+            Self::OnErrorRetry => "onError: Retry",
+            Self::PendingTimeout => "pendingTimeout",
+        }
+    }
+
+    /// Returns the label for metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::OnErrorAdmit => "on_error_admit",
+            Self::OnErrorRetry => "on_error_retry",
+            Self::PendingTimeout => "pending_timeout",
+        }
+    }
 }
 
 /// The reason why a failing verdict does not evict a running job.

@@ -139,8 +139,8 @@ impl LeaseTimes {
 /// Leadership of this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Leadership {
-    /// Not determined yet.
-    Undecided,
+    /// Not determined yet; the error of the last request for the Lease.
+    Undecided { error: Option<String> },
     /// Another replica leads.
     Standby { holder: String },
     /// This replica leads until the instant by which it must have renewed; `None` without a Lease.
@@ -169,7 +169,7 @@ impl Leadership {
     /// Returns the label for metrics and diagnostics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
-            Self::Undecided => "undecided",
+            Self::Undecided { .. } => "undecided",
             Self::Standby { .. } => "standby",
             Self::Leader { .. } => "leader",
             Self::Lapsed => "lapsed",
@@ -194,6 +194,7 @@ pub(crate) async fn run(
         candidate: Candidate::new(&config.identity, config.times),
         config,
         leadership,
+        error: None,
     };
     loop {
         let next = holder.step().await;
@@ -212,6 +213,8 @@ struct Holder {
     config: LeaseConfig,
     candidate: Candidate,
     leadership: watch::Sender<Leadership>,
+    /// The error of the last request.
+    error: Option<String>,
 }
 
 impl Holder {
@@ -237,10 +240,9 @@ impl Holder {
             Ok(lease) => {
                 let record = lease.map(Record::from);
                 self.candidate.on_read(record, Instant::now());
+                self.error = None;
             }
-            Err(error) => {
-                tracing::warn!(%error, lease = self.config.name, "cannot read lease");
-            }
+            Err(error) => self.failed("read", &error),
         }
     }
 
@@ -266,10 +268,13 @@ impl Holder {
             {
                 self.candidate.on_conflict();
             }
-            Err(error) => {
-                tracing::warn!(%error, lease = self.config.name, "cannot write lease");
-            }
+            Err(error) => self.failed("write", &error),
         }
+    }
+
+    fn failed(&mut self, verb: &str, error: &LeaseError) {
+        tracing::warn!(%error, lease = self.config.name, "cannot {verb} lease");
+        self.error = Some(format!("cannot {verb} lease: {error}"));
     }
 
     /// Returns the Lease that `plan` writes.
@@ -318,7 +323,9 @@ impl Holder {
                     holder: record.holder.clone(),
                 },
                 _ if self.candidate.has_led() => Leadership::Lapsed,
-                None => Leadership::Undecided,
+                None => Leadership::Undecided {
+                    error: self.error.clone(),
+                },
                 Some(record) => Leadership::Standby {
                     holder: record.holder.clone(),
                 },

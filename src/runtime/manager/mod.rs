@@ -260,7 +260,7 @@ impl Runtime {
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
         let (stop_sender, stop) = watch::channel(false);
         let (release_sender, release) = watch::channel(false);
-        let (leadership_sender, leadership) = watch::channel(Leadership::Undecided);
+        let (leadership_sender, leadership) = watch::channel(Leadership::Undecided { error: None });
         let mut lease = self.start_lease(leadership_sender, release);
         let (mut events, recorder) = self.start_events();
         let health = self.health.clone();

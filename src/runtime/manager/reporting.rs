@@ -210,15 +210,16 @@ impl Session {
                 );
                 self.record(reservation, true, "PodSetUpdatesIgnored", text);
             }
-            Notice::PolicyApplied(field) => {
+            Notice::PolicyApplied(policy) => {
                 self.metrics
                     .evaluations
                     .policy_applied
                     .get_or_create(&OutcomeLabels {
                         check: check.clone(),
-                        outcome: field,
+                        outcome: policy.as_str(),
                     })
                     .inc();
+                let field = policy.field();
                 self.record(
                     reservation,
                     true,

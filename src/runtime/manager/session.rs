@@ -115,7 +115,7 @@ impl Session {
     ) -> Result<(), RunError> {
         let decided = self
             .leadership
-            .wait_for(|leadership| *leadership != Leadership::Undecided);
+            .wait_for(|leadership| !matches!(leadership, Leadership::Undecided { .. }));
         drop(timeout(LEASE_FIRST, decided).await);
         self.start_watches();
         self.leadership_changed()?;
@@ -221,7 +221,7 @@ impl Session {
             Leadership::Leader { .. } => LeaseState::Acquired,
             Leadership::Lost { holder } => return Err(RunError::LeadershipLost { holder }),
             Leadership::Lapsed => LeaseState::Lapsed,
-            Leadership::Undecided | Leadership::Standby { .. } => LeaseState::Standby,
+            Leadership::Undecided { .. } | Leadership::Standby { .. } => LeaseState::Standby,
         };
         self.step(Input::Lease(state));
         Ok(())

@@ -10,7 +10,7 @@ use crate::check::{
 use crate::runtime::decide::Outcome;
 
 /// The reason of the event about updates that the pods do not get.
-const NOT_PASSED_ON: &str = "UpdatesNotPassedOn";
+const NOT_APPLIED: &str = "PodSetUpdatesNotApplied";
 
 /// The subject of a verdict.
 #[derive(Clone, Copy)]
@@ -96,7 +96,7 @@ async fn conflict_of_written(about: About<'_>, reader: &dyn ReadWorkload) -> Opt
 pub(super) fn not_passed_on(lost: String, about: About<'_>) -> Option<CheckEvent> {
     let entry = about.workload.check(about.check);
     let is_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
-    (!is_ready).then(|| CheckEvent::warning(NOT_PASSED_ON, lost))
+    (!is_ready).then(|| CheckEvent::warning(NOT_APPLIED, lost))
 }
 
 /// Returns the part of `updates` that a later slice of an elastic job can be given, and a sentence

@@ -59,7 +59,7 @@ impl WriteError {
             Self::NotLeader => "not_leader",
             Self::Conflict => "conflict",
             Self::Gone => "gone",
-            Self::Refused { .. } => "refused",
+            Self::Refused { .. } => "rejected",
             Self::Paused(_) => "paused",
             Self::Unavailable(_) => "unavailable",
         }

@@ -314,7 +314,7 @@ async fn a_verdict_that_the_api_server_rejects_is_reported_in_the_entry() {
     let refused = fixture
         .running
         .metric(&format!(
-            "kueue_check_writes_total{{check=\"{}\",outcome=\"refused\"}}",
+            "kueue_check_writes_total{{check=\"{}\",outcome=\"rejected\"}}",
             fixture.name
         ))
         .await;

@@ -417,7 +417,7 @@ fn the_alerts_of_every_check_follow_two_replicas() {
         test(
             "a policy and a fence decide once, and the process is restarted",
             [
-                counted("policy_applied", "outcome=\"pendingTimeout\","),
+                counted("policy_applied", "outcome=\"pending_timeout\","),
                 counted("suppressed_evictions", "outcome=\"growth\","),
             ]
             .concat(),
@@ -431,7 +431,7 @@ fn the_alerts_of_every_check_follow_two_replicas() {
             "counters that begin anew are no errors",
             [
                 old("state_overwrites", ""),
-                old("writes", "outcome=\"refused\","),
+                old("writes", "outcome=\"rejected\","),
                 old("evaluations", "outcome=\"transient\","),
                 vec![
                     series(

@@ -76,11 +76,9 @@ fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
         .map(|(name, ledger)| (name.to_owned(), Arc::clone(ledger.terms())))
         .collect();
     drop(ledgers);
+    // The result of a query in flight is discarded if the Budget measures something else by now.
     paces.retain(|name, pace| {
-        known
-            .get(name)
-            .is_some_and(|terms| terms.uid == pace.terms.uid && terms.measures_like(&pace.terms))
-            || pace.in_flight
+        pace.in_flight || known.get(name).is_some_and(|terms| pace.measures(terms))
     });
     for (name, terms) in known {
         let Some(pace) = paces.get_mut(&name) else {
@@ -102,16 +100,20 @@ fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
         let has_result = shared
             .source_result(&name)
             .is_some_and(|last_result| last_result.generation == terms.generation);
-        let measures_another = !terms.measures_like(&pace.terms);
-        if !pace.in_flight && (!has_result || measures_another) {
-            if measures_another {
-                pace.source = (shared.make)(&terms);
-            }
-            if pace.terms.generation != terms.generation || pace.failures > 0 {
-                pace.next = Instant::now();
-            }
+        let changed = pace.terms.generation != terms.generation || pace.failures > 0;
+        if !pace.in_flight && !has_result && changed {
+            pace.next = Instant::now();
         }
-        pace.terms = terms;
+        if pace.measures(&terms) {
+            pace.terms = terms;
+        }
+    }
+}
+
+impl Pace {
+    /// Returns true if its source is that of `terms`.
+    fn measures(&self, terms: &BudgetConfig) -> bool {
+        terms.uid == self.terms.uid && terms.measures_like(&self.terms)
     }
 }
 

@@ -3,9 +3,13 @@
 //!
 //! A LocalQueue with `stopPolicy: Hold` lets running jobs finish and releases the quota of those
 //! that wait. The check closes it while not even the smallest held job fits, and opens it when that
-//! much remains again. A queue that another user has stopped is not touched.
+//! much remains again. What waits in a closed queue is not known, since Kueue shows no Workloads of
+//! it: the job may be gone, or a smaller one may have come. So the check also opens it in each new
+//! period, and after `onExhausted.max`; it closes again if nothing fits. A queue that another user has
+//! stopped is not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use kube::Api;
@@ -22,12 +26,21 @@ use crate::money::Amount;
 use crate::resource::Quota;
 
 const MANAGER: &str = "budget-check-queues";
-/// The annotations of a closed queue: the Budget that closed it, and the amount required to open
-/// it.
+/// The annotations of a closed queue: the Budget that closed it, the amount required to open it, and
+/// when it was closed, in seconds since 1970.
 const BUDGET: &str = "budget.kueue-check.dev/closed-by";
 const NEEDS: &str = "budget.kueue-check.dev/needs";
+const SINCE: &str = "budget.kueue-check.dev/closed-since";
 /// The seconds between searches for closed queues.
 const INTERVAL: i64 = 60;
+
+/// Why a LocalQueue was closed.
+struct Closed {
+    /// The Budget's UID.
+    uid: String,
+    needs: Amount,
+    since: i64,
+}
 
 /// The closed LocalQueues.
 #[derive(Default)]
@@ -35,8 +48,8 @@ pub(super) struct Queues {
     /// The API of LocalQueues; `None` until it is known.
     served: Option<ApiResource>,
     polled_at: Option<i64>,
-    /// The Budget's uid and the required amount, by namespace and name.
-    closed: BTreeMap<(String, String), (String, Amount)>,
+    /// By namespace and name.
+    closed: BTreeMap<(String, String), Closed>,
     /// The queues that could not be closed, and when: they are retried later.
     refused: BTreeMap<(String, String), i64>,
 }
@@ -72,8 +85,13 @@ impl Queues {
             if self.closed.contains_key(&key) || self.refused.contains_key(&key) {
                 continue;
             }
-            if self.close(context, &key.0, &key.1, &uid, needs).await {
-                self.closed.insert(key, (uid, needs));
+            let closed = Closed {
+                uid,
+                needs,
+                since: now,
+            };
+            if self.close(context, &key.0, &key.1, &closed).await {
+                self.closed.insert(key, closed);
             } else {
                 self.refused.insert(key, now);
             }
@@ -81,7 +99,7 @@ impl Queues {
         let open: Vec<(String, String)> = self
             .closed
             .iter()
-            .filter(|((namespace, _), (uid, needs))| may_open(shared, namespace, uid, *needs))
+            .filter(|((namespace, _), closed)| may_open(shared, namespace, closed))
             .map(|(key, _)| key.clone())
             .collect();
         for (namespace, queue) in open {
@@ -89,7 +107,7 @@ impl Queues {
                 tracing::info!(
                     namespace,
                     queue,
-                    "a LocalQueue is opened again: there is money"
+                    "a LocalQueue is opened again: there may be money"
                 );
                 self.closed.remove(&(namespace, queue));
             }
@@ -113,13 +131,13 @@ impl Queues {
         self.closed = queues
             .into_iter()
             .filter_map(|queue| {
-                let uid = queue.annotations().get(BUDGET)?.clone();
-                let needs = queue
-                    .annotations()
-                    .get(NEEDS)
-                    .and_then(|needs| needs.parse().ok())
-                    .unwrap_or_default();
-                Some(((queue.namespace()?, queue.name_any()), (uid, needs)))
+                let annotations = queue.annotations();
+                let closed = Closed {
+                    uid: annotations.get(BUDGET)?.clone(),
+                    needs: number(annotations.get(NEEDS)),
+                    since: number(annotations.get(SINCE)),
+                };
+                Some(((queue.namespace()?, queue.name_any()), closed))
             })
             .collect();
         true
@@ -130,8 +148,7 @@ impl Queues {
         context: &BackgroundContext,
         namespace: &str,
         queue: &str,
-        uid: &str,
-        needs: Amount,
+        closed: &Closed,
     ) -> bool {
         let found = self.find(context, namespace, queue).await;
         let open = |found: &DynamicObject| {
@@ -149,7 +166,7 @@ impl Queues {
         // precondition prevents overwriting a later change.
         let version = found.resource_version();
         let body = json!({
-            "metadata": {"annotations": {BUDGET: uid, NEEDS: needs.to_string()}, "resourceVersion": version},
+            "metadata": {"annotations": {BUDGET: closed.uid, NEEDS: closed.needs.to_string(), SINCE: closed.since.to_string()}, "resourceVersion": version},
             "spec": {"stopPolicy": "Hold"},
         });
         let body = with_kind(body, kind, namespace, queue);
@@ -174,7 +191,7 @@ impl Queues {
             // It was removed, or cannot be read now; the next pass retries.
             return false;
         };
-        let mut body = json!({"metadata": {"annotations": {BUDGET: null, NEEDS: null}, "resourceVersion": found.resource_version()}});
+        let mut body = json!({"metadata": {"annotations": {BUDGET: null, NEEDS: null, SINCE: null}, "resourceVersion": found.resource_version()}});
         if is_ours(&found) {
             body["spec"] = json!({"stopPolicy": "None"});
         }
@@ -198,6 +215,10 @@ impl Queues {
         let mut all = listed.into_iter().flatten();
         all.find(|found| found.name_any() == queue)
     }
+}
+
+fn number<T: FromStr + Default>(text: Option<&String>) -> T {
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 fn with_kind(mut body: Value, kind: &ApiResource, namespace: &str, queue: &str) -> Value {
@@ -270,15 +291,16 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
     all
 }
 
-/// Returns true if a queue that was closed for the Budget `uid` may be opened: the required amount
-/// remains again, or no Budget requires it closed.
-fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> bool {
+/// Returns true if a closed queue may be opened: the required amount remains again, it was closed
+/// long ago, or no Budget requires it closed.
+fn may_open(shared: &SharedState, namespace: &str, closed: &Closed) -> bool {
+    let uid = &closed.uid;
     if shared.is_deleted(uid) {
         return true;
     }
     let now = shared.now();
     let ledgers = shared.ledgers();
-    let Some((_, ledger)) = ledgers.all().find(|(_, ledger)| ledger.terms().uid == uid) else {
+    let Some((_, ledger)) = ledgers.all().find(|(_, ledger)| ledger.terms().uid == *uid) else {
         // A process that has just started has no Budget yet.
         return shared.has_listed_budgets();
     };
@@ -297,6 +319,9 @@ fn may_open(shared: &SharedState, namespace: &str, uid: &str, needs: Amount) -> 
     let known = ledger.is_known(&account, now).is_ok();
     ledger.period(now).filter(|_| known).is_some_and(|period| {
         let balance = ledger.balance(&account, period, now);
-        balance.remaining() >= needs.min(balance.limit)
+        let tried_until = closed.since.saturating_add(ledger.terms().yields.1);
+        balance.remaining() >= closed.needs.min(balance.limit)
+            || closed.since < period.start.as_second()
+            || tried_until <= now.as_second()
     })
 }

@@ -336,12 +336,12 @@ impl BudgetLedger {
             return Err(HoldReason::Overspent(balance));
         }
         let need = own(period);
-        let fits = |used: Amount, need: Amount| match self.terms.enforcement {
+        let fits = |used: Amount, need: Amount, limit: Amount| match self.terms.enforcement {
             // While any money remains.
-            Enforcement::Relaxed => used < balance.limit,
-            _ => used + need <= balance.limit,
+            Enforcement::Relaxed => used < limit,
+            _ => used + need <= limit,
         };
-        if !fits(balance.used(), need) {
+        if !fits(balance.used(), need, balance.limit) {
             return Err(HoldReason::DoesNotFit { need, balance });
         }
         if self.terms.order == AdmitOrder::Strict && tally.is_preceded(self, run, account) {
@@ -354,7 +354,7 @@ impl BudgetLedger {
                 return Ok(());
             }
             let balance = tally.balance(self, account, next, now);
-            if !fits(balance.committed.total(), need) {
+            if !fits(balance.committed.total(), need, balance.limit) {
                 return Err(HoldReason::DoesNotFit { need, balance });
             }
         }

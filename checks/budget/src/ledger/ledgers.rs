@@ -213,7 +213,7 @@ impl Ledgers {
     }
 
     fn apply(&mut self, workload: &Workload, family: &Family, now: Timestamp) {
-        let family = family.may_have_others().then_some(family);
+        let family = family.may_have_several_workloads().then_some(family);
         let holds = may_spend(workload, family);
         let is_accepted = accepted_job(&self.concurrent, workload, family);
         if holds && workload.checks().is_empty() && !self.live.contains_key(workload.uid()) {

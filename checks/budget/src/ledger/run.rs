@@ -115,7 +115,7 @@ pub fn run_of<'a>(
         state,
         class: class(workload, terms),
         job: family
-            .filter(|family| family.may_have_others())
+            .filter(|family| family.may_have_several_workloads())
             .map(|family| Job {
                 key: family.key().clone(),
                 is_variant: matches!(family.role(), FamilyRole::Variant { .. }),
@@ -137,7 +137,7 @@ pub fn run_of<'a>(
 
 /// Returns true if `workload` holds quota, and is not finished or its pods still run.
 pub(super) fn may_spend(workload: &Workload, family: Option<&Family>) -> bool {
-    let runs_on = family.is_some_and(Family::still_runs);
+    let runs_on = family.is_some_and(Family::pods_still_run);
     workload.holds_quota() && (runs_on || !workload.conditions().finished().is_true())
 }
 

@@ -1032,6 +1032,28 @@ fn a_period_begins_with_what_runs() {
     );
 }
 
+/// The part of a job beyond this period is paid from the limit of the next one.
+#[test]
+fn a_top_up_pays_for_no_period_after_its_end() {
+    for (until, expected) in [(NOW + 3600, "does_not_fit"), (NOW + 7200, "fits")] {
+        let mut ledger = ledger(
+            &json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}}),
+            "0",
+        );
+        let top_up = json!({"amount": "400", "validUntil": time(until).to_string()});
+        ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
+        let long = Run {
+            estimate: Estimate {
+                seconds: 7200,
+                ..run("a", 200).estimate
+            },
+            ..run("a", 200)
+        };
+        let decision = ledger.decide(&long, time(NOW + 1800));
+        assert_eq!(word(&decision), expected, "until {until}");
+    }
+}
+
 #[test]
 fn all_accounts_must_have_money_left_and_none_pays_alone() {
     let pools = json!({"pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}]});

@@ -76,7 +76,9 @@ pub(super) fn plan(
             check: check.into(),
             attempt: new.attempt,
             reserved: reservation.since().as_second(),
-            family: family.may_have_others().then(|| family.key().clone()),
+            family: family
+                .may_have_several_workloads()
+                .then(|| family.key().clone()),
             tally: new.tally,
             keep_failed: config.options.no_capacity_limit.is_some(),
             merged,

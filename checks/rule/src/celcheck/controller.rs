@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use futures::{Stream, stream};
+use futures::stream::FuturesUnordered;
+use futures::{Stream, StreamExt, stream};
 use jiff::SignedDuration;
 use kube::core::DynamicObject;
 use kube::runtime::watcher::{self, Event};
@@ -355,11 +356,15 @@ impl Shared {
 /// Queries the data sources of all rules until the session ends.
 async fn query_sources(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: BackgroundContext) {
     let mut counts = false;
+    let mut queries = FuturesUnordered::new();
+    let mut queried: Vec<Arc<Source>> = Vec::new();
     loop {
         shared.leads.store(context.is_leader(), Ordering::Relaxed);
         if !context.is_leader() {
             *lock(&shared.led_since) = None;
             counts = false;
+            queries.clear();
+            queried.clear();
             context.leadership_changed().await;
             continue;
         }
@@ -369,10 +374,23 @@ async fn query_sources(shared: Arc<Shared>, fetch: Arc<dyn Fetch>, mut context: 
             let users: Vec<String> = lock(&shared.starting).users().collect();
             shared.evaluate(users);
         }
-        let changed = shared.sources.query(&*fetch, context.clock().now()).await;
-        shared.evaluate(changed);
-        let next = shared.sources.next();
+        let now = context.clock().now();
+        for source in shared.sources.due(&queried) {
+            queried.push(Arc::clone(&source));
+            let fetch = Arc::clone(&fetch);
+            queries.push(async move {
+                let changed = source.query(&*fetch, now).await;
+                (source, changed)
+            });
+        }
+        let next = shared.sources.next(&queried);
         tokio::select! {
+            Some((source, changed)) = queries.next(), if !queries.is_empty() => {
+                queried.retain(|other| !Arc::ptr_eq(other, &source));
+                if changed {
+                    shared.evaluate(source.users());
+                }
+            }
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
             () = shared.sources.added.notified() => {}
             () = sleep_until(led_since + SETTLED), if !counts => {}

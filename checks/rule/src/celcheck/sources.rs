@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
 use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use jiff::Timestamp;
@@ -111,19 +111,19 @@ impl SourceRegistry {
         lock(&self.all).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Queries all sources that are due. Returns the AdmissionChecks whose evaluations may change.
-    pub(super) async fn query(&self, fetch: &dyn Fetch, now: Timestamp) -> BTreeSet<String> {
-        let due: Vec<_> = self
-            .all()
-            .into_iter()
-            .filter(|source| source.is_due())
-            .collect();
-        let queries = due.iter().map(|source| source.query(fetch, now));
-        let changed = join_all(queries).await;
-        let changed = due.iter().zip(changed).filter(|(_, changed)| *changed);
-        changed
-            .flat_map(|(source, _)| lock(&source.users).clone())
-            .collect()
+    /// Returns the sources that are due, without those that are queried already.
+    pub(super) fn due(&self, queried: &[Arc<Source>]) -> Vec<Arc<Source>> {
+        let mut due = self.without(queried);
+        due.retain(|source| source.is_due());
+        due
+    }
+
+    fn without(&self, queried: &[Arc<Source>]) -> Vec<Arc<Source>> {
+        let is_queried =
+            |source: &Arc<Source>| queried.iter().any(|other| Arc::ptr_eq(other, source));
+        let mut all = self.all();
+        all.retain(|source| !is_queried(source));
+        all
     }
 
     /// Returns the health of each source, by the AdmissionChecks that use it.
@@ -144,9 +144,9 @@ impl SourceRegistry {
         all
     }
 
-    /// Returns when the next source is due.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.all()
+    /// Returns when the next source is due, without those that are queried already.
+    pub(super) fn next(&self, queried: &[Arc<Source>]) -> Option<Instant> {
+        self.without(queried)
             .iter()
             .map(|source| lock(&source.state).due)
             .min()
@@ -157,6 +157,11 @@ impl Source {
     /// Records that an AdmissionCheck uses it.
     pub(super) fn used_by(&self, check: &str) {
         lock(&self.users).insert(check.to_owned());
+    }
+
+    /// Returns the AdmissionChecks whose rule uses it.
+    pub(super) fn users(&self) -> BTreeSet<String> {
+        lock(&self.users).clone()
     }
 
     /// Returns its last value, unless that is too old.

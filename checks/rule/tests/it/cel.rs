@@ -28,6 +28,8 @@ struct State {
     requests: usize,
     /// The range of requests that fail.
     failing: Option<std::ops::Range<usize>>,
+    /// The source that does not respond within its timeout.
+    hanging: Option<&'static str>,
 }
 
 impl Sources {
@@ -59,8 +61,12 @@ impl Fetch for Sources {
             .get(&source.name)
             .filter(|_| !fails)
             .cloned();
+        let hangs = state.hanging.is_some_and(|name| name == source.name);
         drop(state);
         async move {
+            if hangs {
+                tokio::time::sleep(Duration::from_secs(30)).await;
+            }
             let down = || SourceError::Unreachable("the server", "nobody listens".to_owned());
             response.as_ref().map(Value::of).ok_or_else(down)
         }
@@ -252,6 +258,46 @@ fn a_data_source_is_queried_apart_from_evaluations() {
         sources.set_response("price", json!({"eur": 0.2}));
         cluster.expect_admitted("train").await;
         cluster.expect_admitted("later").await;
+    });
+}
+
+#[test]
+fn a_data_source_that_hangs_delays_no_other() {
+    let with = |name: &str, ready: &str| {
+        json!({
+            "ready": ready, "message": "'it is %.2f'.format([http('price').eur])",
+            "data": [{"name": name, "http": {"url": "https://licences.example/price"}, "interval": "10s"}],
+        })
+    };
+    let mut other = cel(&with("other", "http('other') == 1"));
+    other["metadata"]["name"] = json!("other");
+    other["spec"]["message"] = json!("'no'");
+    let admission_check = json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "other"},
+        "spec": {"controllerName": kueue_check_rule::CONTROLLER, "parameters": {"apiGroup": "kueue-check.dev", "kind": "CELCheck", "name": "other"}},
+    });
+    let spec = with("price", "http('price').eur < 0.3");
+    simulation(&spec, Sources::default).run(async |cluster| {
+        let sources: Sources = cluster.external();
+        sources.set_response("price", json!({"eur": 0.5}));
+        sources.state().hanging = Some("other");
+        cluster.apply(&other);
+        cluster.apply(&admission_check);
+        cluster.submit(Job::new("train"));
+        cluster.expect_message("train", "it is 0.50").await;
+        let before = sources.state().requests;
+        cluster.advance(Duration::from_mins(5)).await;
+        let requests = sources.state().requests - before;
+        assert!(
+            (34..=42).contains(&requests),
+            "30 of `price`, some of the other: {requests}"
+        );
+        sources.set_response("price", json!({"eur": 0.2}));
+        cluster.advance(Duration::from_secs(15)).await;
+        assert!(
+            cluster.is_admitted("train"),
+            "as soon as the value is there"
+        );
     });
 }
 

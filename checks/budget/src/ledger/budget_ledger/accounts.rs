@@ -195,7 +195,8 @@ impl BudgetLedger {
         Balance {
             account: account.clone(),
             period,
-            limit: self.limit(account, now),
+            // A top-up may end before a later period begins.
+            limit: self.limit(account, now.max(period.start)),
             spent: self.spent_by(members, period),
             committed: committed(claims, period, watermarks, now.as_second(), overrun),
         }

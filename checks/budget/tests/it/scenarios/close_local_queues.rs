@@ -97,6 +97,36 @@ fn a_top_up_opens_a_queue() {
     });
 }
 
+/// A smaller job that arrives in a closed queue has no quota, so the check cannot evaluate it. The
+/// one for which it was closed may be deleted.
+#[test]
+fn a_closed_queue_is_opened_from_time_to_time() {
+    let simulation = simulation("4");
+    simulation.run(async |cluster: &Cluster| {
+        cluster.submit(Job::new("runs"));
+        cluster.expect_admitted("runs").await;
+        cluster.submit(Job::new("large").cpus(4));
+        expect_stopped(cluster, (true, true)).await;
+        cluster.submit(Job::new("small"));
+        cluster.advance(Duration::from_mins(50)).await;
+        assert_eq!(stopped(cluster), (true, true));
+        cluster.advance(Duration::from_mins(15)).await;
+        cluster.expect_admitted("small").await;
+        expect_stopped(cluster, (true, true)).await;
+        cluster.delete(
+            &json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": "default", "name": "large"}}),
+        );
+        cluster.advance(Duration::from_mins(65)).await;
+        assert_eq!(stopped(cluster), (false, false), "nothing waits in it");
+        cluster.submit(Job::new("larger").cpus(4));
+        expect_stopped(cluster, (true, true)).await;
+        let opened = turns(cluster);
+        cluster.advance(Duration::from_mins(150)).await;
+        let turns = turns(cluster) - opened;
+        assert!((2..=6).contains(&turns), "{turns}");
+    });
+}
+
 #[test]
 fn a_queue_that_a_user_has_stopped_is_not_changed() {
     let simulation = simulation("1");

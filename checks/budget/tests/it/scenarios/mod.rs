@@ -6,11 +6,11 @@ mod features;
 mod idle;
 mod limits;
 mod pod_annotations;
+mod queried_sources;
 mod shared_budget;
 mod single;
 mod slow;
 mod unreadable;
-mod unreferred;
 mod yielding;
 
 use kube::CustomResourceExt;

@@ -1,11 +1,12 @@
-//! A Budget can name any server. Credentials are sent only for Budgets that an AdmissionCheck
-//! refers to.
+//! Which sources are queried. A Budget can name any server: credentials are sent only for Budgets
+//! that an AdmissionCheck refers to.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 use kueue_check_budget::controller::BudgetCheck;
 use kueue_check_budget::ledger::Observation;
 use kueue_check_budget::source::{Source, SourceError, SpendQuery, SpendReport};
@@ -13,13 +14,14 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// How often each Budget's source was queried.
+/// How often each source was queried.
 type QueryCounts = Arc<Mutex<BTreeMap<String, usize>>>;
 
-/// A source that counts queries, and reports that nothing is spent.
+/// A source that counts queries, and reports after a time that nothing is spent.
 struct Counting {
-    budget: String,
+    name: String,
     counts: QueryCounts,
+    takes: Duration,
 }
 
 impl Source for Counting {
@@ -31,11 +33,16 @@ impl Source for Counting {
             .counts
             .lock()
             .unwrap()
-            .entry(self.budget.clone())
+            .entry(self.name.clone())
             .or_default() += 1;
         let observation = Observation::of(spend_query.period, spend_query.at);
         let notes = Vec::new();
-        ready(Ok(SpendReport { observation, notes })).boxed()
+        let takes = self.takes;
+        async move {
+            tokio::time::sleep(takes).await;
+            Ok(SpendReport { observation, notes })
+        }
+        .boxed()
     }
 }
 
@@ -65,8 +72,9 @@ fn the_source_of_a_budget_without_admission_checks_is_not_queried_with_credentia
         let counts = Arc::clone(&counted);
         BudgetCheck::with_sources(move |terms| {
             Arc::new(Counting {
-                budget: terms.budget.to_string(),
+                name: terms.budget.to_string(),
                 counts: Arc::clone(&counts),
+                takes: Duration::ZERO,
             })
         })
     });
@@ -95,5 +103,43 @@ fn the_source_of_a_budget_without_admission_checks_is_not_queried_with_credentia
             })
             .await;
         assert_eq!(count("token"), 0);
+    });
+}
+
+/// A server that hangs is replaced by another one. The change arrives while it is queried.
+#[test]
+fn a_source_that_changes_during_a_query_is_queried_after_it() {
+    let counts = QueryCounts::default();
+    let with_query = |query: &str| {
+        let prometheus =
+            json!({"url": "https://p", "query": query, "sampleInterval": "1m", "freshness": "raw"});
+        budget("budget", &of_source(json!({"prometheus": prometheus})))
+    };
+    let counted = Arc::clone(&counts);
+    let simulation = Simulation::new(move || {
+        let counts = Arc::clone(&counted);
+        BudgetCheck::with_sources(move |terms| {
+            let hangs = terms.generation == 1;
+            Arc::new(Counting {
+                name: format!("generation {}", terms.generation),
+                counts: Arc::clone(&counts),
+                takes: Duration::from_secs(if hangs { 30 } else { 0 }),
+            })
+        })
+    });
+    let simulation = simulation
+        .parameters(&with_query("hangs"))
+        .object(&NamespaceBudget::crd());
+    let count = |name: &str| counts.lock().unwrap().get(name).copied().unwrap_or(0);
+    simulation.run(async |cluster| {
+        cluster
+            .expect("it is queried", |_| count("generation 1") == 1)
+            .await;
+        cluster.apply(&with_query("other"));
+        cluster
+            .expect("the other one is queried", |_| count("generation 2") > 1)
+            .await;
+        cluster.advance(Duration::from_secs(300)).await;
+        assert_eq!(count("generation 1"), 1);
     });
 }
