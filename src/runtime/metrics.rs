@@ -483,7 +483,7 @@ mod tests {
         let text = metrics.text("");
         for series in [
             "evictions_total{check=\"budget\",state=\"Retry\"}",
-            "policy_applied_total{check=\"budget\",outcome=\"pendingTimeout\"}",
+            "policy_applied_total{check=\"budget\",outcome=\"pending_timeout\"}",
             "suppressed_evictions_total{check=\"budget\",outcome=\"growth\"}",
             "state_overwrites_total{check=\"budget\"}",
             "first_verdict_seconds_count{check=\"budget\"}",

@@ -39,8 +39,9 @@ impl Core {
         self.change_families(self.families.relatives(workload), |core| {
             core.families.apply(workload);
             take_in(core);
-            // It holds no quota, or a newer event has removed it.
-            if core.workloads.workload(workload.uid()).is_none() {
+            // The cache omits what is finished, which the watch selects all the same.
+            let here = core.workloads.workload(workload.uid()).is_some();
+            if !here && (!workload.holds_quota() || core.workloads.has_newer(workload)) {
                 core.families.remove(workload);
             }
         });

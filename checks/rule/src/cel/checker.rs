@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
 use jiff::SignedDuration;
-use regex::Regex;
 
 use super::functions::{self, Function};
-use super::run::regex;
+use super::run::SizedRegex;
 use super::scope::{Mistake, Scope, Uses, place};
 use super::tree::{Access, Each, Kind, Node, Operator};
 use super::types::Type;
@@ -27,7 +26,7 @@ pub(super) struct Checker<'s> {
     pub(super) most_locals: usize,
     depth: usize,
     pub(super) uses: Uses,
-    pub(super) regexes: HashMap<Arc<str>, Regex>,
+    pub(super) regexes: HashMap<Arc<str>, SizedRegex>,
 }
 
 type Checked = Result<(Node, Type), Mistake>;
@@ -545,7 +544,7 @@ impl<'s> Checker<'s> {
             return Ok(());
         };
         match name {
-            "matches" | "find" | "findAll" => match regex(text) {
+            "matches" | "find" | "findAll" => match SizedRegex::new(text) {
                 Ok(regex) => {
                     self.regexes.insert(text.into(), regex);
                     Ok(())

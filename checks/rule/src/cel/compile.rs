@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use cel::Env;
-use regex::Regex;
 
 use super::checker::Checker;
+use super::run::SizedRegex;
 use super::scope::{Mistake, Scope, Uses, place};
 use super::tree::Node;
 use super::types::Type;
@@ -20,7 +20,7 @@ const STACK: usize = 128 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Program {
     pub(crate) root: Node,
-    pub(crate) regexes: HashMap<Arc<str>, Regex>,
+    pub(crate) regexes: HashMap<Arc<str>, SizedRegex>,
     /// The maximum number of variables of comprehensions.
     pub(crate) locals: usize,
     kind: Type,

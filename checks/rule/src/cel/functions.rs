@@ -8,7 +8,7 @@ use kueue_check::api::Quantity;
 
 use super::calendar::{Part, part};
 use super::operators::{add, compare, number, sorted, too_far, too_large, unexpected};
-use super::run::{Failure, Run};
+use super::run::{Failure, Run, SizedRegex};
 use super::types::Type;
 use super::value::{Value, duration_text};
 
@@ -714,11 +714,8 @@ fn shown(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
 
 /// Returns the text of a value that is no list, map or optional one.
 fn plain(run: &mut Run<'_>, value: &Value) -> Result<String, Failure> {
-    Ok(match value {
-        Value::String(text) => {
-            run.spend_text(text.len())?;
-            text.to_string()
-        }
+    let text = match value {
+        Value::String(text) => text.to_string(),
         Value::Duration(length) => duration_text(*length),
         Value::Timestamp(time) => time.to_string(),
         Value::Quantity(quantity) => quantity.to_string(),
@@ -726,7 +723,9 @@ fn plain(run: &mut Run<'_>, value: &Value) -> Result<String, Failure> {
         other => {
             return Err(Failure::new(format!("{} is no text", other.kind().one())));
         }
-    })
+    };
+    run.spend_text(text.len())?;
+    Ok(text)
 }
 
 fn size(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
@@ -753,9 +752,10 @@ fn search(run: &mut Run<'_>, text: &str, pattern: &Value) -> Result<regex::Regex
     let Value::String(pattern) = pattern else {
         return Err(unexpected());
     };
-    // The cost is linear in the text, and in the size of the expression.
-    run.spend_text(text.len().saturating_mul(1 + pattern.len() / 8))?;
-    run.regex(pattern)
+    // The cost is linear in the text, and in the size of the compiled expression.
+    let SizedRegex { regex, size } = run.regex(pattern)?;
+    run.spend_text(text.len().saturating_mul(size))?;
+    Ok(regex)
 }
 
 /// Returns `index` as a position in text of `length` characters.
@@ -860,7 +860,12 @@ fn format(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
                     )));
                 }
             },
-            Some('f') => out.push_str(&format!("{:.digits$}", number(next()?)?)),
+            Some('f') => {
+                // A double may have 300 digits.
+                let text = format!("{:.digits$}", number(next()?)?);
+                run.spend_text(text.len())?;
+                out.push_str(&text);
+            }
             other => {
                 let shown = other.map(String::from).unwrap_or_default();
                 return Err(Failure::new(format!(

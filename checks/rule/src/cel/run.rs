@@ -14,8 +14,8 @@ use super::value::Value;
 /// element of a list that is read, or 16 bytes of text. The API server has the same limit for one
 /// expression of an admission policy.
 pub const STEPS: u64 = 1_000_000;
-/// The maximum size of a compiled regular expression, in bytes.
-const LARGEST_REGEX: usize = 256 * 1024;
+/// The maximum size of a compiled regular expression, in KiB: a power of two.
+const LARGEST_REGEX: usize = 256;
 /// The steps for a regular expression that is computed.
 const REGEX_STEPS: usize = 10_000;
 /// The number of bytes of text in a step.
@@ -88,7 +88,7 @@ impl std::error::Error for Failure {}
 pub struct Run<'r> {
     pub(crate) data: &'r dyn Data,
     left: u64,
-    regexes: HashMap<Arc<str>, Regex>,
+    regexes: HashMap<Arc<str>, SizedRegex>,
 }
 
 impl<'r> Run<'r> {
@@ -124,18 +124,18 @@ impl<'r> Run<'r> {
     }
 
     /// Returns the regular expression `pattern`.
-    pub(crate) fn regex(&mut self, pattern: &Arc<str>) -> Result<Regex, Failure> {
+    pub(crate) fn regex(&mut self, pattern: &Arc<str>) -> Result<SizedRegex, Failure> {
         if let Some(regex) = self.regexes.get(pattern) {
             return Ok(regex.clone());
         }
         self.spend(REGEX_STEPS)?;
-        let regex = regex(pattern).map_err(Failure::new)?;
+        let regex = SizedRegex::new(pattern).map_err(Failure::new)?;
         self.regexes.insert(Arc::clone(pattern), regex.clone());
         Ok(regex)
     }
 
     /// Adds the compiled regular expressions of a program.
-    pub(crate) fn add_regexes(&mut self, regexes: &HashMap<Arc<str>, Regex>) {
+    pub(crate) fn add_regexes(&mut self, regexes: &HashMap<Arc<str>, SizedRegex>) {
         for (pattern, regex) in regexes {
             if !self.regexes.contains_key(pattern) {
                 self.regexes.insert(Arc::clone(pattern), regex.clone());
@@ -231,19 +231,36 @@ fn compare(whole: i64, number: f64) -> Option<Ordering> {
     Some(whole.cmp(&(below as i64)).then(rest))
 }
 
-/// Compiles the regular expression `pattern`.
-pub(crate) fn regex(pattern: &str) -> Result<Regex, String> {
-    let mut builder = regex::RegexBuilder::new(pattern);
-    let built = builder.size_limit(LARGEST_REGEX).build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "the regular expression is too large".to_owned(),
-        other => {
-            let text = other.to_string();
-            let last = text.lines().last().unwrap_or_default();
-            format!(
-                "no regular expression: {}",
-                last.trim_start_matches("error: ")
-            )
+/// A compiled regular expression.
+#[derive(Clone, Debug)]
+pub(crate) struct SizedRegex {
+    pub(crate) regex: Regex,
+    /// Its size in KiB, rounded up to a power of two. A search costs up to that size for each
+    /// character, however short the pattern is (`a{2000}`).
+    pub(crate) size: usize,
+}
+
+impl SizedRegex {
+    /// Compiles the regular expression `pattern`.
+    pub(crate) fn new(pattern: &str) -> Result<Self, String> {
+        let mut size = 1;
+        loop {
+            let mut builder = regex::RegexBuilder::new(pattern);
+            match builder.size_limit(size * 1024).build() {
+                Ok(regex) => return Ok(Self { regex, size }),
+                Err(regex::Error::CompiledTooBig(_)) if size < LARGEST_REGEX => size *= 2,
+                Err(regex::Error::CompiledTooBig(_)) => {
+                    return Err("the regular expression is too large".to_owned());
+                }
+                Err(other) => {
+                    let text = other.to_string();
+                    let last = text.lines().last().unwrap_or_default();
+                    return Err(format!(
+                        "no regular expression: {}",
+                        last.trim_start_matches("error: ")
+                    ));
+                }
+            }
         }
-    })
+    }
 }

@@ -450,6 +450,24 @@ fn evaluation_is_bounded_in_steps() {
         (absorbed, "steps"),
         ("'x'.matches('((a{100}){100}){100}')".to_owned(), "too large"),
         ("[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9,10,11,12].map(b, ('x' + string(a) + string(b)).matches('[a-z]{50}' + string(a * 100 + b))))".to_owned(), "steps"),
+        // A short pattern that is compiled to thousands of states.
+        (
+            (0..14).fold("'01010101010101010'".to_owned(), |text, level| {
+                format!("[{text}].map(v{level}, v{level} + v{level})[0]")
+            }) + ".matches('[01]*1[01]{2000}')",
+            "steps",
+        ),
+        // One character of the template prints 300 digits.
+        (
+            format!(
+                "[{}].map(a, [{}].map(b, '{}'.format([{}])))",
+                vec!["1"; 100].join(","),
+                vec!["1"; 100].join(","),
+                "%f".repeat(100),
+                vec!["1e308"; 100].join(",")
+            ),
+            "steps",
+        ),
         (format!("{}1{}", "(".repeat(4000), ")".repeat(4000)), ""),
         (format!("{}1{}", "[".repeat(4000), "]".repeat(4000)), ""),
         (format!("1{}", "+1".repeat(4000)), "deeper"),

@@ -23,8 +23,11 @@ impl Step<'_> {
         let owned = owned.map(|(raw, workload)| Owned { workload, raw });
         let ours = owned.filter(|owned| pod_group::is_of_a_group(owned.raw));
         let Some(first) = all.first() else {
-            if let Some(owned) = ours {
-                self.abandon(owned);
+            // A group's Workload has no controller, so Kueue does not finish it (0.19.2,
+            // `finalizeWorkloads` in `pkg/controller/jobframework/reconciler.go`).
+            if let Some(owned) = ours.filter(|owned| !owned.workload.metadata.finalizers.is_empty())
+            {
+                self.drop_finalizer(owned);
             }
             return;
         };

@@ -32,7 +32,7 @@ impl Step<'_> {
                 Integration::Job => job::started(object, &info),
                 Integration::Pod | Integration::PodGroup => pod::started(object, &info),
             };
-            started.map_err(|conflict| conflict.to_string())
+            started.map_err(|conflict| format!("invalid admission check PodSetUpdate: {conflict}"))
         });
         match started {
             Err(conflict) => {

@@ -54,20 +54,42 @@ impl Kueue {
     /// cohort triggers nothing by itself (Kueue 0.19.2, `AddOrUpdateCohort` and `DeleteCohort` in
     /// `pkg/cache/queue/manager.go`).
     fn cohort_changed(&mut self, change: &Change<Cohort>) {
-        let Change::Now { old, new } = change else {
-            return;
+        let (old, new) = match change {
+            Change::Now { old, new } => (old.as_ref(), new),
+            Change::Gone(gone) => {
+                self.retry_heads_of_tree(&gone.metadata.name);
+                return self.retry_heads_of_tree(&gone.spec.parent_name);
+            }
         };
-        if old.as_ref().is_some_and(|old| old.spec == new.spec) {
+        if old.is_some_and(|old| old.spec == new.spec) {
             return;
         }
-        let path = self.cohorts_from(&new.metadata.name);
-        let root = path.take(self.cache.cohorts.len() + 1).last();
-        let root = root.unwrap_or_default();
-        let (tree, below) = (self.tree(), format!("/{root}/"));
-        let mut queues = self.cache.cluster_queues.keys();
-        let found = queues.find(|name| tree.path_text(name).starts_with(&below));
-        if let Some(name) = found.cloned() {
+        if let Some(old) = old.filter(|old| old.spec.parent_name != new.spec.parent_name) {
+            self.retry_heads_of_tree(&old.spec.parent_name);
+        }
+        let first = self.queues_of_tree(&new.metadata.name).into_iter().next();
+        if let Some(name) = first {
             self.quota_changed(&name);
+        }
+    }
+
+    /// Returns the ClusterQueues of the whole tree of a cohort.
+    fn queues_of_tree(&self, cohort: &str) -> Vec<String> {
+        if cohort.is_empty() {
+            return Vec::new();
+        }
+        let path = self.cohorts_from(cohort);
+        let root = path.take(self.cache.cohorts.len() + 1).last();
+        let (tree, below) = (self.tree(), format!("/{}/", root.unwrap_or_default()));
+        let queues = self.cache.cluster_queues.keys();
+        let queues = queues.filter(|name| tree.path_text(name).starts_with(&below));
+        queues.cloned().collect()
+    }
+
+    /// Retries the heads in the tree of a cohort that has lost a part: they may fit, or lack more.
+    fn retry_heads_of_tree(&mut self, cohort: &str) {
+        for name in self.queues_of_tree(cohort) {
+            self.retry_head(name);
         }
     }
 
@@ -80,8 +102,14 @@ impl Kueue {
         let path = self.cohorts_from(&queue.spec.cohort_name);
         // A longer path is circular.
         if (2..=most).contains(&path.take(most + 1).count()) {
-            let relatives = self.tree().relatives(&queue.metadata.name);
-            self.batch_retry(&queue.metadata.name, &relatives);
+            // The ClusterQueue itself may be gone.
+            let relatives: BTreeSet<String> = self
+                .queues_of_tree(&queue.spec.cohort_name)
+                .into_iter()
+                .collect();
+            if let Some(first) = relatives.first().cloned() {
+                self.batch_retry(&first, &relatives);
+            }
         }
     }
 
@@ -109,6 +137,9 @@ impl Kueue {
         let users: Vec<String> = users.map(|q| q.metadata.name.clone()).collect();
         for user in users {
             self.may_be_active(&user);
+            if !self.is_active(&user) {
+                self.retry_heads(&user);
+            }
             self.batch(Task::ClusterQueue(user));
         }
     }
@@ -119,6 +150,7 @@ impl Kueue {
             Change::Gone(gone) => {
                 self.cohorts_above_changed(gone);
                 self.queues.remove(&gone.metadata.name);
+                self.retry_heads_of_tree(&gone.spec.cohort_name);
                 self.enqueue_named_by(gone);
                 self.enqueue_local_queues(&gone.metadata.name);
                 // Kueue reconciles its Workloads while its queues still contain it, and writes
@@ -173,6 +205,11 @@ impl Kueue {
         };
         if changes {
             self.quota_changed(&name);
+        } else if going {
+            self.retry_heads(&name);
+        }
+        if let Some(old) = old.filter(|old| old.spec.cohort_name != new.spec.cohort_name) {
+            self.retry_heads_of_tree(&old.spec.cohort_name);
         }
         self.ready.insert(name.clone());
         for named in old.into_iter().chain([new]) {

@@ -44,7 +44,14 @@ impl Kueue {
             && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();
         let waits = waits && !self.has_variants(workload);
-        if waits && !stopped {
+        let version = self.version;
+        let stays = workload.waits_for_quota() && workload.lacks_pods(version) && !put_back;
+        if stays && !stopped && self.queue(&name).has(key) {
+            // Kueue does not update its queue for a group that lacks Pods: the scheduler tries it
+            // once more as it was (0.19.2, `AddOrUpdateWorkloadWithoutLock` in
+            // `pkg/cache/queue/manager.go`).
+            self.ready.insert(name);
+        } else if waits && !stopped {
             self.assigned.insert(key.to_owned());
             let queue = self.queue(&name);
             let was_waiting = queue.is_active(key);

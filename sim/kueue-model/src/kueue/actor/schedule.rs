@@ -650,11 +650,14 @@ impl Kueue {
         let now = self.api.now();
         let key = workload.metadata.key();
         let version = self.version;
+        // Kueue puts it back if it is still to have quota, by the newest state (0.19.2,
+        // `RequeueWorkload` in `pkg/cache/queue/manager.go`).
+        let newest = self.cache.workloads.get(&key);
+        let goes_back = newest.is_some_and(|known| known.workload.is_admissible(version));
         let place = self.queue(&queue.metadata.name);
-        if workload.is_admissible(version) {
+        if goes_back {
             place.requeue(&key, requeue, now);
         } else {
-            // The scheduler had put it back before this attempt (`requeues_inactive`).
             place.remove(&key);
         }
         let mut new = workload.clone();

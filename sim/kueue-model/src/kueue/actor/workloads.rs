@@ -74,6 +74,13 @@ impl Kueue {
         // changes again (Kueue 0.19.2, `Update` in `pkg/controller/core/workload_controller.go`).
         let loses = held.is_some() && holds.is_none();
         let waits = |at: jiff::Timestamp| at > self.api.now();
+        // Its queue has the Workload as it was before it lacked Pods.
+        if let Some(old) = old.filter(|old| old.workload.is_admissible(self.version))
+            && new.workload.waits_for_quota()
+            && new.workload.lacks_pods(self.version)
+        {
+            self.copies.entry(key.clone()).or_insert(old.workload);
+        }
         if !(loses && new.workload.requeue_at().is_some_and(waits)) {
             self.place(&key);
         }
@@ -248,13 +255,14 @@ fn priority_changed((old, new): (&CachedWorkload, &CachedWorkload), version: Kue
         }
 }
 
-/// Returns true if a Workload with quota has other reclaimable Pods or another priority, or is
-/// active again. A head that waits for its quota may fit, or preempt it, or lack more: the scheduler
-/// retries heads without end.
+/// Returns true if a Workload with quota has other reclaimable Pods or another priority, is evicted,
+/// or is active again. A head that waits for its quota may fit, or preempt it, or lack more: the
+/// scheduler retries heads without end.
 fn matters_to_heads(both: (&CachedWorkload, &CachedWorkload)) -> bool {
     let (old, new) = both;
     is_reclaimed(both)
         || old.workload.spec.priority != new.workload.spec.priority
+        || old.workload.is_evicted() != new.workload.is_evicted()
         || !old.workload.is_active()
 }
 

@@ -101,7 +101,8 @@ pub(crate) fn sync_admitted(
     workload.set_condition(condition)
 }
 
-/// Adds the last run to the past execution time, if the Workload's execution time is limited.
+/// Adds the last run to the past execution time (Kueue 0.19.2, `SyncAdmittedCondition` in
+/// `pkg/workload/admissionchecks.go`).
 fn record_execution_time(workload: &mut Workload, now: Timestamp) {
     let admitted = workload.status.conditions.get("Admitted");
     let Some(since) = admitted
@@ -110,11 +111,9 @@ fn record_execution_time(workload: &mut Workload, now: Timestamp) {
     else {
         return;
     };
-    if workload.spec.maximum_execution_time_seconds.is_some() {
-        let known = &mut workload.status.accumulated_past_execution_time_seconds;
-        let ran = now.duration_since(since).as_secs();
-        *known = Some(known.unwrap_or(0).saturating_add(ran));
-    }
+    let known = &mut workload.status.accumulated_past_execution_time_seconds;
+    let ran = now.duration_since(since).as_secs();
+    *known = Some(known.unwrap_or(0).saturating_add(ran));
 }
 
 /// Admits a Workload with quota and all checks Ready.

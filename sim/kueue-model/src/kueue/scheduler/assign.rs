@@ -262,8 +262,8 @@ impl Attempt<'_> {
         }
         if placed.fit != Fit::No {
             self.last_tried.append(&mut last_tried);
+            self.own.add_all(&taken);
         }
-        self.own.add_all(&taken);
         placed.reasons.sort();
         placed
     }

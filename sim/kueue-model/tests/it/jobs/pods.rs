@@ -133,7 +133,7 @@ fn an_update_that_contradicts_the_pod_ends_it() {
         assert_eq!(finished["reason"], "FailedToStart");
         assert_eq!(
             finished["message"],
-            "conflict for nodeSelector: conflict for key=zone, value1=b, value2=a"
+            "invalid admission check PodSetUpdate: conflict for nodeSelector: conflict for key=zone, value1=b, value2=a"
         );
         assert_eq!(get(&cluster)["spec"]["nodeSelector"], json!({"zone": "b"}));
     });

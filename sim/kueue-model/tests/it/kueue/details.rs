@@ -232,3 +232,95 @@ fn an_eviction_of_a_workload_without_quota_counts() {
         assert_eq!(*evictions, counted);
     });
 }
+
+/// Kueue does not update its queue for a group that lacks Pods: it is tried once more as it was.
+#[test]
+fn a_group_that_comes_to_lack_pods_while_it_waits_is_tried_once_more() {
+    for (before, expected) in [("0", "a:"), ("9", "a:RA")] {
+        in_virtual_time(async {
+            let cluster = Cluster::new(KueueVersion::V0_19);
+            cluster.queue("1", &[], &json!({}));
+            cluster.workload("a", "9", 0);
+            cluster.pass(1.0).await;
+            let lacks = json!({
+                "type": "WaitingForReplacementPods", "status": "True", "reason": "PodsFailed",
+                "message": "", "lastTransitionTime": cluster.now(),
+            });
+            let mut status = cluster.get("a")["status"].clone();
+            status["conditions"].as_array_mut().unwrap().push(lacks);
+            cluster.merge("workloads", "t", "a", "status", &json!({"status": status}));
+            cluster.pass(1.0).await;
+            // The first change decides whether the one attempt succeeds.
+            for cpus in [before, "9"] {
+                let quota = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpus}]});
+                let groups = json!([{"coveredResources": ["cpu"], "flavors": [quota]}]);
+                cluster.merge(
+                    "clusterqueues",
+                    "",
+                    "cq",
+                    "",
+                    &json!({"spec": {"resourceGroups": groups}}),
+                );
+                cluster.pass(3.0).await;
+            }
+            assert_eq!(cluster.line(), expected, "{before}");
+        });
+    }
+}
+
+/// Creates `cq` with one CPU and StrictFIFO, and `other` with three, in the cohort `co`. `a` waits
+/// for two CPUs, which `b` has.
+async fn busy_head() -> Cluster {
+    let cluster = Cluster::new(KueueVersion::V0_19);
+    let spec = json!({"cohortName": "co", "queueingStrategy": "StrictFIFO"});
+    cluster.queue("1", &[], &spec);
+    cluster.create(&json!({
+        "apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "other"},
+        "spec": {
+            "cohortName": "co", "namespaceSelector": {},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
+                {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "3"}]},
+            ]}],
+        },
+    }));
+    cluster.create(&json!({
+        "apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"namespace": "t", "name": "other"},
+        "spec": {"clusterQueue": "other"},
+    }));
+    cluster.create(&json!({
+        "apiVersion": KUEUE, "kind": "Workload", "metadata": {"namespace": "t", "name": "b"},
+        "spec": {"queueName": "other", "podSets": [pod_set("main", 1, "3")]},
+    }));
+    cluster.pass(1.0).await;
+    cluster.workload("a", "3", 0);
+    cluster.pass(3.0).await;
+    assert_eq!(cluster.line(), "a: b:RA");
+    cluster
+}
+
+/// The scheduler tries the head of a StrictFIFO queue again and again.
+#[test]
+fn the_head_of_a_strict_queue_sees_what_its_tree_has_lost() {
+    let moves = json!({"spec": {"cohortName": null}});
+    for (change, seen) in [(&moves, true), (&json!({}), false)] {
+        in_virtual_time(async {
+            let cluster = busy_head().await;
+            let message = || cluster.condition("a", "QuotaReserved")["message"].clone();
+            let before = message();
+            let response = cluster.merge("clusterqueues", "", "other", "", change);
+            assert_eq!(response.code, 200, "{}", response.body);
+            cluster.pass(0.5).await;
+            assert_eq!(message() != before, seen, "{change}: {}", message());
+        });
+    }
+    in_virtual_time(async {
+        let cluster = busy_head().await;
+        let message = || cluster.condition("a", "QuotaReserved")["message"].clone();
+        let before = message();
+        cluster.finish("b");
+        cluster.pass(1.0).await;
+        cluster.delete("clusterqueues", "other");
+        cluster.pass(0.5).await;
+        assert_ne!(message(), before);
+    });
+}

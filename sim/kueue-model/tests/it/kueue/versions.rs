@@ -820,16 +820,18 @@ fn before_0_18_a_group_that_lacks_pods_gets_quota() {
         KueueVersion::V0_19,
         |v, on| v.waits_for_replacements = on,
         async |cluster| {
-            cluster.queue("0", &[], &json!({}));
+            cluster.queue("1", &[], &json!({}));
             cluster.workload("a", "1", 0);
-            cluster.pass(1.0).await;
+            let moves = |queue: &str| json!({"spec": {"queueName": queue}});
+            cluster.merge("workloads", "t", "a", "", &moves("elsewhere"));
             let lacks = json!({
                 "type": "WaitingForReplacementPods", "status": "True", "reason": "Preempted",
                 "message": "", "lastTransitionTime": cluster.now(),
             });
             let status = json!({"status": {"conditions": [lacks]}});
             cluster.merge("workloads", "t", "a", "status", &status);
-            cluster.merge("clusterqueues", "", "cq", "", &quota("1"));
+            cluster.pass(1.0).await;
+            cluster.merge("workloads", "t", "a", "", &moves("lq"));
             cluster.pass(5.0).await;
             cluster.line()
         },
