@@ -70,13 +70,12 @@ impl Health {
     /// Records whether leadership has been determined.
     pub(crate) fn set_leadership(&self, leadership: &Leadership) {
         let problem = match leadership {
-            Leadership::Undecided { error } => Some(format!(
-                "leadership is not determined yet{}",
-                error
-                    .iter()
-                    .map(|error| format!(": {error}"))
-                    .collect::<String>()
-            )),
+            Leadership::Undecided { error: None } => {
+                Some("leadership is not determined yet".to_owned())
+            }
+            Leadership::Undecided { error: Some(error) } => {
+                Some(format!("leadership is not determined yet: {error}"))
+            }
             _ => None,
         };
         self.report("lease", problem);

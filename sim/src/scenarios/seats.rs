@@ -243,7 +243,7 @@ impl AdmissionCheckController for Seats {
         match why {
             // The job continues under another Workload.
             ReleaseReason::Replaced { by } | ReleaseReason::VariantAdmitted { by } => {
-                book.hold(&by)
+                book.hold(&by);
             }
             ReleaseReason::Finished => {}
             _ => {

@@ -318,6 +318,9 @@ fn with(mut object: Value, kind: &str, reason: &str) -> Value {
     object
 }
 
+/// Changes of the cluster.
+type Changes = fn(&mut Driver);
+
 /// Adds the first slice, and a growth to 4 pods that replaces it and waits.
 fn grow(driver: &mut Driver) {
     driver.put(&with(
@@ -380,8 +383,7 @@ async fn what_a_read_or_a_write_shows_counts_for_the_whole_job() {
         driver.put(&with(growth, "Admitted", "Admitted"));
     };
     let deleted = |driver: &mut Driver| driver.change("el-2", None);
-    let changes: [(&str, &dyn Fn(&mut Driver)); 2] =
-        [("admitted", &admitted), ("deleted", &deleted)];
+    let changes: [(&str, Changes); 2] = [("admitted", admitted), ("deleted", deleted)];
     for (name, change) in changes {
         let [seen, lost] = [false, true].map(|loses| {
             let mut driver = Driver::new();
@@ -450,7 +452,6 @@ async fn a_comparison_finds_changes_of_a_job_whose_events_were_lost() {
         driver.change("el-2", None);
         driver.change("el-1", None);
     }
-    type Changes = fn(&mut Driver);
     let changes: [(&str, Changes); 5] = [
         ("grown", |_| {}),
         ("admitted", admitted),

@@ -307,8 +307,8 @@ pub struct OnExhausted {
     /// doubled with each release up to `max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<HumanDuration>,
-    /// With Yield: the longest interval. With CloseLocalQueues: the interval in which a closed queue
-    /// is opened, since a smaller job may have come. Default: 1h.
+    /// With Yield: the longest interval. With `CloseLocalQueues`: the interval in which a closed
+    /// queue is opened, since a smaller job may have come. Default: 1h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<HumanDuration>,
 }

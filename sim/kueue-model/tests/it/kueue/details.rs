@@ -268,7 +268,7 @@ fn a_group_that_comes_to_lack_pods_while_it_waits_is_tried_once_more() {
     }
 }
 
-/// Creates `cq` with one CPU and StrictFIFO, and `other` with three, in the cohort `co`. `a` waits
+/// Creates `cq` with one CPU and `StrictFIFO`, and `other` with three, in the cohort `co`. `a` waits
 /// for two CPUs, which `b` has.
 async fn busy_head() -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19);
@@ -298,7 +298,7 @@ async fn busy_head() -> Cluster {
     cluster
 }
 
-/// The scheduler tries the head of a StrictFIFO queue again and again.
+/// The scheduler tries the head of a `StrictFIFO` queue again and again.
 #[test]
 fn the_head_of_a_strict_queue_sees_what_its_tree_has_lost() {
     let moves = json!({"spec": {"cohortName": null}});
