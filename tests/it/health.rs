@@ -67,6 +67,15 @@ fn silent() -> Client {
     Client::new(service, "default")
 }
 
+fn lease() -> LeaseConfig {
+    LeaseConfig {
+        namespace: "default".into(),
+        name: "health".into(),
+        identity: "health-0".into(),
+        times: LeaseTimes::default(),
+    }
+}
+
 fn builder(client: Client) -> RuntimeBuilder {
     Runtime::builder(client).check(Parts::default())
 }
@@ -100,13 +109,7 @@ async fn a_process_that_waits_for_kueue_or_the_api_server_is_alive_and_not_ready
 
 #[tokio::test(start_paused = true)]
 async fn a_process_is_not_ready_before_its_caches_are_synced() {
-    let lease = LeaseConfig {
-        namespace: "default".into(),
-        name: "health".into(),
-        identity: "health-0".into(),
-        times: LeaseTimes::default(),
-    };
-    let runtime = builder(silent()).lease(lease).build().unwrap();
+    let runtime = builder(silent()).lease(lease()).build().unwrap();
     let handle = runtime.handle();
     let unknown = [
         "kueue: the served API is not discovered yet",
@@ -152,19 +155,42 @@ async fn a_panic_of_background_work_is_reported() {
     }
 }
 
-/// A fault that refuses to list `ConfigMap`s, or to watch them.
+/// A fault that refuses all requests for a resource that are watches, or that are not.
 struct Refuses {
+    resource: &'static str,
     watches: bool,
 }
 
 impl Faults for Refuses {
     fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
-        let refused = request.watch == self.watches && request.call.resource.plural == "configmaps";
+        let refused =
+            request.watch == self.watches && request.call.resource.plural == self.resource;
         refused.then(|| RequestFault::Refuse {
             status: Status::new(403, "Forbidden", "not yours"),
             retry_after: None,
         })
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_lease_cannot_be_read_reports_the_error() {
+    let server = ApiServer::with_definitions(Clock::system(), definitions::kueue());
+    server.set_faults(Arc::new(Refuses {
+        resource: "leases",
+        watches: false,
+    }));
+    let runtime = builder(server.client()).lease(lease()).build().unwrap();
+    let handle = runtime.handle();
+    tokio::spawn(runtime.run(pending()));
+    sleep(Duration::from_secs(30)).await;
+    let problems = handle.problems();
+    let problem = "lease: leadership is not determined yet: cannot read lease: ";
+    assert!(
+        problems.len() == 1
+            && problems[0].starts_with(problem)
+            && problems[0].contains("not yours"),
+        "{problems:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +211,10 @@ async fn a_watch_of_background_work_is_named_while_it_fails() {
             }
         }
     });
-    server.set_faults(Arc::new(Refuses { watches: false }));
+    server.set_faults(Arc::new(Refuses {
+        resource: "configmaps",
+        watches: false,
+    }));
     let runtime = Runtime::builder(server.client())
         .check(check)
         .build()
@@ -212,7 +241,10 @@ async fn a_watch_of_background_work_is_named_while_it_fails() {
     assert_eq!(shown().await.as_deref(), Some("1"));
 
     // The permission is revoked while it watches.
-    server.set_faults(Arc::new(Refuses { watches: true }));
+    server.set_faults(Arc::new(Refuses {
+        resource: "configmaps",
+        watches: true,
+    }));
     sleep(Duration::from_secs(240)).await;
     let problems = handle.problems();
     assert_eq!(problems.len(), 1, "{problems:?}");

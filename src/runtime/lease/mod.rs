@@ -242,7 +242,10 @@ impl Holder {
                 self.candidate.on_read(record, Instant::now());
                 self.error = None;
             }
-            Err(error) => self.failed("read", &error),
+            Err(error) => {
+                tracing::warn!(%error, lease = self.config.name, "cannot read lease");
+                self.error = Some(format!("cannot read lease: {error}"));
+            }
         }
     }
 
@@ -268,13 +271,11 @@ impl Holder {
             {
                 self.candidate.on_conflict();
             }
-            Err(error) => self.failed("write", &error),
+            Err(error) => {
+                tracing::warn!(%error, lease = self.config.name, "cannot write lease");
+                self.error = Some(format!("cannot write lease: {error}"));
+            }
         }
-    }
-
-    fn failed(&mut self, verb: &str, error: &LeaseError) {
-        tracing::warn!(%error, lease = self.config.name, "cannot {verb} lease");
-        self.error = Some(format!("cannot {verb} lease: {error}"));
     }
 
     /// Returns the Lease that `plan` writes.

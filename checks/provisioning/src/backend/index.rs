@@ -49,6 +49,16 @@ struct State {
     listing_templates: Option<Templates>,
 }
 
+impl State {
+    /// Removes a template, whichever Workload owns it.
+    fn remove_template(&mut self, template: &OwnTemplate) {
+        self.templates.retain(|_, own| {
+            own.retain(|known| !known.is(&template.namespace, &template.name));
+            !own.is_empty()
+        });
+    }
+}
+
 /// A PodTemplate as last observed, with the Workload that owns it, if any.
 #[derive(Clone, Debug)]
 pub(super) struct CachedTemplate {
@@ -126,8 +136,14 @@ impl Index {
 
     pub(crate) fn put_template(&self, workload: &Uid, template: OwnTemplate) {
         let mut state = self.state();
+        let same = |known: &OwnTemplate| known.is(&template.namespace, &template.name);
+        let known = state.templates.get(workload);
+        if !known.is_some_and(|own| own.iter().any(same)) {
+            // A Workload that was created again under its name takes the template over.
+            state.remove_template(&template);
+        }
         let own = state.templates.entry(workload.clone()).or_default();
-        own.retain(|known| !known.is(&template.namespace, &template.name));
+        own.retain(|known| !same(known));
         own.insert(template);
     }
 
@@ -293,13 +309,34 @@ impl Index {
             }) => self.put_template(&workload, template),
             Event::Apply(CachedTemplate { template, .. })
             | Event::Delete(CachedTemplate { template, .. }) => {
-                let mut state = self.state();
-                state.templates.retain(|_, own| {
-                    own.retain(|known| !known.is(&template.namespace, &template.name));
-                    !own.is_empty()
-                });
+                self.state().remove_template(&template);
             }
         }
         Trigger::Ignore
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise the release of the earlier Workload deletes it.
+    #[test]
+    fn a_template_belongs_to_the_workload_that_took_it_over() {
+        let index = Index::default();
+        let template = |name: &str| OwnTemplate {
+            namespace: "n".into(),
+            name: name.into(),
+            check: None,
+        };
+        let [first, second] = ["1", "2"].map(Uid::new);
+        for name in ["a", "b"] {
+            index.put_template(&first, template(name));
+        }
+        index.put_template(&second, template("b"));
+        assert_eq!(index.templates(&first), [template("a")]);
+        assert_eq!(index.templates(&second), [template("b")]);
+        index.put_template(&second, template("a"));
+        assert!(index.templates(&first).is_empty());
     }
 }
