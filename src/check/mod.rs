@@ -70,4 +70,4 @@ pub(crate) use preview::PreviewOutcome;
 pub(crate) use request::ReadWorkload;
 pub(crate) use updates::{Conflicts, written_updates_are_suspected};
 pub(crate) use verdict::VerdictKind;
-pub(crate) use watches::Start;
+pub(crate) use watches::{Start, WatchSource};

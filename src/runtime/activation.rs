@@ -508,6 +508,7 @@ mod tests {
             store.failed(Failure {
                 code,
                 message: String::new(),
+                lists: true,
             });
             assert_eq!(outcome(&wanted, &window, Some(&store)).0, reason);
         }

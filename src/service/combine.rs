@@ -238,6 +238,10 @@ fn combine(
         }
         verdict.message = join(&verdict, &other);
     }
+    if rule == Rule::Any && verdict.is_ready() {
+        // The others cannot change it. Their rechecks would monitor the job while it runs.
+        return Ok(verdict);
+    }
     // The recheck of any member may change the whole verdict, so the earliest counts.
     let soonest = others
         .iter()
@@ -407,6 +411,10 @@ mod tests {
             combine(Rule::Any, results()).unwrap().recheck_in,
             Some(MINUTE)
         );
+        let ready = || Ok(Verdict::ready("a"));
+        let waits = || Ok(Verdict::pending("b").recheck_in(MINUTE));
+        let any = combine(Rule::Any, vec![ready(), waits()]).unwrap();
+        assert_eq!(any.recheck_in, None, "the other one cannot change it");
         let delays = vec![
             Ok(Verdict::retry_after(MINUTE, "a")),
             Ok(Verdict::retry_after(5 * MINUTE, "b")),

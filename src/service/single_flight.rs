@@ -106,7 +106,11 @@ impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
         {
             return Arc::clone(flight);
         }
-        flights.retain(|_, flight| flight.is_valid(now, self.ttl));
+        // A request that has no result, and that nothing waits for, was abandoned.
+        flights.retain(|_, flight| {
+            let waits = Arc::strong_count(flight) > 1;
+            waits || (flight.result.initialized() && flight.is_valid(now, self.ttl))
+        });
         let flight = Arc::new(Flight {
             result: OnceCell::new(),
         });
@@ -391,5 +395,21 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert!(shared.flights.lock().unwrap().len() <= 31);
+    }
+
+    /// As by the deadline of an evaluation.
+    #[tokio::test(start_paused = true)]
+    async fn abandoned_requests_are_removed() {
+        let shared = SingleFlight::<_, u32>::new(KEEP);
+        for key in 0..100 {
+            let hangs = shared.get(key, std::future::pending);
+            drop(tokio::time::timeout(Duration::from_secs(1), hangs).await);
+        }
+        let shares = shared.get(100, std::future::pending);
+        let waits = tokio::time::timeout(Duration::from_secs(1), shares);
+        let other = async { shared.get(1000, || async { Ok(1) }).await };
+        let (_, one) = tokio::join!(waits, other);
+        assert_eq!(one.unwrap(), 1);
+        assert!(shared.flights.lock().unwrap().len() <= 2);
     }
 }

@@ -190,6 +190,7 @@ pub(super) async fn parameters(
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Err(Failure {
             code: 404,
             message: status.message.clone(),
+            lists: true,
         })),
         Err(error) => Err(Selection::list(&kind.plural, &kind.group).failed(&error)),
     }

@@ -9,7 +9,7 @@ use super::managed_check::{Problem, Readiness, ValidParameters};
 use super::report::summary;
 use super::tasks::{Basis, InFlight, Subject};
 use super::{Core, EvaluationTask, Report, Task};
-use crate::api::Workload;
+use crate::api::{CheckState, Workload};
 use crate::check::{
     CheckEvent, ErrorKind, ReleaseReason, Reservation, Verdict, written_updates_are_suspected,
 };
@@ -71,11 +71,19 @@ impl Core {
         if !releases {
             return self.conclude(key, &Outcome::Verdict(verdict));
         }
-        // Kueue may admit by an earlier verdict until that is withdrawn.
-        self.conclude(key, &Outcome::Verdict(verdict.recheck_in(Delay::MIN)));
+        // Kueue may admit by a Ready until that is withdrawn.
+        let workload = self.workloads.workload(&key.uid);
+        let entry = workload.and_then(|workload| workload.check(&key.check));
+        let was_ready = entry.is_some_and(|entry| *entry.state() == CheckState::Ready);
+        let verdict = if was_ready {
+            verdict.recheck_in(Delay::MIN)
+        } else {
+            verdict
+        };
+        self.conclude(key, &Outcome::Verdict(verdict));
         let reservation = self.reservation(key);
         if let Some(state) = self.workloads.key_mut(key)
-            && !state.in_flight
+            && !(was_ready && state.in_flight)
             && let Some(reservation) = reservation
         {
             state.started = false;
@@ -172,6 +180,7 @@ impl Core {
                     });
                 }
                 self.record_outcome(key, &basis.reservation, outcome, label);
+                self.conclude(key, outcome);
                 if let Outcome::Failed {
                     kind: ErrorKind::Parameters,
                     message,
@@ -181,7 +190,6 @@ impl Core {
                 } else if matches!(outcome, Outcome::Verdict(_)) {
                     self.accept_parameters(&key.check);
                 }
-                self.conclude(key, outcome);
             }
         }
         self.finish_without_write(key);

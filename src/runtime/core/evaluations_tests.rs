@@ -315,6 +315,59 @@ async fn withdrawals_that_conflict_again_and_again_are_retried_ever_more_rarely(
     assert!((5..30).contains(&writes), "{writes} in ten minutes");
 }
 
+/// The check whose parameters are invalid has a message for that.
+fn with_message() -> Driver {
+    let check = Check::new(Limited::<Limit>(PhantomData));
+    let check = check.on_parameters_unavailable(|_| Some("no parameters".to_owned()));
+    let mut driver = Driver::of(vec![DynCheck::new(check)], 10);
+    driver.leads_at_once();
+    driver.refers_to(1, "c", "Limit");
+    driver.activated(OLD);
+    driver.settle();
+    driver.shows(waits(5));
+    driver
+}
+
+#[tokio::test(start_paused = true)]
+async fn parameters_that_an_evaluation_rejects_are_written_once() {
+    let mut driver = with_message();
+    let id = driver.evaluation(OLD).expect("it is evaluated");
+    let failed = Outcome::Failed {
+        kind: crate::check::ErrorKind::Parameters,
+        message: "no such zone".into(),
+    };
+    driver.concluded(id, failed);
+    assert!(driver.write().is_some());
+    assert!(driver.write().is_none(), "one write at a time");
+}
+
+/// Kueue does not admit by Pending.
+#[tokio::test(start_paused = true)]
+async fn resources_of_an_inactive_check_are_released_although_its_message_cannot_be_written() {
+    let mut driver = with_message();
+    let id = driver.evaluation(OLD).expect("it is evaluated");
+    driver.decided(id);
+    let problem = Message::new("it is missing");
+    driver.core.reject_parameters(&Name::from("c"), problem);
+    driver.feed(Input::Time);
+    driver.pass(Duration::from_secs(1));
+    let (id, _) = driver.write().expect("its message");
+    let error = WriteError::Unavailable("500".into());
+    driver.ends(id, TaskResult::EntryWritten(Err(error)));
+    assert!(driver.release().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_a_missed_workload_follows_a_pause() {
+    let mut driver = Driver::leading(1);
+    driver.pass(Duration::from_mins(2));
+    driver.core.pause(Duration::from_mins(1));
+    let (workload, as_of) = (waits(5), ResourceVersion::new("5"));
+    driver.feed(Input::Compare { workload, as_of });
+    let pause = driver.now.instant + Duration::from_mins(1);
+    assert_eq!(driver.core.next_step(), Some(pause));
+}
+
 /// Until Kueue knows that the verdict is withdrawn it may start the job by it.
 #[tokio::test(start_paused = true)]
 async fn resources_are_released_once_the_verdict_of_an_inactive_check_is_withdrawn() {
@@ -322,14 +375,7 @@ async fn resources_are_released_once_the_verdict_of_an_inactive_check_is_withdra
         ("it is admitted", admitted(7), false),
         ("it waits", decided(7, "Ready", "ok"), true),
     ] {
-        let check = Check::new(Limited::<Limit>(PhantomData));
-        let check = check.on_parameters_unavailable(|_| Some("no parameters".to_owned()));
-        let mut driver = Driver::of(vec![DynCheck::new(check)], 10);
-        driver.leads_at_once();
-        driver.refers_to(1, "c", "Limit");
-        driver.activated(OLD);
-        driver.settle();
-        driver.shows(waits(5));
+        let mut driver = with_message();
         let id = driver.evaluation(OLD).expect("it is evaluated");
         driver.evaluated(id, Verdict::ready("ok"));
         let (id, _) = driver.write().expect("it is written");

@@ -333,7 +333,8 @@ impl Core {
         }
         let timer = self.work.timers.first().map(|(at, _)| *at);
         let waits = self.work.queues.iter().any(|queue| queue.len() > 0)
-            || !self.work.waiting_checks.is_empty();
+            || !self.work.waiting_checks.is_empty()
+            || !self.work.to_confirm.is_empty();
         let pause = self
             .work
             .paused_until

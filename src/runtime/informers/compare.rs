@@ -68,7 +68,16 @@ async fn list(
     }
     let mut named = BTreeSet::new();
     loop {
-        let page = api.list(&pages).await?;
+        let page = match api.list(&pages).await {
+            // The API server does not select Workloads by their ClusterQueue, as the watch finds too.
+            Err(kube::Error::Api(status)) if status.code == 400 => {
+                if pages.field_selector.take().is_none() {
+                    return Err(kube::Error::Api(status));
+                }
+                continue;
+            }
+            page => page?,
+        };
         let as_of = ResourceVersion::new(&page.metadata.resource_version.unwrap_or_default());
         for object in page.items {
             let workload = projection.project(object);

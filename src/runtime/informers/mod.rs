@@ -95,6 +95,8 @@ pub(crate) struct Failure {
     /// The HTTP status; 0 without a reply.
     pub(crate) code: u16,
     pub(crate) message: String,
+    /// Whether a list failed, not a watch.
+    pub(crate) lists: bool,
 }
 
 /// A source of watch events.
@@ -310,6 +312,7 @@ impl From<&watcher::Error> for Failure {
         Self {
             code,
             message: crate::check::redact(&message).into_owned(),
+            lists: matches!(error, watcher::Error::InitialListFailed(_)),
         }
     }
 }

@@ -304,8 +304,12 @@ impl Source for ParametersSource {
 
     fn failed(&mut self, failure: &Failure) -> (Option<InformerEvent>, WatchRecovery) {
         // Other failures are temporary, and independent of the objects. After these two, the list
-        // starts again, so that their end is detected.
+        // starts again, so that their end is detected. If only the watch is forbidden, the lists
+        // show what there is.
         if matches!(failure.code, 403 | 404) {
+            if !failure.lists {
+                return (None, WatchRecovery::Relist);
+            }
             let incoming = InformerEvent::ParametersFailed {
                 kind: self.number,
                 failure: failure.clone(),

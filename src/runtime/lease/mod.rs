@@ -16,6 +16,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::informers::brief;
 use super::signal::cancelled;
 use crate::Clock;
 use candidate::{Candidate, Plan, Record};
@@ -244,7 +245,7 @@ impl Holder {
             }
             Err(error) => {
                 tracing::warn!(%error, lease = self.config.name, "cannot read lease");
-                self.error = Some(format!("cannot read lease: {error}"));
+                self.error = Some(format!("cannot read lease: {}", error.brief()));
             }
         }
     }
@@ -273,7 +274,7 @@ impl Holder {
             }
             Err(error) => {
                 tracing::warn!(%error, lease = self.config.name, "cannot write lease");
-                self.error = Some(format!("cannot write lease: {error}"));
+                self.error = Some(format!("cannot write lease: {}", error.brief()));
             }
         }
     }
@@ -367,6 +368,17 @@ enum LeaseError {
     TimedOut(Duration),
     #[error(transparent)]
     Kube(#[from] kube::Error),
+}
+
+impl LeaseError {
+    /// Returns its text for `/readyz`, without credentials.
+    fn brief(&self) -> String {
+        let text = match self {
+            Self::Kube(error) => brief(error),
+            Self::TimedOut(_) => self.to_string(),
+        };
+        crate::check::redact(&text).into_owned()
+    }
 }
 
 /// Returns the Lease that `plan` writes over the record `known`.

@@ -8,7 +8,7 @@ use kube::Client;
 use tokio::task::AbortHandle;
 
 use super::session::Session;
-use crate::check::{ParametersKind, Start, Trigger};
+use crate::check::{ParametersKind, Start, Trigger, WatchSource};
 use crate::runtime::connection::instrumented;
 use crate::runtime::core::Controller;
 use crate::runtime::informers::{
@@ -122,8 +122,9 @@ impl Session {
 
     fn start_author_watches(&mut self, check: usize) {
         let controller = Controller::label(&self.core.controllers, check);
+        let mut names = BTreeSet::new();
         for source in self.core.controllers[check].check.watches() {
-            let name = format!("{controller}/{}", source.name);
+            let name = format!("{controller}/{}", unique_name(&source, &mut names));
             match source.start {
                 Start::Objects { begin, .. } => {
                     self.spawn(&name, |client| TriggerSource {
@@ -180,5 +181,53 @@ impl Session {
         let handle = self.watches.running.spawn(work);
         self.watches.names.insert(handle.id(), called);
         handle
+    }
+}
+/// Returns a name that no other watch of the check has, as each has a health of its own: with the
+/// group of its resource, or with a number, if there are others of that name.
+fn unique_name(source: &WatchSource, names: &mut BTreeSet<String>) -> String {
+    let group = match &source.start {
+        Start::Objects { permission, .. } => permission.api_groups.iter().flatten().next(),
+        Start::Stream(_) => None,
+    };
+    let with_group = group
+        .filter(|group| !group.is_empty())
+        .map(|group| format!("{}.{group}", source.name));
+    let numbered = (2..).map(|number| format!("{}-{number}", source.name));
+    let mut all = [Some(source.name.clone()), with_group]
+        .into_iter()
+        .flatten()
+        .chain(numbered);
+    let name = all.find(|name| !names.contains(name)).unwrap_or_default();
+    names.insert(name.clone());
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::api::storage::v1::StorageClass;
+    use kube::runtime::watcher::Config;
+
+    use super::*;
+
+    #[test]
+    fn each_watch_of_a_check_has_a_name_of_its_own() {
+        let core = || WatchSource::objects::<ConfigMap>(Config::default(), |_| Trigger::Ignore);
+        let classes =
+            || WatchSource::objects::<StorageClass>(Config::default(), |_| Trigger::Ignore);
+        let mut names = BTreeSet::new();
+        let named = [core(), core(), classes(), classes(), classes()]
+            .map(|source| unique_name(&source, &mut names));
+        assert_eq!(
+            named,
+            [
+                "configmaps",
+                "configmaps-2",
+                "storageclasses",
+                "storageclasses.storage.k8s.io",
+                "storageclasses-2"
+            ]
+        );
     }
 }

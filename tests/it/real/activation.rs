@@ -378,6 +378,36 @@ async fn a_watch_of_parameters_that_fails_after_the_list_hides_nothing() {
     running.stop().await;
 }
 
+/// A Role with `list` and without `watch`, or a proxy that rejects watches.
+#[tokio::test]
+async fn parameters_that_can_only_be_listed_do_not_make_the_check_flap() {
+    let Some(Fixture {
+        world,
+        check,
+        name,
+        faults,
+        running,
+        ..
+    }) = fixture(V0_19_2).await
+    else {
+        return;
+    };
+    running.stop().await;
+    faults.inject(usize::MAX, Fault::Status(403, None), |seen| {
+        seen.verb == "watch" && seen.path.ends_with("/settings")
+    });
+    let running = Running::start(Runtime::builder(faults.around(&world.client)).check(check));
+    world.wait_active(&name, "True", "Active").await;
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    let patches = faults
+        .seen(|seen| seen.verb == "patch" && seen.path.contains("/admissionchecks/"))
+        .len();
+    assert!(patches <= 1, "{patches} patches");
+    world.setting(&name, "nonsense").await;
+    world.wait_active(&name, "False", "ParametersInvalid").await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn permission_that_is_removed_and_restored_is_noticed() {
     let Some(Fixture {
