@@ -36,6 +36,9 @@ pub(crate) const PATTERN: &str = r"^[0-9]{1,12}(\.[0-9]{1,6})?$";
 const MILLION: i128 = 1_000_000;
 /// The exclusive upper bound of a value from a source.
 const MAX_RESULT: f64 = 1e12;
+/// The largest amount that the schema allows, with twelve digits before the point: larger sums are
+/// written as this one.
+const LARGEST: i128 = 999_999_999_999_999_999;
 /// The lowest value from a source that counts as zero: a rounding error.
 const NEGATIVE_ZERO: f64 = -0.01;
 
@@ -161,7 +164,7 @@ impl fmt::Display for Amount {
 
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.collect_str(&Self(self.0.min(LARGEST)))
     }
 }
 
@@ -398,6 +401,17 @@ mod tests {
 
     /// With a real Kueue a job that needed 1.00 waited with 0.996 remaining, and its message showed
     /// 1.00 as remaining.
+    /// The schema of the status has twelve digits before the point.
+    #[test]
+    fn sums_of_any_size_can_be_written() {
+        let most: Amount = "999999999999".parse().unwrap();
+        for sum in [most, most + most, Amount::MAX] {
+            let text = serde_json::to_value(sum).unwrap();
+            let read = serde_json::from_value::<Amount>(text.clone());
+            assert!(read.is_ok(), "{text}");
+        }
+    }
+
     #[test]
     fn what_is_left_is_never_more_than_is_left() {
         for (text, shown) in [("0.996", "0.99"), ("1", "1.00"), ("0.009999", "0.00")] {

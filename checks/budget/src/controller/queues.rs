@@ -23,7 +23,7 @@ use super::watches;
 use crate::config::Account;
 use crate::ledger::BudgetLedger;
 use crate::money::Amount;
-use crate::resource::Quota;
+use crate::resource::{Enforcement, Quota};
 
 const MANAGER: &str = "budget-check-queues";
 /// The annotations of a closed queue: the Budget that closed it, the amount required to open it, and
@@ -258,6 +258,7 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
     let mut all = BTreeSet::new();
     let closes = |ledger: &BudgetLedger| {
         ledger.terms().quota == Quota::CloseLocalQueues
+            && ledger.terms().enforcement != Enforcement::ReportOnly
             && !shared.is_deleted(&ledger.terms().uid)
             && ledger.limits_are_known().is_ok()
     };
@@ -271,9 +272,10 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
                 continue;
             };
             let (_, smallest) = index.held(&account);
-            let Some(needs) = smallest
-                .filter(|smallest| *smallest > index.balance(&account, period, now).remaining())
-            else {
+            let balance = index.balance(&account, period, now);
+            // The limit is what a queue is opened for, at most.
+            let lacks = |smallest: &Amount| (*smallest).min(balance.limit) > balance.remaining();
+            let Some(needs) = smallest.filter(lacks) else {
                 continue;
             };
             for uid in ledger.waiting(namespace) {
@@ -305,7 +307,8 @@ fn may_open(shared: &SharedState, namespace: &str, closed: &Closed) -> bool {
         return shared.has_listed_budgets();
     };
     let account = Account::Namespace(namespace.into());
-    if ledger.terms().quota != Quota::CloseLocalQueues {
+    let terms = ledger.terms();
+    if terms.quota != Quota::CloseLocalQueues || terms.enforcement == Enforcement::ReportOnly {
         return true;
     }
     // Before limits are known, it is unknown whether a namespace has a budget.

@@ -24,6 +24,10 @@ use crate::resource::{
     clippy::result_large_err,
     reason = "a reason is made once for each decision, and moved"
 )]
+/// The number of later periods in which a long job must fit. A decision must not take longer for a
+/// job of years.
+const MOST_PERIODS: usize = 60;
+
 impl BudgetLedger {
     /// Decides about `run`, and commits its estimate if it may start. The same facts yield the same
     /// decision.
@@ -54,7 +58,7 @@ impl BudgetLedger {
             && self.limits_of_are_known(&run.namespace).is_ok()
             && self.accounts(&run.namespace, now).is_empty()
         {
-            self.no_longer_held(&run.uid);
+            self.approve(run, now);
             return Decision::NotGoverned;
         }
         match self.judge(run, now, &mut Totals::default()) {
@@ -347,15 +351,36 @@ impl BudgetLedger {
         if self.terms.order == AdmitOrder::Strict && tally.is_preceded(self, run, account) {
             return Err(HoldReason::BlockedByOrder(balance));
         }
-        if let Some(next) = self.terms.schedule.at(period.end) {
-            // The part beyond this period must fit in the next one too.
-            let need = own(next);
+        let limit = balance.limit;
+        let ends = now.as_second().saturating_add(run.estimate.longest());
+        let mut next = self.terms.schedule.at(period.end);
+        for _ in 0..MOST_PERIODS {
+            // The next period must have the money too, since the job may start as late as in it;
+            // the later ones must for as long as the job reaches into them.
+            let Some(later) = next else { break };
+            let need = own(later);
             if need == Amount::ZERO {
-                return Ok(());
+                break;
             }
-            let balance = tally.balance(self, account, next, now);
-            if !fits(balance.committed.total(), need, balance.limit) {
+            let until = ends.min(later.end.as_second());
+            let part = until - later.start.as_second();
+            let mut balance = tally.balance(self, account, later, now);
+            let used = balance.committed.total();
+            if part > 0 {
+                // A top-up may end before the job does.
+                let last = Timestamp::from_second(until - 1).unwrap_or(later.start);
+                balance.limit = balance.limit.min(self.limit(account, last));
+                let need = run.estimate.rate.cost(part).min(need);
+                if !fits(used, need, balance.limit) {
+                    return Err(HoldReason::DoesNotFit { need, balance });
+                }
+            }
+            if !fits(used, need, balance.limit.max(limit)) {
                 return Err(HoldReason::DoesNotFit { need, balance });
+            }
+            next = self.terms.schedule.at(later.end);
+            if later.end.as_second() >= ends {
+                break;
             }
         }
         Ok(())
@@ -394,6 +419,7 @@ impl BudgetLedger {
         self.observe_run(run, now);
         let (running, grace) = self.terms.overspent;
         if running == Running::Leave
+            || self.terms.enforcement == Enforcement::ReportOnly
             || self.exemption(run) != Ok(None)
             || self.limits_are_known().is_err()
         {

@@ -1035,7 +1035,11 @@ fn a_period_begins_with_what_runs() {
 /// The part of a job beyond this period is paid from the limit of the next one.
 #[test]
 fn a_top_up_pays_for_no_period_after_its_end() {
-    for (until, expected) in [(NOW + 3600, "does_not_fit"), (NOW + 7200, "fits")] {
+    for (until, expected) in [
+        (NOW + 3600, "does_not_fit"),
+        (NOW + 3601, "does_not_fit"),
+        (NOW + 7200, "fits"),
+    ] {
         let mut ledger = ledger(
             &json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}}),
             "0",
@@ -1051,6 +1055,103 @@ fn a_top_up_pays_for_no_period_after_its_end() {
         };
         let decision = ledger.decide(&long, time(NOW + 1800));
         assert_eq!(word(&decision), expected, "until {until}");
+    }
+}
+
+/// Each period that the job may reach has its own limit.
+#[test]
+fn a_long_job_must_fit_in_every_period_and_a_short_one_only_in_those_it_reaches() {
+    for (seconds, rate, until, expected) in [
+        (10_800, 200, NOW + 7200, "does_not_fit"),
+        (10_800, 200, NOW + 10_800, "fits"),
+        (60, 12_000, NOW + 3600, "fits"),
+        (60, 12_000, NOW + 60, "fits"),
+        (60, 30_001, NOW + 3600, "rejected"),
+    ] {
+        let mut ledger = ledger(
+            &json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}}),
+            "0",
+        );
+        let top_up = json!({"amount": "400", "validUntil": time(until).to_string()});
+        ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
+        let job = Run {
+            estimate: Estimate {
+                seconds,
+                ..run("a", rate).estimate
+            },
+            ..run("a", rate)
+        };
+        let decision = ledger.decide(&job, time(NOW));
+        assert_eq!(
+            word(&decision),
+            expected,
+            "{seconds} s, {rate}/h until {until}"
+        );
+    }
+}
+
+/// What ran before is in no figure of the new source, until that has passed what was known.
+#[test]
+fn a_slower_source_is_waited_for_like_a_cold_start() {
+    let mut ledger = ledger(&json!({}), "0");
+    ledger.watched_since(time(NOW - 10_000));
+    let ran = Run {
+        state: RunState::Running(NOW - 3600),
+        ..run("a", 120)
+    };
+    ledger.observe_run(&ran, time(NOW - 3600));
+    ledger.finished(&ran.uid, NOW - 1800);
+    spent_at(&mut ledger, "60", NOW);
+    let slower = json!({"source": {"fixed": {}, "settleDelay": "1h", "stalenessBound": "2h"}});
+    ledger.set_config(terms(&slower));
+    let period = ledger.period(time(NOW)).unwrap();
+    let mut observe = |at: i64, now: i64| {
+        ledger.observe(&Observation::of(period, time(at)), time(now));
+        word(&ledger.decide(&run("b", 10), time(now)))
+    };
+    assert_eq!(observe(NOW - 3600, NOW + 60), "cold_start");
+    assert_eq!(observe(NOW + 60, NOW + 3660), "fits");
+}
+
+#[test]
+fn a_job_that_no_account_governs_is_approved() {
+    let mut ledger = ledger(
+        &json!({"namespaceLimits": {}, "onUngoverned": "Admit"}),
+        "0",
+    );
+    assert_eq!(
+        word(&ledger.decide(&run("a", 10), time(NOW))),
+        "not governed"
+    );
+    let approved = Run {
+        state: RunState::Approved(NOW),
+        ..run("a", 10)
+    };
+    ledger.observe_run(&approved, time(NOW));
+    assert_eq!(ledger.unapproved_starts(), 0);
+}
+
+#[test]
+fn a_budget_that_only_reports_stops_nothing() {
+    for enforcement in ["Strict", "ReportOnly"] {
+        let patch =
+            json!({"enforcement": enforcement, "onOverspent": {"running": "Evict", "grace": "1s"}});
+        let mut ledger = ledger(&patch, "50");
+        let running = Run {
+            state: RunState::Running(NOW - 60),
+            ..run("a", 10)
+        };
+        ledger.observe_run(&running, time(NOW));
+        spent_at(&mut ledger, "101", NOW + 10);
+        ledger.decide(&running, time(NOW + 10));
+        let decision = ledger.decide(&running, time(NOW + 60));
+        let stops = enforcement == "Strict";
+        assert_eq!(
+            word(&decision) == "stopped",
+            stops,
+            "{enforcement}: {decision:?}"
+        );
+        assert_eq!(ledger.overspenders(time(NOW + 60)).is_empty(), !stops);
     }
 }
 

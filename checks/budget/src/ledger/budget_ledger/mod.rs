@@ -119,6 +119,11 @@ impl BudgetLedger {
     /// have to be [observed](Self::observe_run) again, because their prices may differ.
     pub fn set_config(&mut self, terms: Arc<BudgetConfig>) {
         if !self.terms.measures_like(&terms) {
+            // Runs that ended before that time are in the dropped data only.
+            let known = self.spend.watermarks().common;
+            self.watched_since = self
+                .watched_since
+                .map(|since| known.map_or(since, |known| since.max(known)));
             self.spend = Spend::default();
         }
         self.unpriced.clear();

@@ -6,6 +6,7 @@ use kueue_check::api::Uid;
 use super::BudgetLedger;
 use crate::config::Account;
 use crate::ledger::CommitmentState;
+use crate::resource::Enforcement;
 
 impl BudgetLedger {
     /// Returns the running job of `account` to evict first: of the lowest priority, and of those
@@ -30,7 +31,9 @@ impl BudgetLedger {
     /// Returns, for each account that has spent more than its limit, the running job to evict
     /// first.
     pub(crate) fn overspenders(&self, now: Timestamp) -> Vec<Uid> {
-        let Some(period) = self.period(now).filter(|_| self.limits_are_known().is_ok()) else {
+        let enforces = self.terms.enforcement != Enforcement::ReportOnly;
+        let enforces = enforces && self.limits_are_known().is_ok();
+        let Some(period) = self.period(now).filter(|_| enforces) else {
             return Vec::new();
         };
         let accounts = self.known_accounts(now);
