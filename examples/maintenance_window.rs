@@ -24,7 +24,8 @@ pub(crate) async fn window(
     let local =
         now.to_zoned(TimeZone::get(&window.spec.time_zone).map_err(CheckError::parameters)?);
     if window.spec.is_open(local.time()) {
-        return Ok(Verdict::ready("inside the window"));
+        let verdict = Verdict::ready("inside the window");
+        return Ok(verdict.recheck_until_admitted(std::time::Duration::from_secs(60)));
     }
     let opens = window.spec.next_opening(&local)?;
     let wait = opens

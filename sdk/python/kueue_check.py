@@ -74,6 +74,8 @@ def verify(key, header, body, now=None):
         signed_at, given = int(parts["t"]), parts["v1"]
     except (KeyError, ValueError):
         return False
+    if abs(signed_at) >= 10**15:
+        return False
     message = f"{signed_at}.".encode() + body
     expected = hmac.new(key.encode(), message, hashlib.sha256).hexdigest()
     recent = abs((time.time() if now is None else now) - signed_at) <= TOLERANCE
@@ -167,7 +169,8 @@ def _time(text):
 
 
 def _seconds(value):
-    return math.ceil(value.total_seconds() if isinstance(value, timedelta) else value)
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    return max(0, math.ceil(seconds))
 
 
 def _verdict(state, message, updates=None, recheck_after=None, ttl=None):

@@ -152,13 +152,14 @@ export function verify(key: string, header: string, body: Buffer, now = Date.now
 /** A listener for `createServer` of node:http. */
 export function webhook(options: Options) {
   return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    let [status, answer]: [number, unknown] = [500, undefined];
+    let [status, body]: [number, string] = [500, ""];
     try {
-      [status, answer] = await respond(options, request);
+      const [code, answer] = await respond(options, request);
+      // Not every value can be written: nested too deeply, or with a cycle.
+      [status, body] = [code, answer === undefined ? "" : JSON.stringify(answer)];
     } catch (problem) {
-      answer = { message: String(problem) };
+      body = JSON.stringify({ message: String(problem) });
     }
-    const body = answer === undefined ? "" : JSON.stringify(answer);
     response.writeHead(status, { "content-type": "application/json" });
     response.end(body);
   };
@@ -193,6 +194,9 @@ async function respond(options: Options, request: IncomingMessage): Promise<[num
   switch (asked.kind) {
     case "AdmissionCheckReview": {
       if (!Array.isArray(asked.request.items)) return [400, { message: "there are no items" }];
+      if (asked.request.items.some((item: any) => typeof item?.uid !== "string")) {
+        return [400, { message: "an item has no uid" }];
+      }
       const { admissionCheck, time, dryRun = false, config = {} } = asked.request;
       const review: Review = { admissionCheck, time: new Date(time), dryRun, config };
       const items: unknown[] = [];
@@ -209,7 +213,9 @@ async function respond(options: Options, request: IncomingMessage): Promise<[num
 
 async function answer(options: Options, item: Item, review: Review): Promise<unknown> {
   try {
-    return { ...(await options.review(item, review)), uid: item.uid };
+    const verdict = { ...(await options.review(item, review)), uid: item.uid };
+    JSON.stringify(verdict);
+    return verdict;
   } catch (problem) {
     return { uid: item?.uid, error: String(problem) };
   }

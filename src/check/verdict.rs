@@ -47,6 +47,7 @@ pub struct Verdict {
     pub(crate) kind: VerdictKind,
     pub(crate) message: Message,
     pub(crate) recheck_in: Option<Duration>,
+    pub(crate) recheck_until_admitted: Option<Duration>,
     pub(crate) updates: PodSetUpdates,
 }
 
@@ -84,8 +85,10 @@ impl Verdict {
     /// Returns a Ready verdict: for this check, the job may start. Add what its pods need with
     /// [`with_updates`](Self::with_updates).
     ///
-    /// With [`recheck_in`](Self::recheck_in), the check is evaluated again, also while the job
-    /// runs: see [`AfterAdmission`](super::AfterAdmission).
+    /// The Workload may still wait for other checks. If time can make the verdict wrong, add
+    /// [`recheck_until_admitted`](Self::recheck_until_admitted). With
+    /// [`recheck_in`](Self::recheck_in), the check is evaluated again, also while the job runs: see
+    /// [`AfterAdmission`](super::AfterAdmission).
     pub fn ready(message: impl Into<Message>) -> Self {
         Self::new(VerdictKind::Ready, message)
     }
@@ -164,6 +167,22 @@ impl Verdict {
         self
     }
 
+    /// Sets a recheck of a Ready after `delay`, as long as the Workload waits for other checks: a
+    /// window may close meanwhile. Unlike [`recheck_in`](Self::recheck_in) it does not monitor the
+    /// job once it is admitted. Other verdicts ignore it. A delay below 1 s is 1 s.
+    ///
+    /// ```
+    /// # use kueue_check::Verdict;
+    /// # use std::time::Duration;
+    /// let verdict = Verdict::ready("the window closes at 06:00");
+    /// let verdict = verdict.recheck_until_admitted(Duration::from_secs(600));
+    /// assert_eq!(verdict.recheck(), None, "the job is not monitored");
+    /// ```
+    pub fn recheck_until_admitted(mut self, delay: Duration) -> Self {
+        self.recheck_until_admitted = Some(delay.max(SHORTEST_RECHECK));
+        self
+    }
+
     /// Adds the time at which a decision is expected: ` (expected by …)` at the end of the message.
     pub fn expected_by(mut self, at: Timestamp) -> Self {
         let at = at.round(jiff::Unit::Second).unwrap_or(at);
@@ -229,6 +248,7 @@ impl Verdict {
             kind,
             message: message.into(),
             recheck_in: None,
+            recheck_until_admitted: None,
             updates: PodSetUpdates::default(),
         }
     }

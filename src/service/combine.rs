@@ -230,7 +230,7 @@ fn combine(
         return ready_together(verdict, rest.into_iter().chain(lenient));
     }
     for other in rest {
-        verdict.recheck_in = earlier(verdict.recheck_in, other.recheck_in);
+        take_rechecks(&mut verdict, &other);
         if let (VerdictKind::Retry { delay }, VerdictKind::Retry { delay: longer }) =
             (&mut verdict.kind, other.kind)
         {
@@ -252,13 +252,19 @@ fn combine(
     Ok(verdict)
 }
 
+fn take_rechecks(verdict: &mut Verdict, other: &Verdict) {
+    verdict.recheck_in = earlier(verdict.recheck_in, other.recheck_in);
+    verdict.recheck_until_admitted =
+        earlier(verdict.recheck_until_admitted, other.recheck_until_admitted);
+}
+
 fn ready_together(
     mut verdict: Verdict,
     others: impl Iterator<Item = Verdict>,
 ) -> Result<Verdict, CheckError> {
     let mut updates: Vec<PodSetUpdate> = verdict.updates.as_slice().to_vec();
     for other in others {
-        verdict.recheck_in = earlier(verdict.recheck_in, other.recheck_in);
+        take_rechecks(&mut verdict, &other);
         verdict.message = join(&verdict, &other);
         for update in other.updates.as_slice() {
             merge(&mut updates, update)?;

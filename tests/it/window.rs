@@ -34,7 +34,8 @@ async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict
     } = &window.spec;
     let zone = TimeZone::get(time_zone).map_err(CheckError::parameters)?;
     if (*opens..*closes).contains(&now.to_zoned(zone).time()) {
-        return Ok(Verdict::ready("inside the window"));
+        let verdict = Verdict::ready("inside the window");
+        return Ok(verdict.recheck_until_admitted(Duration::from_secs(60)));
     }
     Ok(Verdict::pending(format!("jobs start at {opens}")).recheck_in(Duration::from_secs(60)))
 }

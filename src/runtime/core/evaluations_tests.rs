@@ -627,6 +627,24 @@ async fn a_job_that_is_active_again_before_it_was_evicted_is_evaluated() {
     assert!(driver.evaluation(OLD).is_some());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_ready_is_rechecked_until_kueue_admits_by_it() {
+    let minute = Duration::from_mins(1);
+    for admits in [false, true] {
+        let (mut driver, id) = evaluating(waits(5));
+        driver.evaluated(id, Verdict::ready("").recheck_until_admitted(minute));
+        let (id, _) = driver.write().expect("it is written");
+        let written = decided(6, "Ready", "");
+        driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+        assert!(driver.evaluation(OLD).is_none(), "not at once");
+        if admits {
+            driver.shows(admitted(7));
+        }
+        driver.pass(minute * 2);
+        assert_eq!(driver.evaluation(OLD).is_some(), !admits);
+    }
+}
+
 #[test]
 fn a_reservation_ended_by_an_eviction_if_that_was_not_before_it() {
     use super::super::workloads::replacement_reason;

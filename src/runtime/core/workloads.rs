@@ -415,6 +415,14 @@ impl Core {
                 && !before.is_admitted();
             !same || grown
         });
+        // What was to be rechecked until the admission is not monitored after it.
+        let admitted = workload.is_admitted() && before.is_some_and(|before| !before.is_admitted());
+        let decided = |state: &KeyState| {
+            state.expected == Some(digest) && state.memory.monitored == Some(false)
+        };
+        if admitted && self.workloads.key(&key).is_some_and(decided) {
+            self.set_timer(&key, None);
+        }
         if !leads {
             if inputs_changed {
                 self.enqueue_recheck(&key);

@@ -210,9 +210,14 @@ impl Draft<'_> {
         // For a job that is admitted without a Ready from here, another process returned the Ready.
         self.memory.monitored = verdict.is_ready().then_some(verdict.recheck_in.is_some());
         self.memory.recheck = verdict.recheck_in.map(Millis::from);
-        let again = verdict
-            .recheck_in
-            .map_or(NextEvaluation::OnChange, NextEvaluation::After);
+        let until_admitted = verdict
+            .recheck_until_admitted
+            .filter(|_| verdict.is_ready());
+        let again = [verdict.recheck_in, until_admitted]
+            .into_iter()
+            .flatten()
+            .min();
+        let again = again.map_or(NextEvaluation::OnChange, NextEvaluation::After);
         if !verdict.is_retry() {
             self.memory
                 .update_failure_state(|failure| failure.retry_due = None);

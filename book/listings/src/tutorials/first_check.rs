@@ -54,13 +54,13 @@ struct WindowSpec {
 /// Jobs start only inside the window.
 #[admission_check(controller = "example.com/window")]
 async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict, CheckError> {
-    let spec = &window.spec;
+    let (spec, minute) = (&window.spec, std::time::Duration::from_secs(60));
     let zone = TimeZone::get(&spec.zone).map_err(CheckError::parameters)?;
     if (spec.opens..spec.closes).contains(&now.to_zoned(zone).time()) {
-        return Ok(Verdict::ready("inside the window"));
+        return Ok(Verdict::ready("inside the window").recheck_until_admitted(minute));
     }
     let message = format!("jobs start at {}", spec.opens);
-    Ok(Verdict::pending(message).recheck_in(std::time::Duration::from_secs(60)))
+    Ok(Verdict::pending(message).recheck_in(minute))
 }
 
 #[kueue_check::main]

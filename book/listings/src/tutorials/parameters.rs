@@ -78,7 +78,8 @@ impl WindowSpec {
 #[admission_check(controller = "example.com/window")]
 async fn window(Params(window): Params<Window>, Now(now): Now) -> Result<Verdict, CheckError> {
     Ok(match window.spec.opens_in(now)? {
-        None => Verdict::ready("inside the window"),
+        None => Verdict::ready("inside the window")
+            .recheck_until_admitted(std::time::Duration::from_secs(60)),
         Some(wait) => Verdict::pending("outside the window")
             .expected_by(now + wait)
             .recheck_in(wait),

@@ -47,7 +47,18 @@ pub(super) fn decide<'a>(
     of_others.retain(|by| !who.contains_key(by));
     let names = listed(who.keys().copied());
     if who.len() >= spec.required() {
-        return Verdict::ready(format!("approved by {names}"));
+        let verdict = Verdict::ready(format!("approved by {names}"));
+        // Then there are no longer enough of them.
+        let mut ends: Vec<Timestamp> = who.into_values().collect();
+        ends.sort();
+        let end = ends.iter().rev().nth(spec.required().saturating_sub(1));
+        return match end {
+            Some(end) => {
+                let rest = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+                verdict.recheck_until_admitted(rest)
+            }
+            None => verdict,
+        };
     }
     let more = spec.required() - who.len();
     let so_far = match who.len() {

@@ -108,7 +108,7 @@ impl Read {
         let last = before.as_ref().and_then(|before| before.written);
         let same = before.filter(|before| is_within(&pod_sets, &before.pod_sets));
         let since = match (created, written.filter(|_| written > last), &same) {
-            (Some(created), ..) => created,
+            (Some(created), ..) => after(created),
             (None, Some(written), _) => after(written),
             (None, None, Some(same)) => same.since,
             // A write that only removes fields has no recorded time.
@@ -223,7 +223,8 @@ mod tests {
             &'static [&'static str],
         );
         let tables: [&[Row]; 7] = [
-            &[(0, 1, "a", &[10, 20], &["10", "20"])],
+            // The first one may be of an earlier Workload of that name.
+            &[(0, 1, "a", &[0, 10, 20], &["10", "20"])],
             // The pods were written after the first approval, and in the minute of the second.
             &[(20, 9, "a", &[10, 20, 30], &["30"])],
             // Another write of Kueue, such as one of the priority.

@@ -10,6 +10,9 @@ use super::run::{Failure, Run};
 use super::tree::{Access, Each, Kind, Node, Operator};
 use super::value::{Key, Value};
 
+/// The number of bytes of text up to which reading the arguments of a function is one step.
+const LONG_TEXT: usize = 256;
+
 /// The values of the variables of a scope.
 #[derive(Clone, Copy, Debug)]
 pub struct Variables<'v> {
@@ -132,6 +135,15 @@ impl Frame<'_, '_> {
                 }
                 let mut fitting = candidates.iter();
                 if let Some(function) = fitting.find(|function| function.takes_values(&values)) {
+                    let texts = values.iter().map(|value| match value {
+                        Value::String(text) => text.len(),
+                        _ => 0,
+                    });
+                    // Short ones are part of the operation.
+                    let bytes: usize = texts.sum();
+                    if bytes > LONG_TEXT {
+                        self.run.spend_text(bytes)?;
+                    }
                     return (function.call)(self.run, &values);
                 }
                 let kinds = values.iter().map(|value| value.kind().to_string());

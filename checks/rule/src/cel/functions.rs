@@ -377,6 +377,8 @@ static FUNCTIONS: &[Function] = &[
         let mut all = Vec::new();
         for found in regex.find_iter(text) {
             run.spend_text(found.len())?;
+            // Each match may have been found after a search up to the end of the text.
+            run.spend((text.len() - found.start()) / 1024)?;
             all.push(Value::text(found.as_str()));
         }
         Ok(Value::list(all))

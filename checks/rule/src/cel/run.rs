@@ -16,6 +16,8 @@ use super::value::Value;
 pub const STEPS: u64 = 1_000_000;
 /// The maximum size of a compiled regular expression, in KiB: a power of two.
 const LARGEST_REGEX: usize = 256;
+/// The maximum number of bytes of a regular expression that is computed.
+const LONGEST_PATTERN: usize = 8192;
 /// The steps for a regular expression that is computed.
 const REGEX_STEPS: usize = 10_000;
 /// The number of bytes of text in a step.
@@ -125,6 +127,7 @@ impl<'r> Run<'r> {
 
     /// Returns the regular expression `pattern`.
     pub(crate) fn regex(&mut self, pattern: &Arc<str>) -> Result<SizedRegex, Failure> {
+        self.spend_text(pattern.len())?;
         if let Some(regex) = self.regexes.get(pattern) {
             return Ok(regex.clone());
         }
@@ -243,6 +246,12 @@ pub(crate) struct SizedRegex {
 impl SizedRegex {
     /// Compiles the regular expression `pattern`.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
+        // The parser takes kilobytes of memory for some characters of a pattern.
+        if pattern.len() > LONGEST_PATTERN {
+            return Err(format!(
+                "the regular expression is too large: more than {LONGEST_PATTERN} characters"
+            ));
+        }
         let mut size = 1;
         loop {
             let mut builder = regex::RegexBuilder::new(pattern);

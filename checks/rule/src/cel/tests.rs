@@ -443,6 +443,12 @@ fn evaluation_is_bounded_in_steps() {
     let absorbed = (0..20).fold("true".to_owned(), |text, level| {
         format!("[1,2,3,4,5,6,7,8].exists(v{level}, false || {text} && false)")
     });
+    let big = |text: &str, levels: u32| {
+        (0..levels).fold(format!("'{text}'"), |text, level| {
+            format!("[{text}].map(v{level}, v{level} + v{level})[0]")
+        })
+    };
+    let hundred = vec!["1"; 100].join(",");
     for (text, expected) in [
         (doubled, "steps"),
         (nested, "steps"),
@@ -452,11 +458,20 @@ fn evaluation_is_bounded_in_steps() {
         ("[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9,10,11,12].map(b, ('x' + string(a) + string(b)).matches('[a-z]{50}' + string(a * 100 + b))))".to_owned(), "steps"),
         // A short pattern that is compiled to thousands of states.
         (
-            (0..14).fold("'01010101010101010'".to_owned(), |text, level| {
-                format!("[{text}].map(v{level}, v{level} + v{level})[0]")
-            }) + ".matches('[01]*1[01]{2000}')",
+            big("01010101010101010", 14) + ".matches('[01]*1[01]{2000}')",
             "steps",
         ),
+        // Each search for the next match reads the text up to its end.
+        (format!("{}.findAll('.*[^A-Z]|[A-Z]')", big("AAAAAAAAAAAAAAAA", 14)), "steps"),
+        // Conversions read their text.
+        (
+            format!(
+                "[{}].map(t, [{hundred}].all(a, [{hundred}].all(b, isQuantity(t + 'Ei'))))",
+                big("1111111111111111", 14)
+            ),
+            "steps",
+        ),
+        (format!("'x'.matches({})", big(r"\\\\w\\\\w\\\\w\\\\w\\\\w\\\\w", 10)), "too large"),
         // One character of the template prints 300 digits.
         (
             format!(

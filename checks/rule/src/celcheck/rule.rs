@@ -231,8 +231,9 @@ impl Rule {
         } else if truth("spec.ready", &self.ready)? {
             let updates = self.updates(request, &mut values, &declared, run)?;
             let verdict = Verdict::ready("the rule is met").with_updates(updates);
-            match self.recheck.filter(|_| self.recheck_when_ready) {
-                Some(recheck) => verdict.recheck_in(recheck),
+            match self.recheck {
+                Some(recheck) if self.recheck_when_ready => verdict.recheck_in(recheck),
+                Some(recheck) => verdict.recheck_until_admitted(recheck),
                 None => verdict,
             }
         } else {

@@ -210,11 +210,12 @@ impl ItemPodSet {
 }
 
 /// Returns a hash of all parts of the item of `request` that do not depend on the time. While it is
-/// the same, a verdict is about the same facts.
-pub(crate) fn fingerprint(request: &Request, generation: i64) -> u64 {
+/// the same, a verdict is about the same facts. `version`: the UID and the generation of the
+/// WebhookCheck.
+pub(crate) fn fingerprint(request: &Request, version: (Option<&str>, Option<i64>)) -> u64 {
     let workload: &Workload = request.workload();
     let mut hasher = DefaultHasher::new();
-    (generation, request.attempt(), request.reservation()).hash(&mut hasher);
+    (version, request.attempt(), request.reservation()).hash(&mut hasher);
     for pair in workload.labels().chain(workload.annotations()) {
         pair.hash(&mut hasher);
     }

@@ -108,7 +108,9 @@ impl AdmissionCheckController for WebhookCheck {
         request: CheckRequest<resource::WebhookCheck>,
     ) -> Result<Verdict, CheckError> {
         let webhook = request.parameters();
-        let fingerprint = fingerprint(&request, webhook.metadata.generation.unwrap_or_default());
+        let metadata = &webhook.metadata;
+        let version = (metadata.uid.as_deref(), metadata.generation);
+        let fingerprint = fingerprint(&request, version);
         let lookup = self
             .shared
             .registry()

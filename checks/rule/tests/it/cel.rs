@@ -261,6 +261,35 @@ fn a_data_source_is_queried_apart_from_evaluations() {
     });
 }
 
+/// Kueue admits a job when the last check is Ready, which may be hours later.
+#[test]
+fn a_ready_that_waits_for_another_check_follows_the_time() {
+    let (rule, _) = nights();
+    let mut other = cel(&json!({"ready": "object('configmaps', 'default', 'pause') == null"}));
+    other["metadata"]["name"] = json!("paused");
+    let second = |_: &CheckContext| {
+        let sources = Arc::new(Sources::default());
+        CELCheck::with_fetch(allowed(), sources).watched(["configmaps".parse().unwrap()])
+    };
+    simulation(&rule["spec"], Sources::default)
+        .starting_at("2026-11-23T20:00:00Z")
+        .and("second", second)
+        .parameters(&other)
+        .object(&config_map("pause", &json!({})))
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster
+                .expect("the night has come", |cluster| {
+                    cluster.state_of("check", "train") == Some(CheckState::Ready)
+                })
+                .await;
+            cluster.advance(Duration::from_hours(14)).await;
+            cluster.delete(&config_map("pause", &json!({})));
+            cluster.advance(Duration::from_mins(5)).await;
+            assert!(!cluster.is_admitted("train"), "it is 11:00 in Berlin");
+        });
+}
+
 #[test]
 fn a_data_source_that_hangs_delays_no_other() {
     let with = |name: &str, ready: &str| {

@@ -350,6 +350,10 @@ async fn plays_the_table(language: &str, service: &Service) {
         )
     };
     let good = review(API_VERSION, REVIEW);
+    let mut nested: Value = serde_json::from_str(&good).unwrap();
+    nested["request"]["items"] = json!([{"uid": "UID"}]);
+    let lists = [("[", "]")].map(|(open, close)| open.repeat(20_000) + &close.repeat(20_000));
+    let nested = nested.to_string().replace("\"UID\"", &lists.concat());
     for (case, method, headers, body, expected) in [
         (
             "a review of nobody",
@@ -400,6 +404,20 @@ async fn plays_the_table(language: &str, service: &Service) {
             signed(seconds, "[]"),
             "[]".to_owned(),
             400,
+        ),
+        (
+            "a UID of lists",
+            "POST",
+            signed(seconds, &nested),
+            nested.clone(),
+            400,
+        ),
+        (
+            "a signature of a time that no clock has",
+            "POST",
+            format!("kueue-check-signature: t={},v1=00\r\n", "9".repeat(400)),
+            good.clone(),
+            401,
         ),
         (
             "another version",

@@ -47,6 +47,26 @@ fn each_admission_check_is_evaluated_by_the_check_of_its_kind() {
     });
 }
 
+/// The service of another WebhookCheck has decided nothing, whatever the generations are.
+#[test]
+fn another_webhook_check_is_asked_although_the_earlier_verdict_is_still_valid() {
+    let mut other = webhook(&json!({}));
+    other["metadata"]["name"] = json!("other");
+    let simulation = simulation(&webhook(&json!({})), || Service::new(0, None)).object(&other);
+    simulation.run(async |cluster| {
+        let service: Service = cluster.external();
+        let waits = json!({"state": "Pending", "message": "no", "recheckAfterSeconds": 36_000});
+        service.state().fixed_response = Some(waits);
+        cluster.submit(Job::new("train"));
+        cluster.expect_message("train", "no").await;
+        service.state().fixed_response = Some(json!({"state": "Ready", "message": "yes"}));
+        cluster.advance(Duration::from_mins(5)).await;
+        assert!(!cluster.is_admitted("train"), "the verdict is valid");
+        refer(cluster, "check", "WebhookCheck", "other");
+        cluster.expect_admitted("train").await;
+    });
+}
+
 /// Rules can read the state of another check, and a change of it takes effect at once.
 #[test]
 fn a_rule_may_wait_for_another_check() {
