@@ -121,7 +121,9 @@ class _Application:
             if kind == "AdmissionCheckReview":
                 now, config = _time(request["time"]), request.get("config", {})
                 items = [(item["uid"], item) for item in request["items"]]
-        except (KeyError, TypeError, ValueError) as problem:
+                if not all(isinstance(uid, str) for uid, _ in items):
+                    raise ValueError("a uid is no string")
+        except (KeyError, TypeError, ValueError, RecursionError) as problem:
             return 400, {"message": f"this is no document of a WebhookCheck: {problem!r}"}
         if kind == "AdmissionCheckReview":
             answers = [await self.answer(uid, item, config, now) for uid, item in items]

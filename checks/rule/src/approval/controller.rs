@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::{self, Event};
-use kube::{CustomResourceExt, ResourceExt};
+use kube::{CustomResourceExt, Resource, ResourceExt};
 use kueue_check::api::{AdmissionCheck, Uid};
 use kueue_check::{
     AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, Inactive, Preview,
@@ -24,6 +25,9 @@ const GUARDS: [&str; 2] = [
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
 ];
+/// The time within which the API server applies a new admission policy. An approval from before it
+/// may be forged.
+const POLICY_DELAY: SignedDuration = SignedDuration::from_secs(2);
 /// The recheck interval of an AdmissionCheck whose approvals no policy guards.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -44,10 +48,11 @@ struct Known {
     /// The approvals by namespace and name. `None` until the first list is complete.
     approvals: Option<BTreeMap<(String, String), Approval>>,
     listed: Option<BTreeMap<(String, String), Approval>>,
-    /// Whether each part of the admission policy exists. `None` until the first list is complete.
-    guards: [Option<bool>; 2],
-    /// Whether each part is in the list that is being read.
-    seen: [bool; 2],
+    /// When each part of the admission policy was created, if it exists. `None` until the first
+    /// list is complete.
+    guards: [Option<Option<Timestamp>>; 2],
+    /// The same for the list that is being read.
+    seen: [Option<Timestamp>; 2],
     pods: Pods,
 }
 
@@ -83,8 +88,15 @@ impl ApprovalCheck {
 }
 
 impl Known {
+    /// Returns the approvals that were created while the policy verified who creates them.
     fn approvals(&self) -> impl Iterator<Item = &Approval> {
-        self.approvals.iter().flat_map(BTreeMap::values)
+        let created = self.guards.iter().flatten().flatten().max();
+        let since = created.and_then(|created| created.checked_add(POLICY_DELAY).ok());
+        let all = self.approvals.iter().flat_map(BTreeMap::values);
+        all.filter(move |approval| {
+            let made = approval.metadata.creation_timestamp.as_ref();
+            made.is_some_and(|made| since.is_none_or(|since| made.0 > since))
+        })
     }
 
     fn handle(&mut self, event: Event<Approval>) -> Trigger {
@@ -117,14 +129,18 @@ impl Known {
         Trigger::AllWorkloads
     }
 
-    fn handle_guard<K>(&mut self, part: usize, event: &Event<K>) -> Trigger {
+    fn handle_guard<K: Resource>(&mut self, part: usize, event: &Event<K>) -> Trigger {
         let before = self.guards[part];
+        let created = |object: &K| {
+            let created = object.meta().creation_timestamp.as_ref();
+            Some(created.map_or(Timestamp::MAX, |created| created.0))
+        };
         match event {
-            Event::Init => self.seen[part] = false,
-            Event::InitApply(_) => self.seen[part] = true,
+            Event::Init => self.seen[part] = None,
+            Event::InitApply(object) => self.seen[part] = created(object),
             Event::InitDone => self.guards[part] = Some(self.seen[part]),
-            Event::Apply(_) => self.guards[part] = Some(true),
-            Event::Delete(_) => self.guards[part] = Some(false),
+            Event::Apply(object) => self.guards[part] = Some(created(object)),
+            Event::Delete(_) => self.guards[part] = Some(None),
         }
         if self.guards[part] == before {
             Trigger::Ignore
@@ -141,7 +157,7 @@ impl Known {
     /// Returns the missing part of the admission policy.
     fn unguarded(&self) -> Option<String> {
         let missing = GUARDS.iter().zip(self.guards);
-        let mut missing = missing.filter(|(_, there)| *there == Some(false));
+        let mut missing = missing.filter(|(_, there)| *there == Some(None));
         let (part, _) = missing.next()?;
         let name = guard::NAME;
         Some(format!(

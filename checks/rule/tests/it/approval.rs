@@ -67,7 +67,7 @@ async fn two_approve(cluster: &Cluster) {
     cluster
         .expect_message("train", "waits for 2 approvals by members of leads")
         .await;
-    cluster.advance(Duration::from_secs(2)).await;
+    cluster.advance(Duration::from_secs(4)).await;
     cluster.apply(&approval("a", "train", "ann"));
     cluster
         .expect_message(
@@ -124,7 +124,7 @@ fn an_approval_of_fewer_pods_does_not_count_for_more() {
         cluster.scale("train", 1);
         cluster.expect("it has one pod", has_pods(1)).await;
         let uid = cluster.workload("train").unwrap()["metadata"]["uid"].clone();
-        cluster.advance(Duration::from_secs(2)).await;
+        cluster.advance(Duration::from_secs(4)).await;
         cluster.apply(&approval("a", "train", "ann"));
         cluster.advance(Duration::from_secs(2)).await;
         cluster.scale("train", 3);
@@ -154,6 +154,9 @@ fn without_the_policy_no_approval_counts() {
         cluster.expect_message("train", what).await;
         assert!(!cluster.is_admitted("train"));
         cluster.apply(&binding);
+        cluster.advance(Duration::from_mins(5)).await;
+        assert!(!cluster.is_admitted("train"), "it may be forged");
+        cluster.apply(&approval("b", "train", "ann"));
         cluster.expect_admitted("train").await;
     });
     unguarded(1).run(async |cluster| {

@@ -261,22 +261,30 @@ fn a_data_source_is_queried_apart_from_evaluations() {
     });
 }
 
+/// Returns an AdmissionCheck `other` with the rule `other`.
+fn other_check() -> Json {
+    json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "other"},
+        "spec": {"controllerName": kueue_check_rule::CONTROLLER, "parameters": {"apiGroup": "kueue-check.dev", "kind": "CELCheck", "name": "other"}},
+    })
+}
+
 /// Kueue admits a job when the last check is Ready, which may be hours later.
 #[test]
 fn a_ready_that_waits_for_another_check_follows_the_time() {
     let (rule, _) = nights();
     let mut other = cel(&json!({"ready": "object('configmaps', 'default', 'pause') == null"}));
-    other["metadata"]["name"] = json!("paused");
-    let second = |_: &CheckContext| {
-        let sources = Arc::new(Sources::default());
-        CELCheck::with_fetch(allowed(), sources).watched(["configmaps".parse().unwrap()])
-    };
+    other["metadata"]["name"] = json!("other");
+    let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
+    let both = json!({"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}, {"name": "other"}]}}});
     simulation(&rule["spec"], Sources::default)
         .starting_at("2026-11-23T20:00:00Z")
-        .and("second", second)
-        .parameters(&other)
         .object(&config_map("pause", &json!({})))
         .run(async |cluster| {
+            cluster.apply(&other);
+            cluster.apply(&other_check());
+            cluster.expect_active("other").await;
+            cluster.merge(&queue, &both);
             cluster.submit(Job::new("train"));
             cluster
                 .expect("the night has come", |cluster| {
@@ -301,17 +309,13 @@ fn a_data_source_that_hangs_delays_no_other() {
     let mut other = cel(&with("other", "http('other') == 1"));
     other["metadata"]["name"] = json!("other");
     other["spec"]["message"] = json!("'no'");
-    let admission_check = json!({
-        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "other"},
-        "spec": {"controllerName": kueue_check_rule::CONTROLLER, "parameters": {"apiGroup": "kueue-check.dev", "kind": "CELCheck", "name": "other"}},
-    });
     let spec = with("price", "http('price').eur < 0.3");
     simulation(&spec, Sources::default).run(async |cluster| {
         let sources: Sources = cluster.external();
         sources.set_response("price", json!({"eur": 0.5}));
         sources.state().hanging = Some("other");
         cluster.apply(&other);
-        cluster.apply(&admission_check);
+        cluster.apply(&other_check());
         cluster.submit(Job::new("train"));
         cluster.expect_message("train", "it is 0.50").await;
         let before = sources.state().requests;

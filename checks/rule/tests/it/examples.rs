@@ -307,7 +307,7 @@ fn approval_holds_a_job_until_two_approve() {
         cluster
             .expect_message("train", "waits for 2 approvals")
             .await;
-        cluster.advance(Duration::from_secs(2)).await;
+        cluster.advance(Duration::from_secs(4)).await;
         cluster.apply(&approval("a", "ann", "ml-leads"));
         cluster
             .expect_message("train", "waits for 1 approval")
