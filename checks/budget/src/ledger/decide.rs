@@ -20,14 +20,14 @@ use crate::resource::{
     AdmitOrder, Enforcement, HoldOrAdmit, OnTooLarge, OnUnpriced, Running, Takeover,
 };
 
-#[expect(
-    clippy::result_large_err,
-    reason = "a reason is made once for each decision, and moved"
-)]
 /// The number of later periods in which a long job must fit. A decision must not take longer for a
 /// job of years.
 const MOST_PERIODS: usize = 60;
 
+#[expect(
+    clippy::result_large_err,
+    reason = "a reason is made once for each decision, and moved"
+)]
 impl BudgetLedger {
     /// Decides about `run`, and commits its estimate if it may start. The same facts yield the same
     /// decision.

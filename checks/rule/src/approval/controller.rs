@@ -42,16 +42,32 @@ const AGAIN: Duration = Duration::from_secs(10);
 #[derive(Clone, Default)]
 pub struct ApprovalCheck(Arc<Mutex<Known>>);
 
+/// A part of the admission policy.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Guard {
+    /// Until the first list is complete.
+    #[default]
+    Unknown,
+    Missing,
+    /// It was created then.
+    Since(Timestamp),
+}
+
+impl From<Option<Timestamp>> for Guard {
+    fn from(created: Option<Timestamp>) -> Self {
+        created.map_or(Self::Missing, Self::Since)
+    }
+}
+
 /// The watched objects.
 #[derive(Default)]
 struct Known {
     /// The approvals by namespace and name. `None` until the first list is complete.
     approvals: Option<BTreeMap<(String, String), Approval>>,
     listed: Option<BTreeMap<(String, String), Approval>>,
-    /// When each part of the admission policy was created, if it exists. `None` until the first
-    /// list is complete.
-    guards: [Option<Option<Timestamp>>; 2],
-    /// The same for the list that is being read.
+    /// Each part of the admission policy.
+    guards: [Guard; 2],
+    /// When each part was created that is in the list that is being read.
     seen: [Option<Timestamp>; 2],
     pods: Pods,
 }
@@ -90,7 +106,11 @@ impl ApprovalCheck {
 impl Known {
     /// Returns the approvals that were created while the policy verified who creates them.
     fn approvals(&self) -> impl Iterator<Item = &Approval> {
-        let created = self.guards.iter().flatten().flatten().max();
+        let created = self.guards.iter().filter_map(|guard| match guard {
+            Guard::Since(created) => Some(*created),
+            Guard::Unknown | Guard::Missing => None,
+        });
+        let created = created.max();
         let since = created.and_then(|created| created.checked_add(POLICY_DELAY).ok());
         let all = self.approvals.iter().flat_map(BTreeMap::values);
         all.filter(move |approval| {
@@ -138,9 +158,9 @@ impl Known {
         match event {
             Event::Init => self.seen[part] = None,
             Event::InitApply(object) => self.seen[part] = created(object),
-            Event::InitDone => self.guards[part] = Some(self.seen[part]),
-            Event::Apply(object) => self.guards[part] = Some(created(object)),
-            Event::Delete(_) => self.guards[part] = Some(None),
+            Event::InitDone => self.guards[part] = self.seen[part].into(),
+            Event::Apply(object) => self.guards[part] = created(object).into(),
+            Event::Delete(_) => self.guards[part] = Guard::Missing,
         }
         if self.guards[part] == before {
             Trigger::Ignore
@@ -151,13 +171,13 @@ impl Known {
 
     /// Returns true if all inputs of verdicts are available.
     fn is_complete(&self) -> bool {
-        self.approvals.is_some() && self.guards.iter().all(Option::is_some)
+        self.approvals.is_some() && !self.guards.contains(&Guard::Unknown)
     }
 
     /// Returns the missing part of the admission policy.
     fn unguarded(&self) -> Option<String> {
         let missing = GUARDS.iter().zip(self.guards);
-        let mut missing = missing.filter(|(_, there)| *there == Some(None));
+        let mut missing = missing.filter(|(_, guard)| *guard == Guard::Missing);
         let (part, _) = missing.next()?;
         let name = guard::NAME;
         Some(format!(
