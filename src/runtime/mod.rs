@@ -8,6 +8,7 @@ pub(crate) mod backoff;
 mod connection;
 pub(crate) mod core;
 pub(crate) mod decide;
+pub(crate) mod error_text;
 mod evaluate;
 mod events;
 mod health;
@@ -26,7 +27,7 @@ pub(crate) use decide::{
     CheckPhase, Conclusion, EntryPatch, NextEvaluation, Notice, Outcome, Suppression,
 };
 #[cfg(feature = "cli")]
-pub(crate) use informers::{Failure, StoredParameters, brief, parameters_resource};
+pub(crate) use informers::{Failure, StoredParameters, parameters_resource};
 #[doc(hidden)]
 pub use lease::lease_after;
 pub use lease::{LeaseConfig, LeaseTimes};

@@ -12,9 +12,10 @@ use crate::api::{
     AdmissionCheck, AdmissionCheckObject, ApiVersion, DiscoveryError, GROUP, Projection,
     ResourceFlavor, ResourceFlavorObject, ServedApi, Workload, WorkloadObject, discover,
 };
-use crate::check::{Family, ParametersKind, redact};
+use crate::check::{Family, ParametersKind};
 use crate::cli::{Error, Result};
-use crate::runtime::{Failure, StoredParameters, brief, parameters_resource};
+use crate::runtime::error_text::public;
+use crate::runtime::{Failure, StoredParameters, parameters_resource};
 
 /// The number of names in a page.
 const PAGE: u32 = 500;
@@ -251,7 +252,7 @@ impl<'a> Selection<'a> {
             kube::Error::Api(status) if status.code == 401 => Error::Unauthorized,
             error => Error::Read {
                 what: format!("{resource}{place}"),
-                why: redact(&brief(error)).into_owned(),
+                why: public(error),
             },
         }
     }

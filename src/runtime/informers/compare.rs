@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::sources::{HOLDS_QUOTA, PAGE};
-use super::{InformerEvent, RESYNC, brief};
+use super::{InformerEvent, RESYNC};
 use crate::api::{Projection, ResourceVersion, ServedApi, Uid, WorkloadObject};
+use crate::runtime::error_text::brief;
 
 /// Delay until the next try after a failure.
 const RETRY: Duration = Duration::from_mins(1);

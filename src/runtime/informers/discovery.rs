@@ -8,10 +8,10 @@ use kube::{Api, Client};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
-use super::{InformerEvent, brief};
+use super::InformerEvent;
 use crate::api::{DiscoveryError, Probed, ResourceVersion, ServedApi, WorkloadObject, discover};
-use crate::check::redact;
 use crate::runtime::backoff::Backoff;
+use crate::runtime::error_text::public;
 use crate::runtime::health::Health;
 
 /// Interval of discovery, although nothing seems to have changed.
@@ -123,7 +123,7 @@ pub(crate) async fn find_served(client: &Client, health: &Health, seed: u64) -> 
             Err(error) => {
                 failures += 1;
                 let message = match &error {
-                    DiscoveryError::Client(error) => redact(&brief(error)).into_owned(),
+                    DiscoveryError::Client(error) => public(error),
                     error => error.to_string(),
                 };
                 tracing::warn!(message, "cannot use Kueue's API yet");

@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::backoff::Backoff;
 use super::connection::retry_after;
+use super::error_text::brief;
 use super::health::WatchHealth;
 use super::metrics::{Metrics, WatchLabels};
 use crate::api::{AdmissionCheck, ResourceFlavor, ResourceVersion, ServedApi, Uid, Workload};
@@ -314,14 +315,5 @@ impl From<&watcher::Error> for Failure {
             message: crate::check::redact(&message).into_owned(),
             lists: matches!(error, watcher::Error::InitialListFailed(_)),
         }
-    }
-}
-
-/// Returns the text of a kube error without its repetitions.
-pub(crate) fn brief(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
-        kube::Error::Service(error) => error.to_string(),
-        error => error.to_string(),
     }
 }

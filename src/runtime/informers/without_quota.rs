@@ -18,10 +18,11 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::sync::mpsc;
 
-use super::{BACKOFF, InformerEvent, brief};
+use super::{BACKOFF, InformerEvent};
 use crate::api::{CheckState, Projection, ServedApi, Slice, Workload, WorkloadObject};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::connection::retry_after;
+use crate::runtime::error_text::brief;
 
 /// Workloads in one page, which is decoded at once.
 const PAGE: u32 = 50;

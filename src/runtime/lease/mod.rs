@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::informers::brief;
+use super::error_text::public;
 use super::signal::cancelled;
 use crate::Clock;
 use candidate::{Candidate, Plan, Record};
@@ -245,7 +245,7 @@ impl Holder {
             }
             Err(error) => {
                 tracing::warn!(%error, lease = self.config.name, "cannot read lease");
-                self.error = Some(format!("cannot read lease: {}", error.brief()));
+                self.error = Some(format!("cannot read lease: {}", error.public()));
             }
         }
     }
@@ -274,7 +274,7 @@ impl Holder {
             }
             Err(error) => {
                 tracing::warn!(%error, lease = self.config.name, "cannot write lease");
-                self.error = Some(format!("cannot write lease: {}", error.brief()));
+                self.error = Some(format!("cannot write lease: {}", error.public()));
             }
         }
     }
@@ -371,13 +371,12 @@ enum LeaseError {
 }
 
 impl LeaseError {
-    /// Returns its text for `/readyz`, without credentials.
-    fn brief(&self) -> String {
-        let text = match self {
-            Self::Kube(error) => brief(error),
+    /// Returns its text for `/readyz`.
+    fn public(&self) -> String {
+        match self {
+            Self::Kube(error) => public(error),
             Self::TimedOut(_) => self.to_string(),
-        };
-        crate::check::redact(&text).into_owned()
+        }
     }
 }
 

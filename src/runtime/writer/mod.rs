@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use self::bodies::{ApplyMeta, Entry, NamedEntry, WorkloadApply, WorkloadStatus};
 use super::connection::{retry_after, status_of};
 use super::decide::{EntryPatch, to_the_second};
-use super::informers::brief;
+use super::error_text::public;
 use super::lease::Leadership;
 use crate::api::{
     AFTER_ADMISSION, AdmissionCheck, AdmissionCheckObject, AdmissionCheckState, ApiVersion,
@@ -72,7 +72,7 @@ impl From<kube::Error> for WriteError {
             return Self::Paused(pause);
         }
         let Some(status) = status_of(&error) else {
-            return Self::Unavailable(redact(&brief(&error)).into_owned());
+            return Self::Unavailable(public(&error));
         };
         match status.code {
             409 => Self::Conflict,
@@ -83,7 +83,7 @@ impl From<kube::Error> for WriteError {
                 code: status.code,
                 message: redact(&status.message).into_owned(),
             },
-            _ => Self::Unavailable(redact(&brief(&error)).into_owned()),
+            _ => Self::Unavailable(public(&error)),
         }
     }
 }

@@ -107,8 +107,8 @@ impl Kueue {
                 .queues_of_tree(&queue.spec.cohort_name)
                 .into_iter()
                 .collect();
-            if let Some(first) = relatives.first().cloned() {
-                self.batch_retry(&first, &relatives);
+            if !relatives.is_empty() {
+                self.batch_retry(&queue.metadata.name, &relatives);
             }
         }
     }
