@@ -127,7 +127,14 @@ impl Reader {
         if let Some(mut program) = self.program.take() {
             let kill = format!("kill {}", program.id());
             let _ = shell(&self.folder, &kill).status();
-            let _ = program.wait();
+            for _ in 0..TRIES {
+                if program.try_wait().is_ok_and(|status| status.is_some()) {
+                    return;
+                }
+                pause();
+            }
+            let _ = program.kill();
+            assert!(std::thread::panicking(), "the program has not ended");
         }
     }
 
@@ -270,7 +277,7 @@ impl Reader {
                 .replace("localhost:8443", &format!("localhost:{}", self.port))
                 .replace("CHECK ", "window ")
                 .replace("IMAGE", "registry.example.com/check:1");
-            if command.ends_with(" run") {
+            if runs(&command) {
                 self.start(&command);
             } else if shown.is_empty() {
                 let (well, printed) = self.attempt(&command, &[]);
@@ -290,6 +297,11 @@ impl Reader {
         }
         steps.len()
     }
+}
+
+/// Returns true if the command is `PROGRAM run`, which does not end.
+fn runs(command: &str) -> bool {
+    command.split_whitespace().nth(1) == Some("run")
 }
 
 /// Returns a time zone in which the window is closed now and opens today at seven.

@@ -12,8 +12,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use kueue_check_book::repository;
 
@@ -162,9 +166,22 @@ pub(super) fn shell(folder: &Path, command: &str) -> Command {
     shell
 }
 
-/// Runs `command`; returns whether its output matches `shown`, and the output.
+/// The longest time that a command of a page may take.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Runs `command`; returns whether its output matches `shown`, and the output. Kills a
+/// command that has not ended after [`LIMIT`], with all that it has started, and panics.
 pub(super) fn run(mut command: Command, shown: &[String]) -> (bool, String) {
-    let output = command.output().unwrap();
+    let child = command.stdout(Stdio::piped()).process_group(0).spawn();
+    let child = child.unwrap();
+    let group = format!("-{}", child.id());
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || ended.send(child.wait_with_output()));
+    let Ok(output) = end.recv_timeout(LIMIT) else {
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        panic!("{command:?} has not ended after {LIMIT:?}");
+    };
+    let output = output.unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let fails = shown
         .iter()
