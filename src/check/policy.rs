@@ -55,7 +55,8 @@ pub enum OnError {
     Retry,
 }
 
-/// Bounds the time of waiting, counted from the quota reservation.
+/// Bounds the time of waiting, counted from the quota reservation; with Retry and Reject, from the
+/// end of a Ready after it.
 #[cfg_attr(any(doc, doctest), doc = "", doc = include_str!("policy/pending_timeout.md"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PendingTimeout {

@@ -167,9 +167,10 @@ impl Verdict {
         self
     }
 
-    /// Sets a recheck of a Ready after `delay`, as long as the Workload waits for other checks: a
-    /// window may close meanwhile. Unlike [`recheck_in`](Self::recheck_in) it does not monitor the
-    /// job once it is admitted. Other verdicts ignore it. A delay below 1 s is 1 s.
+    /// Sets a recheck of a Ready, or of an [`unchanged`](Self::unchanged) one, after `delay`, as
+    /// long as the Workload waits for other checks: a window may close meanwhile. Unlike
+    /// [`recheck_in`](Self::recheck_in) it does not monitor the job once it is admitted. Other
+    /// verdicts ignore it. A delay below 1 s is 1 s.
     ///
     /// ```
     /// # use kueue_check::Verdict;

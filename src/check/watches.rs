@@ -78,16 +78,17 @@ pub(crate) struct WatchSource {
 }
 
 /// Starts a watch.
-type StartWatch = Arc<
+pub(crate) type StartWatch = Arc<
     dyn Fn(Client) -> BoxStream<'static, watcher::Result<watcher::Event<Trigger>>> + Send + Sync,
 >;
 
 #[derive(Clone)]
 pub(crate) enum Start {
-    /// Objects in the cluster. `begin` is called each time that the watch restarts.
+    /// Objects in the cluster. `open` is called for each controller, and what it returns each time
+    /// that the watch restarts.
     Objects {
         permission: Box<PolicyRule>,
-        begin: StartWatch,
+        open: Arc<dyn Fn() -> StartWatch + Send + Sync>,
     },
     /// A stream of the check author's, opened for each session.
     Stream(Arc<dyn Fn() -> BoxStream<'static, Trigger> + Send + Sync>),
@@ -103,24 +104,27 @@ impl WatchSource {
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
         let trigger = Arc::new(trigger);
-        let known = Arc::new(Mutex::new(KnownObjects::default()));
-        let begin = move |client| {
-            let (known, trigger) = (Arc::clone(&known), Arc::clone(&trigger));
-            watcher(Api::<K>::all(client), config.clone())
-                .flat_map(move |event| {
-                    let events = event.map(|event| {
-                        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                        known.triggers(event, &*trigger)
-                    });
-                    let events = match events {
-                        Ok(events) => events.into_iter().map(Ok).collect(),
-                        Err(error) => vec![Err(error)],
-                    };
-                    futures::stream::iter(events)
-                })
-                .boxed()
+        let open = move || -> StartWatch {
+            let known = Arc::new(Mutex::new(KnownObjects::default()));
+            let (config, trigger) = (config.clone(), Arc::clone(&trigger));
+            Arc::new(move |client| {
+                let (known, trigger) = (Arc::clone(&known), Arc::clone(&trigger));
+                watcher(Api::<K>::all(client), config.clone())
+                    .flat_map(move |event| {
+                        let events = event.map(|event| {
+                            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                            known.triggers(event, &*trigger)
+                        });
+                        let events = match events {
+                            Ok(events) => events.into_iter().map(Ok).collect(),
+                            Err(error) => vec![Err(error)],
+                        };
+                        futures::stream::iter(events)
+                    })
+                    .boxed()
+            })
         };
-        Self::watch(&ApiResource::erase::<K>(&()), Arc::new(begin))
+        Self::watch(&ApiResource::erase::<K>(&()), Arc::new(open))
     }
 
     /// Watches objects, with all events.
@@ -156,13 +160,13 @@ impl WatchSource {
         K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
         let handle = Arc::new(handle);
-        let begin = move |client| {
+        let begin: StartWatch = Arc::new(move |client| {
             let handle = Arc::clone(&handle);
             watcher(open(client), config.clone())
                 .flat_map(move |event| futures::stream::iter(taken(event, &*handle)))
                 .boxed()
-        };
-        Self::watch(resource, Arc::new(begin))
+        });
+        Self::watch(resource, Arc::new(move || Arc::clone(&begin)))
     }
 
     pub(crate) fn stream<S: Stream<Item = Trigger> + Send + 'static>(
@@ -175,7 +179,7 @@ impl WatchSource {
         }
     }
 
-    fn watch(resource: &ApiResource, begin: StartWatch) -> Self {
+    fn watch(resource: &ApiResource, open: Arc<dyn Fn() -> StartWatch + Send + Sync>) -> Self {
         let permission = PolicyRule {
             api_groups: Some(vec![resource.group.clone()]),
             resources: Some(vec![resource.plural.clone()]),
@@ -186,7 +190,7 @@ impl WatchSource {
             name: resource.plural.clone(),
             start: Start::Objects {
                 permission: Box::new(permission),
-                begin,
+                open,
             },
         }
     }
@@ -358,6 +362,46 @@ mod tests {
         deleted(Event::Init);
         deleted(Event::InitApply(object("c")));
         assert!(deleted(Event::InitDone).is_empty(), "once");
+    }
+
+    /// Checks that are made of one share the settings of its watches.
+    #[tokio::test]
+    async fn each_controller_knows_the_objects_of_its_own_watch() {
+        let source = WatchSource::objects::<ConfigMap>(watcher::Config::default(), |_| {
+            Trigger::AllWorkloads
+        });
+        let Start::Objects { open, .. } = source.start else {
+            panic!("a watch of objects");
+        };
+        let of_controllers = [open(), open()];
+        for (listed, deletions) in [(true, 0), (false, 1)] {
+            for begin in &of_controllers {
+                let events = begin(lists(listed)).take_while(|event| {
+                    let goes_on = !matches!(event, Ok(watcher::Event::InitDone));
+                    async move { goes_on }
+                });
+                let deleted = events.filter(|event| {
+                    let deleted = matches!(event, Ok(watcher::Event::Delete(_)));
+                    async move { deleted }
+                });
+                assert_eq!(deleted.count().await, deletions);
+            }
+        }
+    }
+
+    /// Returns a client of a server that lists one object, or none.
+    fn lists(one: bool) -> Client {
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+            let object = json!({"metadata": {"namespace": "n", "name": "a"}});
+            let items: Vec<_> = one.then_some(object).into_iter().collect();
+            let list = json!({
+                "apiVersion": "v1", "kind": "ConfigMapList", "items": items,
+                "metadata": {"resourceVersion": "7"},
+            });
+            let body = kube::client::Body::from(list.to_string().into_bytes());
+            Ok::<_, tower::BoxError>(http::Response::new(body))
+        });
+        Client::new(service, "default")
     }
 
     #[test]

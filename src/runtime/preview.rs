@@ -190,6 +190,7 @@ async fn run_preview(
     let memory = ReservationState::watching();
     let facts = Facts {
         held: current.reservation.held_for(input.now),
+        reserved: current.reservation.since(),
         entry: current.entry,
         admitted: current.running,
         growth: Growth::of(input.family),
@@ -232,8 +233,9 @@ async fn run_watches(
 ) -> Infallible {
     let sources = check.watches().into_iter();
     let watches = sources.filter_map(|source| match source.start {
-        Start::Objects { begin, .. } => {
-            Some(run_watch(source.name, begin(client.clone()), problem))
+        Start::Objects { open, .. } => {
+            let events = open()(client.clone());
+            Some(run_watch(source.name, events, problem))
         }
         Start::Stream(_) => None,
     });

@@ -243,12 +243,9 @@ fn combine(
         return Ok(verdict);
     }
     // The recheck of any member may change the whole verdict, so the earliest counts.
-    let soonest = others
-        .iter()
-        .flatten()
-        .filter_map(|other| other.recheck_in)
-        .min();
-    verdict.recheck_in = earlier(verdict.recheck_in, soonest);
+    for other in others.iter().flatten() {
+        take_rechecks(&mut verdict, other);
+    }
     Ok(verdict)
 }
 
@@ -417,6 +414,9 @@ mod tests {
             combine(Rule::Any, results()).unwrap().recheck_in,
             Some(MINUTE)
         );
+        let until = Ok(Verdict::ready("a").recheck_until_admitted(MINUTE));
+        let all = combine(Rule::All, vec![until, Ok(Verdict::unchanged())]).unwrap();
+        assert_eq!(all.recheck_until_admitted, Some(MINUTE));
         let ready = || Ok(Verdict::ready("a"));
         let waits = || Ok(Verdict::pending("b").recheck_in(MINUTE));
         let any = combine(Rule::Any, vec![ready(), waits()]).unwrap();

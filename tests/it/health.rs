@@ -194,6 +194,26 @@ async fn a_process_whose_lease_cannot_be_read_reports_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_whose_lease_has_no_namespace_reports_it() {
+    let lease = LeaseConfig {
+        namespace: "nowhere".into(),
+        ..lease()
+    };
+    let runtime = builder(kueue()).lease(lease).build().unwrap();
+    let handle = runtime.handle();
+    tokio::spawn(runtime.run(pending()));
+    sleep(Duration::from_secs(30)).await;
+    let problems = handle.problems();
+    let problem = "lease: leadership is not determined yet: cannot write lease: ";
+    assert!(
+        problems.len() == 1
+            && problems[0].starts_with(problem)
+            && problems[0].contains("\"nowhere\" not found"),
+        "{problems:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_of_background_work_is_named_while_it_fails() {
     let server = ApiServer::with_definitions(Clock::system(), definitions::kueue());
     let stop = Arc::new(Notify::new());

@@ -23,8 +23,11 @@ use crate::{ServerPolicy, SourceError, brief};
 
 /// The default maximum size of a response, in bytes: 20,000 samples take less.
 const LARGEST: usize = 4 * 1024 * 1024;
-/// The maximum number of responses in memory at once.
+/// The maximum number of responses larger than [`SMALL`] in memory at once.
 const AT_ONCE: usize = 4;
+/// The maximum size of a response that does not count in [`AT_ONCE`], in bytes. So a server that
+/// is slow with a few bytes does not delay the responses of others.
+const SMALL: usize = 64 * 1024;
 /// The default deadline of a request.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -46,7 +49,7 @@ pub struct HttpResponse {
     pub headers: HeaderMap,
     /// All of its body.
     pub body: Vec<u8>,
-    /// The permit to be in memory, released when the response is dropped.
+    /// The permit of a large response to be in memory, released when it is dropped.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -179,14 +182,15 @@ impl Http {
                 "it is compressed, which was not requested".to_owned(),
             ));
         }
-        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        let read = whole(body, self.largest, &self.permits).await;
+        let (body, permit) = read.map_err(|problem| {
+            let problem = format!("its body cannot be read: {problem}");
+            SourceError::BadResponse(who, brief(&problem))
+        })?;
         Ok(HttpResponse {
             status: head.status,
             headers: head.headers,
-            body: whole(body, self.largest).await.map_err(|problem| {
-                let problem = format!("its body cannot be read: {problem}");
-                SourceError::BadResponse(who, brief(&problem))
-            })?,
+            body,
             _permit: permit,
         })
     }
@@ -267,15 +271,20 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// Reads all of `body` into one piece of memory.
-async fn whole(mut body: Incoming, largest: usize) -> Result<Vec<u8>, String> {
+/// Reads all of `body` into one piece of memory. From [`SMALL`] on it waits for one of `permits`.
+async fn whole(
+    mut body: Incoming,
+    largest: usize,
+    permits: &Arc<Semaphore>,
+) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), String> {
     let too_large = || format!("it is larger than {}", size(largest));
     let expected = body.size_hint().exact().unwrap_or_default();
     let expected = usize::try_from(expected).unwrap_or(usize::MAX);
     if expected > largest {
         return Err(too_large());
     }
-    let mut bytes = Vec::with_capacity(expected);
+    let mut bytes = Vec::with_capacity(expected.min(SMALL));
+    let mut permit = None;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| error.to_string())?;
         let Ok(data) = frame.into_data() else {
@@ -284,9 +293,13 @@ async fn whole(mut body: Incoming, largest: usize) -> Result<Vec<u8>, String> {
         if bytes.len() + data.len() > largest {
             return Err(too_large());
         }
+        if permit.is_none() && bytes.len() + data.len() > SMALL {
+            permit = Arc::clone(permits).acquire_owned().await.ok();
+            bytes.reserve_exact(expected.saturating_sub(bytes.len()));
+        }
         bytes.extend_from_slice(&data);
     }
-    Ok(bytes)
+    Ok((bytes, permit))
 }
 
 /// A certificate by which the client authenticates.

@@ -215,12 +215,16 @@ impl Families {
 
     /// Removes a Workload of which only the UID is known.
     pub(crate) fn remove_uid(&mut self, uid: &Uid) {
+        if let Some(group) = self.group_of(uid).cloned() {
+            self.remove_from(&group, uid);
+        }
+    }
+
+    fn group_of(&self, uid: &Uid) -> Option<&Uid> {
         let is_here =
             |of_job: &Vec<KnownSlice>| of_job.iter().any(|known| known.member.uid == *uid);
         let mut groups = self.known.iter();
-        if let Some((key, _)) = groups.find(|(_, of_job)| is_here(of_job)) {
-            self.remove_from(&key.clone(), uid);
-        }
+        Some(groups.find(|(_, of_job)| is_here(of_job))?.0)
     }
 
     fn remove_from(&mut self, group: &Uid, uid: &Uid) {
@@ -244,6 +248,12 @@ impl Families {
     pub(crate) fn relatives(&self, workload: &Workload) -> Vec<Uid> {
         let others = self.others(workload);
         others.map(|known| known.member.uid.clone()).collect()
+    }
+
+    /// Returns the Workloads of the job of a Workload of which only the UID is known.
+    pub(crate) fn job_of(&self, uid: &Uid) -> Vec<Uid> {
+        self.group_of(uid)
+            .map_or_else(Vec::new, |group| self.members(group))
     }
 
     /// Returns the slices or variants of the job whose family has the key `key`.

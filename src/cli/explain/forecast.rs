@@ -161,9 +161,11 @@ fn follows(conclusion: &Conclusion, policy: Option<&ResolvedPolicy>) -> Forecast
             .collect(),
         recheck: match conclusion.next_evaluation {
             NextEvaluation::OnChange => ForecastRecheck::OnChange,
-            NextEvaluation::After(delay) => ForecastRecheck::After {
-                seconds: seconds(delay),
-            },
+            NextEvaluation::After(delay) | NextEvaluation::UntilAdmitted(delay) => {
+                ForecastRecheck::After {
+                    seconds: seconds(delay),
+                }
+            }
             NextEvaluation::Backoff { at_most } => ForecastRecheck::AfterBackoff {
                 at_most_seconds: at_most.map(seconds),
             },

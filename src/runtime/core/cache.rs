@@ -87,9 +87,20 @@ pub(crate) struct KeyState {
     /// Consecutive failed writes.
     pub(super) failed_writes: u16,
     pub(super) timer: Option<Instant>,
+    pub(super) purpose: TimerPurpose,
     /// The time of the last evaluation, in tenths of a second since the core was created.
     pub(super) evaluated_at: Option<NonZeroU32>,
     pub(super) memory: ReservationState,
+}
+
+/// What the timer of a key is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum TimerPurpose {
+    /// Work that is owed whether or not the job is admitted meanwhile.
+    #[default]
+    Work,
+    /// A recheck that ends with the admission.
+    UntilAdmitted,
 }
 
 impl KeyState {
@@ -106,6 +117,7 @@ impl KeyState {
             pending_lane: None,
             failed_writes: 0,
             timer: None,
+            purpose: TimerPurpose::default(),
             evaluated_at: None,
             memory: ReservationState::default(),
         }

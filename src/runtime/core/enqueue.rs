@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cache::Key;
+use super::cache::{Key, TimerPurpose};
 use super::{Core, Role, Timer};
 use crate::api::Uid;
 use crate::check::{Reservation, Trigger};
@@ -211,6 +211,7 @@ impl Core {
         // A delay beyond the clock's range sets no timer.
         let after = delay.and_then(|delay| now.checked_add(delay));
         let before = std::mem::replace(&mut state.timer, after);
+        state.purpose = TimerPurpose::Work;
         self.replace_timer(before, after, Timer::Key(key.clone()));
     }
 

@@ -82,10 +82,20 @@ impl Core {
         };
         self.conclude(key, &Outcome::Verdict(verdict));
         let reservation = self.reservation(key);
-        if let Some(state) = self.workloads.key_mut(key)
-            && !(was_ready && state.in_flight)
-            && let Some(reservation) = reservation
-        {
+        let Some(state) = self.workloads.key_mut(key) else {
+            return;
+        };
+        // The delay is that of the withdrawal; once the job runs, it has its own.
+        state.memory.recheck = None;
+        if was_ready {
+            let keeps_ready = !state.in_flight;
+            if keeps_ready {
+                // The policy does. The resources are released when the reservation ends.
+                self.set_timer(key, None);
+            }
+            return;
+        }
+        if let Some(reservation) = reservation {
             state.started = false;
             let subject = Subject {
                 reservation,
@@ -317,6 +327,7 @@ impl Core {
             policy: &check.policy,
             memory: &state.memory,
             held: state.held(self.steady()),
+            reserved: reservation.since(),
             monitors: check.after_admission.monitors,
             evictions_last_hour: check.after_admission.used(self.steady(), &reservation),
             now: self.now.wall,

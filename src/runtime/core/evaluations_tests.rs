@@ -10,7 +10,9 @@ use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
 use crate::api::{Name, ResourceVersion, Uid};
 use crate::check::sample_parameters::Limit;
-use crate::check::{Check, DynCheck, Message, ReleaseOutcome, Trigger};
+use crate::check::{
+    Check, DynCheck, Message, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger,
+};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::WriteError;
 
@@ -317,7 +319,11 @@ async fn withdrawals_that_conflict_again_and_again_are_retried_ever_more_rarely(
 
 /// The check whose parameters are invalid has a message for that.
 fn with_message() -> Driver {
-    let check = Check::new(Limited::<Limit>(PhantomData));
+    with_message_and(Policy::default())
+}
+
+fn with_message_and(policy: Policy) -> Driver {
+    let check = Check::new(Limited::<Limit>(PhantomData)).policy(policy);
     let check = check.on_parameters_unavailable(|_| Some("no parameters".to_owned()));
     let mut driver = Driver::of(vec![DynCheck::new(check)], 10);
     driver.leads_at_once();
@@ -397,7 +403,58 @@ async fn resources_are_released_once_the_verdict_of_an_inactive_check_is_withdra
         }
         driver.pass(Duration::from_secs(10));
         assert_eq!(driver.release().is_some(), released, "{name}");
+        if !released {
+            assert_eq!(evaluations_of_a_minute(&mut driver), 1, "{name}");
+        }
     }
+}
+
+/// Activates the check again, and returns the number of evaluations with Retry in a minute.
+fn evaluations_of_a_minute(driver: &mut Driver) -> usize {
+    driver.refers_to(3, "c", "Limit");
+    driver.activated(OLD);
+    let mut evaluations = 0;
+    for _ in 0..59 {
+        while let Some(id) = driver.evaluation(OLD) {
+            evaluations += 1;
+            driver.evaluated(id, Verdict::retry_now("not now"));
+        }
+        driver.pass(Duration::from_secs(1));
+    }
+    evaluations
+}
+
+/// By the policy a Workload without a verdict is admitted, so what it has stays its own.
+#[tokio::test(start_paused = true)]
+async fn resources_are_not_released_while_the_policy_keeps_ready() {
+    let policy = Policy {
+        pending_timeout: Some(PendingTimeout {
+            after: Duration::from_secs(1).into(),
+            then: OnTimeout::Admit,
+        }),
+        ..Policy::default()
+    };
+    let mut driver = with_message_and(policy);
+    let id = driver.evaluation(OLD).expect("it is evaluated");
+    driver.evaluated(id, Verdict::ready("ok"));
+    let (id, _) = driver.write().expect("it is written");
+    let written = decided(6, "Ready", "ok");
+    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver.pass(Duration::from_mins(1));
+    let problem = Message::new("it is missing");
+    driver.core.reject_parameters(&Name::from("c"), problem);
+    driver.feed(Input::Time);
+    driver.pass(Duration::from_secs(1));
+    let (id, _) = driver.write().expect("the message of the policy");
+    let text = "admitted, by policy `pendingTimeout`; it waited for: no parameters";
+    let written = decided(7, "Ready", text);
+    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    for _ in 0..60 {
+        driver.pass(Duration::from_secs(1));
+        assert!(driver.release().is_none());
+    }
+    driver.shows(without_quota(8, "Pending"));
+    assert!(driver.release().is_some());
 }
 
 /// A list that was too old to name the Workload, while its job is being evicted.
@@ -630,19 +687,55 @@ async fn a_job_that_is_active_again_before_it_was_evicted_is_evaluated() {
 #[tokio::test(start_paused = true)]
 async fn a_ready_is_rechecked_until_kueue_admits_by_it() {
     let minute = Duration::from_mins(1);
-    for admits in [false, true] {
+    for admits in ["never", "after the reply", "before the reply"] {
         let (mut driver, id) = evaluating(waits(5));
         driver.evaluated(id, Verdict::ready("").recheck_until_admitted(minute));
         let (id, _) = driver.write().expect("it is written");
+        if admits == "before the reply" {
+            driver.shows(admitted(7));
+        }
         let written = decided(6, "Ready", "");
         driver.ends(id, TaskResult::EntryWritten(Ok(written)));
         assert!(driver.evaluation(OLD).is_none(), "not at once");
-        if admits {
+        if admits == "after the reply" {
             driver.shows(admitted(7));
         }
         driver.pass(minute * 2);
-        assert_eq!(driver.evaluation(OLD).is_some(), !admits);
+        assert_eq!(
+            driver.evaluation(OLD).is_some(),
+            admits == "never",
+            "{admits}"
+        );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_delay_survives_the_admission() {
+    let (mut driver, id) = evaluating(waits(5));
+    driver.evaluated(id, Verdict::ready(""));
+    let (id, _) = driver.write().expect("it is written");
+    let written = decided(6, "Ready", "");
+    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver.feed(Input::Trigger {
+        controller: OLD,
+        trigger: Trigger::UnreleasedReservations,
+    });
+    let (id, _) = driver
+        .take(|task| matches!(task, Task::ListUnreleased { controller: OLD }))
+        .expect("it is listed");
+    let at = jiff::Timestamp::UNIX_EPOCH;
+    let older = Reservation::new("t", "w", Uid::new("w"), "c", at);
+    driver.ends(id, TaskResult::Unreleased(Ok(vec![older])));
+    if let Some(id) = driver.read() {
+        let read = decided(6, "Ready", "");
+        driver.ends(id, TaskResult::Read(Ok(Some(read))));
+    }
+    let (id, _) = driver.release().expect("it is released");
+    let later = Ok(ReleaseOutcome::RetryAfter(Duration::from_secs(30)));
+    driver.ends(id, TaskResult::Released(later));
+    driver.shows(admitted(7));
+    driver.pass(Duration::from_mins(1));
+    assert!(driver.release().is_some(), "it is retried");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
 
-use super::cache::{Applied, Key, KeyState, Origin};
+use super::cache::{Applied, Key, KeyState, Origin, TimerPurpose};
 use super::tasks::{InFlight, Subject};
 use super::{Core, Effect, Report, Role, Shown, Task, Timer};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
@@ -244,7 +244,7 @@ impl Core {
 
     /// Handles a Workload that does not exist, by a response of the API server.
     pub(super) fn deleted(&mut self, uid: &Uid) {
-        self.change_families(self.families.all(), |core| {
+        self.change_families(self.families.job_of(uid), |core| {
             core.families.remove_uid(uid);
             core.removed(uid, None, Some(ReleaseReason::Deleted));
         });
@@ -417,10 +417,8 @@ impl Core {
         });
         // What was to be rechecked until the admission is not monitored after it.
         let admitted = workload.is_admitted() && before.is_some_and(|before| !before.is_admitted());
-        let decided = |state: &KeyState| {
-            state.expected == Some(digest) && state.memory.monitored == Some(false)
-        };
-        if admitted && self.workloads.key(&key).is_some_and(decided) {
+        let rechecked = |state: &KeyState| state.purpose == TimerPurpose::UntilAdmitted;
+        if admitted && self.workloads.key(&key).is_some_and(rechecked) {
             self.set_timer(&key, None);
         }
         if !leads {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cache::{Key, Origin};
+use super::cache::{Key, Origin, TimerPurpose};
 use super::tasks::{ConcludedVerdict, InFlight};
 use super::{Core, Report, Task};
 use crate::api::{AdmissionCheck, CheckState, ResourceVersion, Workload, digest};
@@ -336,12 +336,23 @@ impl Core {
         let delay = match conclusion.next_evaluation {
             NextEvaluation::OnChange => None,
             NextEvaluation::After(delay) => Some(Delay::recheck(delay).get()),
+            NextEvaluation::UntilAdmitted(delay) => {
+                // The admission may be known before the reply to the write by which Kueue admits.
+                let workload = self.workloads.workload(&key.uid);
+                let waits = workload.is_some_and(|workload| !workload.is_admitted());
+                waits.then(|| Delay::recheck(delay).get())
+            }
             NextEvaluation::Backoff { at_most } => {
                 let delay = self.delay(conclusion.memory.failure_state().failures, digest(key));
                 Some(at_most.map_or(delay, |limit| delay.min(limit)))
             }
         };
         self.set_timer(key, delay);
+        if matches!(conclusion.next_evaluation, NextEvaluation::UntilAdmitted(_))
+            && let Some(state) = self.workloads.key_mut(key)
+        {
+            state.purpose = TimerPurpose::UntilAdmitted;
+        }
     }
 
     fn report_notices(&mut self, key: &Key, reservation: &Reservation, conclusion: &Conclusion) {

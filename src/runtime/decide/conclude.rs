@@ -64,6 +64,8 @@ impl Growth {
 pub(crate) struct Facts<'a> {
     /// Time for which the reservation has been held, unaffected by steps of the wall clock.
     pub(crate) held: Duration,
+    /// When the quota was reserved.
+    pub(crate) reserved: Timestamp,
     /// The check's current entry.
     pub(crate) entry: &'a AdmissionCheckState,
     /// Whether the job is admitted.
@@ -105,6 +107,8 @@ pub(crate) enum NextEvaluation {
     OnChange,
     /// After this delay.
     After(Duration),
+    /// After this delay, unless the job is admitted before.
+    UntilAdmitted(Duration),
     /// After an exponential backoff, and after `at_most` at the latest.
     Backoff { at_most: Option<Duration> },
 }
@@ -210,14 +214,16 @@ impl Draft<'_> {
         // For a job that is admitted without a Ready from here, another process returned the Ready.
         self.memory.monitored = verdict.is_ready().then_some(verdict.recheck_in.is_some());
         self.memory.recheck = verdict.recheck_in.map(Millis::from);
+        let ready_stands = verdict.is_unchanged() && self.facts.entry.state == CheckState::Ready;
         let until_admitted = verdict
             .recheck_until_admitted
-            .filter(|_| verdict.is_ready());
-        let again = [verdict.recheck_in, until_admitted]
-            .into_iter()
-            .flatten()
-            .min();
-        let again = again.map_or(NextEvaluation::OnChange, NextEvaluation::After);
+            .filter(|_| verdict.is_ready() || ready_stands);
+        let again = match (verdict.recheck_in, until_admitted) {
+            (Some(one), Some(other)) => NextEvaluation::After(one.min(other)),
+            (Some(delay), None) => NextEvaluation::After(delay),
+            (None, Some(delay)) => NextEvaluation::UntilAdmitted(delay),
+            (None, None) => NextEvaluation::OnChange,
+        };
         if !verdict.is_retry() {
             self.memory
                 .update_failure_state(|failure| failure.retry_due = None);
@@ -229,8 +235,7 @@ impl Draft<'_> {
             VerdictKind::Retry { delay } => return self.retry(delay, verdict.message.clone()),
             VerdictKind::Rejected => Target::new(CheckState::Rejected, verdict.message.clone()),
             VerdictKind::Unchanged => {
-                let stands_ready = self.facts.entry.state == CheckState::Ready;
-                self.memory.monitored = stands_ready.then_some(verdict.recheck_in.is_some());
+                self.memory.monitored = ready_stands.then_some(verdict.recheck_in.is_some());
                 return (None, again);
             }
         };
@@ -267,7 +272,10 @@ impl Draft<'_> {
             }
             VerdictKind::Pending | VerdictKind::PreemptionRequired => {
                 self.memory.reset_failing_verdicts();
-                let recheck = verdict.recheck_in.or(self.memory.recheck.map(Millis::get));
+                // A check that does not monitor the job is not evaluated again and again.
+                let monitored = self.memory.monitored != Some(false);
+                let recheck = verdict.recheck_in.filter(|_| monitored);
+                let recheck = recheck.or(self.memory.recheck.map(Millis::get));
                 (
                     None,
                     recheck.map_or(NextEvaluation::OnChange, NextEvaluation::After),
@@ -368,7 +376,13 @@ impl Draft<'_> {
                 .memory
                 .recheck
                 .map_or(FAILING_VERDICT_RECHECK, Millis::get);
-            return (None, NextEvaluation::After(again));
+            let unmonitored =
+                why == Suppression::NotMonitored && self.memory.monitored == Some(false);
+            let again = (!unmonitored).then_some(again);
+            return (
+                None,
+                again.map_or(NextEvaluation::OnChange, NextEvaluation::After),
+            );
         }
         match verdict.kind {
             VerdictKind::Retry { delay } => self.retry(delay, verdict.message.clone()),
@@ -560,9 +574,14 @@ impl Draft<'_> {
         if self.facts.admitted || !waits {
             return (target, next_evaluation);
         }
-        let held = self.facts.held;
-        if held < limit {
-            return (target, at_most(next_evaluation, limit.saturating_sub(held)));
+        let waited = match then {
+            // The policy's Ready stays, whatever was Ready before it.
+            OnTimeout::Admit => self.facts.held,
+            OnTimeout::Retry | OnTimeout::Reject => self.waited(),
+        };
+        if waited < limit {
+            let again = at_most(next_evaluation, limit.saturating_sub(waited));
+            return (target, again);
         }
         self.notes
             .push(Notice::PolicyApplied(AppliedPolicy::PendingTimeout));
@@ -584,6 +603,21 @@ impl Draft<'_> {
             .by_policy("pendingTimeout", &last),
         };
         (Some(timed_out), next_evaluation)
+    }
+
+    /// Returns how long the Workload has waited for the check: not while it was Ready.
+    fn waited(&self) -> Duration {
+        let Facts {
+            entry,
+            held,
+            reserved,
+            ..
+        } = self.facts;
+        if entry.state == CheckState::Ready {
+            return Duration::ZERO;
+        }
+        let since = entry.since().unwrap_or(reserved);
+        held.saturating_sub(until(reserved, since))
     }
 
     /// Returns the patch from the entry to `target`; `None` if nothing must or can be written.
@@ -643,7 +677,9 @@ fn ready(verdict: &Verdict) -> Target {
 fn at_most(again: NextEvaluation, limit: Duration) -> NextEvaluation {
     match again {
         NextEvaluation::OnChange => NextEvaluation::After(limit),
-        NextEvaluation::After(delay) => NextEvaluation::After(delay.min(limit)),
+        NextEvaluation::After(delay) | NextEvaluation::UntilAdmitted(delay) => {
+            NextEvaluation::After(delay.min(limit))
+        }
         NextEvaluation::Backoff { at_most } => NextEvaluation::Backoff {
             at_most: Some(at_most.map_or(limit, |known| known.min(limit))),
         },

@@ -81,8 +81,10 @@ impl Case {
 
     fn conclude(&self, outcome: &Outcome) -> Conclusion {
         let now = self.now.parse().unwrap();
+        let reservation = Reservation::of(&self.workload, "c").unwrap();
         let facts = Facts {
-            held: Reservation::of(&self.workload, "c").unwrap().held_for(now),
+            held: reservation.held_for(now),
+            reserved: reservation.since(),
             entry: self.workload.check("c").unwrap(),
             admitted: self.running,
             growth: self.growth,
@@ -572,11 +574,12 @@ fn waiting_is_bounded_by_the_policy() {
     let early = waiting("Pending", "")
         .policy(policy(OnTimeout::Retry))
         .verdict(Verdict::pending("full").recheck_in(Duration::from_secs(900)));
+    // The entry was changed a second after the reservation.
     assert_eq!(
         (written(&early), early.next_evaluation),
         (
             Some(("Pending", "full", None)),
-            NextEvaluation::After(Duration::from_secs(300))
+            NextEvaluation::After(Duration::from_secs(301))
         )
     );
     for (then, expected) in [
@@ -605,7 +608,7 @@ fn waiting_is_bounded_by_the_policy() {
             ),
         ),
     ] {
-        let late = |case: Case| case.policy(policy(then)).at("2026-11-21T09:10:00Z");
+        let late = |case: Case| case.policy(policy(then)).at("2026-11-21T09:10:01Z");
         assert_eq!(
             written(&late(waiting("Pending", "")).verdict(Verdict::pending("full"))),
             Some(expected)
@@ -841,9 +844,44 @@ fn a_recheck_is_evaluated_in_time() {
         again(Verdict::pending("x").recheck_in(MINUTE)),
         NextEvaluation::After(MINUTE)
     );
+    let until = |verdict: Verdict| verdict.recheck_until_admitted(MINUTE);
+    let until_admitted = NextEvaluation::UntilAdmitted(MINUTE);
+    assert_eq!(again(until(Verdict::ready("ok"))), until_admitted);
+    assert_eq!(
+        again(until(Verdict::pending("x"))),
+        NextEvaluation::OnChange
+    );
+    let unchanged = || until(Verdict::unchanged());
+    assert_eq!(again(unchanged()), NextEvaluation::OnChange);
+    let stays = waiting("Ready", "ok").verdict(unchanged());
+    assert_eq!(stays.next_evaluation, until_admitted);
     let watched = |verdict: Verdict| waiting("Pending", "").verdict(verdict).memory.monitored;
     assert_eq!(watched(Verdict::ready("ok").recheck_in(MINUTE)), Some(true));
     assert_eq!(watched(Verdict::ready("ok")), Some(false));
+}
+
+/// An evaluation that began before the admission, or a trigger.
+#[test]
+fn an_unmonitored_job_is_not_evaluated_again_and_again() {
+    let mut ready = waiting("Pending", "").verdict(Verdict::ready("ok"));
+    let running = |memory: &mut ReservationState, verdict| {
+        let case = waiting("Ready", "ok").running().memory(memory.clone());
+        let conclusion = case.verdict(verdict);
+        *memory = conclusion.memory;
+        conclusion.next_evaluation
+    };
+    for verdict in [
+        Verdict::pending("closed").recheck_in(MINUTE),
+        Verdict::retry_now("closed"),
+        Verdict::rejected("closed"),
+    ] {
+        let again = running(&mut ready.memory, verdict);
+        assert_eq!(again, NextEvaluation::OnChange);
+    }
+    // A new leader does not know whether the job is monitored.
+    let mut unknown = ReservationState::default();
+    let again = running(&mut unknown, Verdict::retry_now("closed"));
+    assert_eq!(again, NextEvaluation::After(MINUTE));
 }
 
 #[test]
@@ -917,6 +955,37 @@ fn times_out(then: OnTimeout) -> Policy {
         ..Policy::default()
     }
 }
+
+#[test]
+fn the_time_in_which_the_check_was_ready_is_no_time_of_waiting() {
+    let pending = || Verdict::pending("the window is closed");
+    for (then, state) in [
+        (OnTimeout::Retry, "Pending"),
+        (OnTimeout::Reject, "Pending"),
+        (OnTimeout::Admit, "Ready"),
+    ] {
+        let case = waiting("Ready", "open").policy(times_out(then)).at(LATER);
+        let conclusion = case.verdict(pending());
+        assert_eq!(written(&conclusion).map(|(state, ..)| state), Some(state));
+        if state == "Pending" {
+            let limit = NextEvaluation::After(MINUTE);
+            assert_eq!(conclusion.next_evaluation, limit);
+        }
+    }
+    // It waits since 30 s before.
+    let entry = json!({"name": "c", "state": "Pending", "message": "", "lastTransitionTime": JUST});
+    let case = case(&entry).policy(times_out(OnTimeout::Reject)).at(LATER);
+    let conclusion = case.verdict(pending());
+    assert_eq!(
+        written(&conclusion).map(|(state, ..)| state),
+        Some("Pending")
+    );
+    let rest = NextEvaluation::After(MINUTE / 2);
+    assert_eq!(conclusion.next_evaluation, rest);
+}
+
+const JUST: &str = "2026-11-21T09:59:30Z";
+const LATER: &str = "2026-11-21T10:00:00Z";
 
 #[test]
 fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {

@@ -252,7 +252,7 @@ impl Holder {
 
     async fn write(&mut self, plan: Plan, started: Instant) {
         let wanted = self.lease(&plan);
-        let sent = match plan {
+        let sent = match &plan {
             Plan::Create => {
                 self.bounded(self.api.create(&PostParams::default(), &wanted))
                     .await
@@ -267,8 +267,9 @@ impl Holder {
         };
         match sent {
             Ok(lease) => self.candidate.on_written(Record::from(lease), started),
+            // A Lease that cannot be found is created; if that cannot be, its namespace is missing.
             Err(LeaseError::Kube(kube::Error::Api(status)))
-                if status.code == 409 || status.code == 404 =>
+                if status.code == 409 || (status.code == 404 && plan != Plan::Create) =>
             {
                 self.candidate.on_conflict();
             }

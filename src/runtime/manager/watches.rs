@@ -126,10 +126,10 @@ impl Session {
         for source in self.core.controllers[check].check.watches() {
             let name = format!("{controller}/{}", unique_name(&source, &mut names));
             match source.start {
-                Start::Objects { begin, .. } => {
+                Start::Objects { open, .. } => {
                     self.spawn(&name, |client| TriggerSource {
                         client,
-                        start: begin,
+                        start: open(),
                         check,
                     });
                 }

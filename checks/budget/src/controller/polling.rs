@@ -202,8 +202,8 @@ fn take(
             shared.record_source_result(name, terms.generation, Ok(report.notes), taken);
             Pause {
                 length: match cold {
+                    _ if slow => interval * 2,
                     Some(seconds) => interval.min(Duration::from_secs(seconds)),
-                    None if slow => interval * 2,
                     None => interval,
                 },
                 failed: false,

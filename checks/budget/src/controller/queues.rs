@@ -6,7 +6,8 @@
 //! much remains again. What waits in a closed queue is not known, since Kueue shows no Workloads of
 //! it: the job may be gone, or a smaller one may have come. So the check also opens it in each new
 //! period, and after `onExhausted.max`; it closes again if nothing fits. A queue that another user has
-//! stopped is not touched.
+//! stopped is not touched. Nor is one of a namespace in which a priority class is exempt: its jobs
+//! would wait there unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -21,9 +22,9 @@ use serde_json::{Value, json};
 use super::shared::SharedState;
 use super::watches;
 use crate::config::Account;
-use crate::ledger::BudgetLedger;
+use crate::ledger::{BudgetLedger, HoldReason};
 use crate::money::Amount;
-use crate::resource::{Enforcement, Quota};
+use crate::resource::{Enforcement, HoldOrAdmit, Quota};
 
 const MANAGER: &str = "budget-check-queues";
 /// The annotations of a closed queue: the Budget that closed it, the amount required to open it, and
@@ -50,8 +51,8 @@ pub(super) struct Queues {
     polled_at: Option<i64>,
     /// By namespace and name.
     closed: BTreeMap<(String, String), Closed>,
-    /// The queues that could not be closed, and when: they are retried later.
-    refused: BTreeMap<(String, String), i64>,
+    /// The queues that could not be closed, or were just opened, and when: they are closed later.
+    kept_open: BTreeMap<(String, String), i64>,
 }
 
 impl Queues {
@@ -79,10 +80,10 @@ impl Queues {
                 self.polled_at = Some(now);
             }
         }
-        self.refused.retain(|_, at| now - *at < INTERVAL);
+        self.kept_open.retain(|_, at| now - *at < INTERVAL);
         for (namespace, queue, uid, needs) in to_close(shared) {
             let key = (namespace, queue);
-            if self.closed.contains_key(&key) || self.refused.contains_key(&key) {
+            if self.closed.contains_key(&key) || self.kept_open.contains_key(&key) {
                 continue;
             }
             let closed = Closed {
@@ -93,7 +94,7 @@ impl Queues {
             if self.close(context, &key.0, &key.1, &closed).await {
                 self.closed.insert(key, closed);
             } else {
-                self.refused.insert(key, now);
+                self.kept_open.insert(key, now);
             }
         }
         let open: Vec<(String, String)> = self
@@ -109,7 +110,10 @@ impl Queues {
                     queue,
                     "a LocalQueue is opened again: there may be money"
                 );
-                self.closed.remove(&(namespace, queue));
+                let key = (namespace, queue);
+                self.closed.remove(&key);
+                // What waits in it has some time to get quota, and this check to evaluate it.
+                self.kept_open.insert(key, now);
             }
         }
     }
@@ -271,6 +275,9 @@ fn to_close(shared: &SharedState) -> BTreeSet<(String, String, String, Amount)> 
             let Account::Namespace(namespace) = &account else {
                 continue;
             };
+            if ledger.exempts_class_in(namespace) != Some(false) {
+                continue;
+            }
             let (_, smallest) = index.held(&account);
             let balance = index.balance(&account, period, now);
             // The limit is what a queue is opened for, at most.
@@ -315,14 +322,19 @@ fn may_open(shared: &SharedState, namespace: &str, closed: &Closed) -> bool {
     if ledger.limits_are_known().is_err() {
         return false;
     }
-    if ledger.accounts(namespace, now).is_empty() {
+    let exempts_class = ledger.exempts_class_in(namespace) == Some(true);
+    if ledger.accounts(namespace, now).is_empty() || exempts_class {
         return true;
     }
     // A process that has just started has no spend data, which would count as zero.
-    let known = ledger.is_known(&account, now).is_ok();
+    let known = ledger.is_known(&account, now);
+    if matches!(known, Err(HoldReason::Stale { .. })) && terms.on_stale == HoldOrAdmit::Admit {
+        return true;
+    }
+    let known = known.is_ok();
     ledger.period(now).filter(|_| known).is_some_and(|period| {
         let balance = ledger.balance(&account, period, now);
-        let tried_until = closed.since.saturating_add(ledger.terms().yields.1);
+        let tried_until = closed.since.saturating_add(terms.yields.1.max(INTERVAL));
         balance.remaining() >= closed.needs.min(balance.limit)
             || closed.since < period.start.as_second()
             || tried_until <= now.as_second()

@@ -407,11 +407,13 @@ impl BudgetLedger {
     /// Returns the first of the runs that wait for money of `account`.
     pub(super) fn first_waiting(&self, account: &Account) -> Option<Place> {
         let members = self.members(account);
-        // A run that waits for something else than money blocks no other.
-        let waiting = self
-            .held
-            .values()
-            .filter(|held| members.contain(&held.run.namespace) && held.waits_for_money());
+        // A run that waits for something else than money blocks no other. Nor does one that
+        // requires more than a limit, such as that of the next period without a top-up.
+        let waiting = self.held.values().filter(|held| {
+            members.contain(&held.run.namespace)
+                && held.waits_for_money()
+                && (self.terms.enforcement == Enforcement::Relaxed || !held.exceeds_limit())
+        });
         waiting.map(|held| place(&held.run)).min()
     }
 

@@ -1114,6 +1114,42 @@ fn a_slower_source_is_waited_for_like_a_cold_start() {
 }
 
 #[test]
+fn a_source_that_lags_more_than_its_settings_state_is_not_queried_more_often() {
+    for (now, expected) in [
+        (NOW + 200, Some(40)),
+        (NOW + 240, Some(1)),
+        (NOW + 241, None),
+    ] {
+        let mut ledger = ledger(&json!({}), "0");
+        ledger.watched_since(time(NOW));
+        let period = ledger.period(time(NOW)).unwrap();
+        ledger.observe(&Observation::of(period, time(NOW - 3600)), time(now));
+        assert_eq!(ledger.cold_for(240, time(now)), expected);
+    }
+}
+
+#[test]
+fn a_job_that_exceeds_the_limit_of_a_later_period_blocks_no_other() {
+    let mut ledger = ledger(
+        &json!({"admitOrder": "Strict", "period": {"every": "1h", "anchor": time(NOW).to_string()}}),
+        "0",
+    );
+    let top_up = json!({"amount": "400", "validUntil": time(NOW + 3600).to_string()});
+    ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
+    let long = Run {
+        priority: 9,
+        estimate: Estimate {
+            seconds: 7200,
+            ..run("long", 200).estimate
+        },
+        ..run("long", 200)
+    };
+    assert_eq!(word(&ledger.decide(&long, time(NOW))), "does_not_fit");
+    let small = run("small", 10);
+    assert_eq!(word(&ledger.decide(&small, time(NOW))), "fits");
+}
+
+#[test]
 fn a_job_that_no_account_governs_is_approved() {
     let mut ledger = ledger(
         &json!({"namespaceLimits": {}, "onUngoverned": "Admit"}),

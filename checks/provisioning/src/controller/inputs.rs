@@ -77,7 +77,8 @@ impl<B: Backend> CapacityCheck<B> {
             let of_check = |own: &&Arc<CapacityRequest>| {
                 let class = &request.parameters().spec.provisioning_class_name;
                 let attempt = own.attempt_of(workload.name(), request.admission_check());
-                !own.deleting && attempt.is_some() && own.matches(class, &parameters)
+                let running = ready && workload.is_admitted();
+                !own.deleting && attempt.is_some() && (running || own.matches(class, &parameters))
             };
             let candidates: Vec<_> = requests.iter().filter(of_check).collect();
             self.insufficient(request, entry.state(), &candidates, &mut whole)

@@ -7,8 +7,8 @@ use crate::request::CapacityRequest;
 pub(super) struct Chosen<'a> {
     /// The highest attempt of this check that requests what the Workload needs.
     pub(super) kept: Option<(&'a CapacityRequest, u32)>,
-    /// Unneeded requests: each requests something else, is of an earlier attempt, or of a check
-    /// that the Workload does not need.
+    /// Unneeded requests: each requests something else for a job that waits, is of an earlier
+    /// attempt, or of a check that the Workload does not need.
     pub(super) discard: Vec<Box<str>>,
 }
 
@@ -25,7 +25,9 @@ pub(super) fn choose<'a>(facts: &Facts<'a>) -> Chosen<'a> {
             continue;
         };
         let insufficient = facts.insufficient.contains_key(&request.name);
-        if insufficient || !request.matches(class, facts.parameters) {
+        // A running job got its capacity by the class and parameters of its time.
+        let fits = facts.is_running() || request.matches(class, facts.parameters);
+        if insufficient || !fits {
             discard.push(request.name.clone());
         } else if kept.is_none_or(|(_, best)| attempt > best) {
             let replaced = kept.replace((request, attempt));

@@ -64,6 +64,13 @@ pub struct Facts<'a> {
     pub now: Timestamp,
 }
 
+impl Facts<'_> {
+    /// Returns true if the job runs with the capacity of this check.
+    fn is_running(&self) -> bool {
+        self.admitted && *self.state == CheckState::Ready
+    }
+}
+
 /// The deletions and the step that follows them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
@@ -227,7 +234,7 @@ fn follow(facts: &Facts<'_>, request: &CapacityRequest, attempt: u32) -> Step {
         }),
         // Failures were handled before; a booking that expires after admission is no failure.
         Phase::Failed { .. } | Phase::BookingExpired { .. } => step(unchanged),
-        _ if facts.admitted && *facts.state == CheckState::Ready => step(unchanged),
+        _ if facts.is_running() => step(unchanged),
         Phase::Waiting { message } => step(CheckResult::Pending {
             message: message.to_string(),
             recheck_in: timeout(facts, request),

@@ -420,6 +420,23 @@ fn a_check_that_is_added_to_a_running_job_requests_capacity() {
 }
 
 #[test]
+fn a_running_job_keeps_its_request_when_class_or_parameters_change() {
+    let mut other = request(1, Phase::Provisioned { message: "".into() });
+    (other.class, other.parameters) = ("class2".into(), BTreeMap::new());
+    let mut revoked = other.clone();
+    revoked.phase = self::revoked();
+    for (request, expected) in [(other, "Ready: "), (revoked, "Rejected: gone")] {
+        let case = Case {
+            state: CheckState::Ready,
+            admitted: true,
+            requests: vec![request],
+            ..case()
+        };
+        assert_eq!(case.summary(), expected);
+    }
+}
+
+#[test]
 fn a_request_for_something_else_is_replaced_under_the_same_number() {
     let mut other_class = request(1, Phase::Accepted);
     other_class.class = "class2".into();

@@ -111,7 +111,8 @@ impl Known {
             Guard::Unknown | Guard::Missing => None,
         });
         let created = created.max();
-        let since = created.and_then(|created| created.checked_add(POLICY_DELAY).ok());
+        let since =
+            created.map(|created| created.checked_add(POLICY_DELAY).unwrap_or(Timestamp::MAX));
         let all = self.approvals.iter().flat_map(BTreeMap::values);
         all.filter(move |approval| {
             let made = approval.metadata.creation_timestamp.as_ref();

@@ -367,18 +367,19 @@ static FUNCTIONS: &[Function] = &[
     global("matches", &[A::String, A::String], R::Bool, matches),
     member("find", &[A::String, A::String], R::String, |run, a| {
         let text = text(&a[0])?;
-        let regex = search(run, text, &a[1])?;
+        let SizedRegex { regex, .. } = search(run, text, &a[1])?;
         let found = regex.find(text).map_or("", |found| found.as_str());
         Ok(Value::text(found))
     }),
     member("findAll", &[A::String, A::String], R::Strings, |run, a| {
         let text = text(&a[0])?;
-        let regex = search(run, text, &a[1])?;
+        let SizedRegex { regex, size } = search(run, text, &a[1])?;
         let mut all = Vec::new();
         for found in regex.find_iter(text) {
             run.spend_text(found.len())?;
             // Each match may have been found after a search up to the end of the text.
-            run.spend((text.len() - found.start()) / 1024)?;
+            let rest = text.len() - found.start();
+            run.spend(rest.saturating_mul(size) / 64)?;
             all.push(Value::text(found.as_str()));
         }
         Ok(Value::list(all))
@@ -452,7 +453,9 @@ static FUNCTIONS: &[Function] = &[
     member("sum", &[A::List], R::Inner, |run, a| {
         let all = list(&a[0])?;
         run.spend(all.len())?;
-        let mut sum = all.first().cloned().unwrap_or(Value::Int(0));
+        // The checker adds the zero of the list's type: an empty list has no value of it.
+        let zero = || a.get(1).cloned().unwrap_or(Value::Int(0));
+        let mut sum = all.first().cloned().unwrap_or_else(zero);
         for value in all.iter().skip(1) {
             sum = add(run, &sum, value)?;
         }
@@ -745,19 +748,19 @@ fn size(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
 fn matches(run: &mut Run<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let text = text(&arguments[0])?;
     Ok(Value::Bool(
-        search(run, text, &arguments[1])?.is_match(text),
+        search(run, text, &arguments[1])?.regex.is_match(text),
     ))
 }
 
 /// Returns the regular expression `pattern` for a search in `text`.
-fn search(run: &mut Run<'_>, text: &str, pattern: &Value) -> Result<regex::Regex, Failure> {
+fn search(run: &mut Run<'_>, text: &str, pattern: &Value) -> Result<SizedRegex, Failure> {
     let Value::String(pattern) = pattern else {
         return Err(unexpected());
     };
     // The cost is linear in the text, and in the size of the compiled expression.
-    let SizedRegex { regex, size } = run.regex(pattern)?;
-    run.spend_text(text.len().saturating_mul(size))?;
-    Ok(regex)
+    let sized = run.regex(pattern)?;
+    run.spend_text(text.len().saturating_mul(sized.size))?;
+    Ok(sized)
 }
 
 /// Returns `index` as a position in text of `length` characters.

@@ -20,6 +20,9 @@ const LARGEST_REGEX: usize = 256;
 const LONGEST_PATTERN: usize = 8192;
 /// The steps for a regular expression that is computed.
 const REGEX_STEPS: usize = 10_000;
+/// The least number of steps of compiling a character of a regular expression: a class of Unicode
+/// (`\w`) has hundreds of ranges.
+const PATTERN_STEPS: usize = 64;
 /// The number of bytes of text in a step.
 const BYTES: usize = 16;
 
@@ -131,7 +134,8 @@ impl<'r> Run<'r> {
         if let Some(regex) = self.regexes.get(pattern) {
             return Ok(regex.clone());
         }
-        self.spend(REGEX_STEPS)?;
+        let length = pattern.len().min(LONGEST_PATTERN);
+        self.spend(REGEX_STEPS.max(length * PATTERN_STEPS))?;
         let regex = SizedRegex::new(pattern).map_err(Failure::new)?;
         self.regexes.insert(Arc::clone(pattern), regex.clone());
         Ok(regex)
@@ -252,24 +256,27 @@ impl SizedRegex {
                 "the regular expression is too large: more than {LONGEST_PATTERN} characters"
             ));
         }
-        let mut size = 1;
-        loop {
+        let of_size = |size: usize| {
             let mut builder = regex::RegexBuilder::new(pattern);
-            match builder.size_limit(size * 1024).build() {
-                Ok(regex) => return Ok(Self { regex, size }),
-                Err(regex::Error::CompiledTooBig(_)) if size < LARGEST_REGEX => size *= 2,
-                Err(regex::Error::CompiledTooBig(_)) => {
-                    return Err("the regular expression is too large".to_owned());
-                }
-                Err(other) => {
-                    let text = other.to_string();
-                    let last = text.lines().last().unwrap_or_default();
-                    return Err(format!(
-                        "no regular expression: {}",
-                        last.trim_start_matches("error: ")
-                    ));
-                }
+            builder.size_limit(size * 1024).build()
+        };
+        let mut regex = of_size(LARGEST_REGEX).map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => "the regular expression is too large".to_owned(),
+            other => {
+                let text = other.to_string();
+                let last = text.lines().last().unwrap_or_default();
+                format!(
+                    "no regular expression: {}",
+                    last.trim_start_matches("error: ")
+                )
             }
+        })?;
+        let mut size = LARGEST_REGEX;
+        while size > 1
+            && let Ok(smaller) = of_size(size / 2)
+        {
+            (regex, size) = (smaller, size / 2);
         }
+        Ok(Self { regex, size })
     }
 }

@@ -141,6 +141,15 @@ fn what_expressions_are_worth() {
         ("workload.labels.all(key, key.size() > 0)", "true"),
         ("[1, 2].map(x, [x, 3].map(x, x * 2))", "[[2,6],[4,6]]"),
         ("workload.podSets.map(p, p.count).sum()", "5"),
+        (
+            "[quantity('1')].filter(q, false).sum() < quantity('1')",
+            "true",
+        ),
+        (
+            "[duration('1m')].filter(d, false).sum() == duration('0s')",
+            "true",
+        ),
+        ("[1.5].filter(d, false).sum()", "0.0"),
         // Text.
         ("'héllo'.size()", "5"),
         ("'héllo'.substring(1, 3)", r#""él""#),
@@ -463,6 +472,18 @@ fn evaluation_is_bounded_in_steps() {
         ),
         // Each search for the next match reads the text up to its end.
         (format!("{}.findAll('.*[^A-Z]|[A-Z]')", big("AAAAAAAAAAAAAAAA", 14)), "steps"),
+        (
+            big("1111111111111111", 7) + ".findAll('[01]*1[01]{200}x|[01]')",
+            "steps",
+        ),
+        // Classes of Unicode are slow to compile, also if the whole is too large.
+        (
+            format!(
+                "[{hundred}].exists(i, 'x'.matches({}))",
+                big(r"\\w\\w\\w\\w\\w\\w", 8)
+            ),
+            "steps",
+        ),
         // Conversions read their text.
         (
             format!(

@@ -49,6 +49,16 @@ pub enum Key {
 }
 
 impl Value {
+    /// Returns the sum of no values of `kind`, if it is not the number 0.
+    pub(crate) fn zero(kind: &Type) -> Option<Self> {
+        match kind {
+            Type::Double => Some(Self::Double(0.0)),
+            Type::Duration => Some(Self::Duration(SignedDuration::ZERO)),
+            Type::Quantity => Some(Self::Quantity(Quantity::ZERO)),
+            _ => None,
+        }
+    }
+
     /// Returns `text` as a value.
     pub fn text(text: impl AsRef<str>) -> Self {
         Self::String(text.as_ref().into())

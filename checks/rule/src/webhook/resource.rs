@@ -91,7 +91,7 @@ pub struct Batch {
     /// How many at most, from 1 to 500.
     #[schemars(range(min = 1, max = 500))]
     pub max_items: u32,
-    /// How many reviews are sent in any minute at most, from 2 to 6000: half of them at once, the others evenly. Default: 10.
+    /// How many reviews are sent in any minute at most, from 2 to 6000: half of them at once, the others evenly. Default: 10; no limit if `maxItems` is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 6000))]
     pub requests_per_minute: Option<u32>,
@@ -181,10 +181,11 @@ impl WebhookCheckSpec {
         usize::try_from(items.clamp(1, MAX_ITEMS)).unwrap_or(1)
     }
 
-    /// Returns the maximum number of reviews in a minute, if a request may have several Workloads.
+    /// Returns the maximum number of reviews in a minute, if there is any.
     pub(crate) fn requests_per_minute(&self) -> Option<u32> {
-        let batch = self.batch.as_ref().filter(|batch| batch.max_items > 1)?;
-        let requests = batch.requests_per_minute.unwrap_or(REQUESTS_PER_MINUTE);
+        let batch = self.batch.as_ref()?;
+        let default = (batch.max_items > 1).then_some(REQUESTS_PER_MINUTE);
+        let requests = batch.requests_per_minute.or(default)?;
         Some(requests.clamp(2, 6000))
     }
 
@@ -216,6 +217,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_limit_of_reviews_applies_to_requests_with_one_workload_too() {
+        for (batch, expected) in [
+            (json!(null), None),
+            (json!({"maxItems": 1}), None),
+            (json!({"maxItems": 1, "requestsPerMinute": 30}), Some(30)),
+            (json!({"maxItems": 2}), Some(10)),
+            (json!({"maxItems": 2, "requestsPerMinute": 1}), Some(2)),
+        ] {
+            let mut spec = WebhookCheckSpec::new("https://a");
+            spec.batch = serde_json::from_value(batch).unwrap();
+            assert_eq!(spec.requests_per_minute(), expected);
+        }
+    }
 
     #[test]
     fn what_the_schema_cannot_express_is_reported_with_the_field() {

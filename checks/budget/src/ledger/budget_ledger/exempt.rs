@@ -1,7 +1,7 @@
 //! Exemptions: runs that are never held.
 
 use super::BudgetLedger;
-use crate::config::{ExemptNamespaces, PriorityClass};
+use crate::config::{ExemptClass, ExemptNamespaces, PriorityClass};
 use crate::ledger::{Awaited, Exemption, HoldReason, Run};
 
 #[expect(
@@ -29,19 +29,12 @@ impl BudgetLedger {
             return Ok(Some(Exemption::Namespace(namespace.to_owned())));
         }
         let Some(class) = class else { return Ok(None) };
-        let labels = self.namespaces.known().and_then(|all| all.get(namespace));
         let mut unknown = false;
         for entry in exempt.classes.iter().filter(|entry| *entry.class == *class) {
-            let applies = match &entry.namespaces {
-                ExemptNamespaces::Named(names) => names.contains(namespace),
-                ExemptNamespaces::Selected(selector) => {
-                    // `NotIn` and `DoesNotExist` select namespaces without labels.
-                    unknown |= labels.is_none();
-                    labels.is_some_and(|labels| selector.selects(labels))
-                }
-            };
-            if applies {
-                return Ok(Some(Exemption::PriorityClass(class.name.to_string())));
+            match self.selects(entry, namespace) {
+                Some(true) => return Ok(Some(Exemption::PriorityClass(class.name.to_string()))),
+                Some(false) => {}
+                None => unknown = true,
             }
         }
         if unknown {
@@ -52,5 +45,33 @@ impl BudgetLedger {
             });
         }
         Ok(None)
+    }
+
+    /// Returns whether a priority class is exempt in `namespace`; `None` while its labels are
+    /// unknown.
+    pub(crate) fn exempts_class_in(&self, namespace: &str) -> Option<bool> {
+        let classes = self.terms.exempt.classes.iter();
+        let selected: Vec<_> = classes
+            .map(|entry| self.selects(entry, namespace))
+            .collect();
+        if selected.contains(&Some(true)) {
+            Some(true)
+        } else if selected.contains(&None) {
+            None
+        } else {
+            Some(false)
+        }
+    }
+
+    /// Returns whether `entry` selects `namespace`; `None` while its labels are unknown.
+    fn selects(&self, entry: &ExemptClass, namespace: &str) -> Option<bool> {
+        match &entry.namespaces {
+            ExemptNamespaces::Named(names) => Some(names.contains(namespace)),
+            // `NotIn` and `DoesNotExist` select namespaces without labels.
+            ExemptNamespaces::Selected(selector) => {
+                let labels = self.namespaces.known()?.get(namespace)?;
+                Some(selector.selects(labels))
+            }
+        }
     }
 }

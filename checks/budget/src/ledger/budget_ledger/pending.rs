@@ -25,6 +25,12 @@ impl PendingRun {
             .as_ref()
             .is_none_or(|last_message| last_message.reason.is_about_money())
     }
+
+    /// Returns true if it requires more than the limit for which it waits.
+    pub(in crate::ledger) fn exceeds_limit(&self) -> bool {
+        let reason = self.last_message.as_ref().map(|message| &message.reason);
+        matches!(reason, Some(HoldReason::DoesNotFit { need, balance }) if *need > balance.limit)
+    }
 }
 
 /// The message of a held run. It stays the same until it is no longer true: a message that was

@@ -10,6 +10,7 @@ use crate::config::{Account, BudgetConfig};
 use crate::ledger::{Commitment, CommitmentState, Observation, Spend, SpendUpdate};
 use crate::money::{Amount, Rate};
 use crate::period::Period;
+use crate::resource::Takeover;
 
 /// The seconds after which a running job is in the source's figures: its pods may start late.
 const UNMEASURED: i64 = 900;
@@ -99,11 +100,13 @@ impl BudgetLedger {
         &self.spend
     }
 
-    /// Returns the seconds until a response can end the cold start; `None` if there is no cold
-    /// start.
+    /// Returns the seconds until a response can end the cold start. Returns `None` if there is no
+    /// cold start, or if the source lags more than its settings state.
     pub(crate) fn cold_for(&self, settle: i64, now: Timestamp) -> Option<i64> {
         let watched = self.watched_since?;
         let known = self.spend.watermarks().common.unwrap_or(i64::MIN);
-        (known < watched).then(|| (watched + settle - now.as_second()).max(1))
+        let rest = watched.saturating_add(settle) - now.as_second();
+        let waits = known < watched && self.terms.takeover == Takeover::WaitForSource;
+        (waits && rest >= 0).then_some(rest.max(1))
     }
 }

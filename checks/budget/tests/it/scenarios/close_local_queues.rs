@@ -97,6 +97,49 @@ fn a_top_up_opens_a_queue() {
     });
 }
 
+/// Kueue needs some time to try all that waits in it.
+#[test]
+fn a_queue_that_is_opened_stays_open_for_a_minute() {
+    simulation("4").run(async |cluster: &Cluster| {
+        cluster.submit(Job::new("runs"));
+        cluster.expect_admitted("runs").await;
+        cluster.submit(Job::new("large").cpus(4));
+        expect_stopped(cluster, (true, true)).await;
+        cluster.advance(Duration::from_mins(59)).await;
+        for _ in 0..180 {
+            if !stopped(cluster).0 {
+                break;
+            }
+            cluster.advance(Duration::from_secs(1)).await;
+        }
+        cluster.advance(Duration::from_secs(50)).await;
+        assert_eq!(stopped(cluster), (false, false));
+        expect_stopped(cluster, (true, true)).await;
+    });
+}
+
+#[test]
+fn no_queue_is_closed_where_a_priority_class_is_exempt() {
+    let class = |name: &str, namespace: &str| json!({"name": name, "namespaces": [namespace]});
+    let exempt = |class: &Value| {
+        let mut spec = closing("1");
+        spec["exempt"] = json!({"priorityClasses": [class]});
+        spec
+    };
+    let elsewhere = exempt(&class("sla", "serving"));
+    let here = exempt(&class("sla", "default"));
+    of_spec(&elsewhere).run(async |cluster: &Cluster| {
+        cluster.submit(Job::new("a"));
+        cluster.expect_admitted("a").await;
+        cluster.submit(Job::new("b"));
+        expect_stopped(cluster, (true, true)).await;
+        cluster.apply(&budget("budget", &here));
+        expect_stopped(cluster, (false, false)).await;
+        cluster.advance(Duration::from_mins(150)).await;
+        assert_eq!((stopped(cluster), turns(cluster)), ((false, false), 2));
+    });
+}
+
 /// A smaller job that arrives in a closed queue has no quota, so the check cannot evaluate it. The
 /// one for which it was closed may be deleted.
 #[test]

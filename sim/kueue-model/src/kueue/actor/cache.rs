@@ -140,8 +140,20 @@ impl Cache {
         Some(change)
     }
 
+    /// Returns the next change of a ResourceFlavor. While one is being deleted, its spec is the one
+    /// before (Kueue 0.19.2, `Update` in `pkg/controller/core/resourceflavor_controller.go`).
     pub(super) fn next_flavor(&mut self) -> Option<Change<ResourceFlavor>> {
-        next(&mut self.watches.flavors, &mut self.flavors)
+        let mut change = next(&mut self.watches.flavors, &mut self.flavors)?;
+        if let Change::Now {
+            old: Some(old),
+            new,
+        } = &mut change
+            && new.metadata.deletion_timestamp.is_some()
+        {
+            new.spec = old.spec.clone();
+            self.flavors.insert(new.metadata.key(), new.clone());
+        }
+        Some(change)
     }
 
     pub(super) fn next_class(&mut self) -> Option<Change<WorkloadPriorityClass>> {
@@ -152,8 +164,23 @@ impl Cache {
         next(&mut self.watches.cohorts, &mut self.cohorts)
     }
 
+    /// Returns the next change of a ClusterQueue. While one is being deleted, the spec by which
+    /// Kueue schedules is the one before. It reads the checks and the stop policy from the object
+    /// (Kueue 0.19.2, `Update` in `pkg/controller/core/clusterqueue_controller.go`).
     pub(super) fn next_cluster_queue(&mut self) -> Option<Change<ClusterQueue>> {
-        next(&mut self.watches.cluster_queues, &mut self.cluster_queues)
+        let mut change = next(&mut self.watches.cluster_queues, &mut self.cluster_queues)?;
+        if let Change::Now {
+            old: Some(old),
+            new,
+        } = &mut change
+            && new.metadata.deletion_timestamp.is_some()
+        {
+            let now = std::mem::replace(&mut new.spec, old.spec.clone());
+            new.spec.admission_checks_strategy = now.admission_checks_strategy;
+            new.spec.stop_policy = now.stop_policy;
+            self.cluster_queues.insert(new.metadata.key(), new.clone());
+        }
+        Some(change)
     }
 
     pub(super) fn next_local_queue(&mut self) -> Option<Change<LocalQueue>> {

@@ -200,7 +200,7 @@ impl Kueue {
         }
         // A new ClusterQueue has no inadmissible Workloads, but those of its cohort may fit now.
         let changes = match old {
-            Some(old) => old.spec != new.spec,
+            Some(old) => !going && old.spec != new.spec,
             None => !new.spec.cohort_name.is_empty(),
         };
         if changes {

@@ -14,7 +14,7 @@ use crate::kueue::objects::{
     ClusterQueue, Condition, Metadata, PreemptionPolicy, State, True, Workload, read,
 };
 use crate::kueue::patch::{Guard, write_admission};
-use crate::kueue::queue::{Requeue, queued_since};
+use crate::kueue::queue::{PendingQueue, Requeue, queued_since};
 use crate::kueue::reconcile::{
     BLOCKED, EventRecord, SLICE_REPLACED, Write, admitted_event, evict, finish, reserve,
     sync_admitted, unset_quota,
@@ -63,6 +63,8 @@ const LATE: SignedDuration = SignedDuration::from_millis(120);
 pub(super) struct Cycle {
     /// The ClusterQueues that share quota.
     relatives: BTreeSet<String>,
+    /// The first Workloads of those.
+    heads: BTreeSet<String>,
     /// The Workloads that are not processed yet, in order.
     entries: VecDeque<Entry>,
     pause: Option<Pause>,
@@ -145,11 +147,15 @@ impl Kueue {
     pub(super) fn cycle(&mut self, name: &str) -> bool {
         let tree = self.snapshot();
         let relatives = tree.relatives(name);
-        let has_new_head = |name: &String| {
-            let queue = self.queues.get(name);
-            queue.is_some_and(|q| q.head().is_some()) && self.takes_workloads(name, &tree)
-        };
-        if !relatives.iter().any(has_new_head) {
+        let taking = relatives
+            .iter()
+            .filter(|name| self.takes_workloads(name, &tree))
+            .filter_map(|name| self.queues.get(name));
+        let heads = taking.clone().filter_map(|queue| queue.first());
+        let heads: BTreeSet<String> = heads.map(str::to_owned).collect();
+        let has_new_head =
+            |queue: &PendingQueue| queue.head().is_some() || queue.was_skipped_among_others(&heads);
+        if !taking.clone().any(has_new_head) {
             return false;
         }
         let (mut entries, mut left) = (Vec::new(), Vec::new());
@@ -179,6 +185,7 @@ impl Kueue {
         let late = late.filter(|_| changes > 0);
         let cycle = Box::new(Cycle {
             relatives,
+            heads,
             entries: entries.into(),
             pause: late.map(|at| Pause::Changes(changes, at)),
             left,
@@ -226,6 +233,11 @@ impl Kueue {
                 other => other,
             };
             self.put_back(&known.workload, &queue, &why, reason, requeue);
+            if requeue == Requeue::Skipped {
+                let queue = queue.metadata.name;
+                self.queue(&queue).skipped_among(&cycle.heads);
+                self.ready.insert(queue);
+            }
         }
         if cycle.admitted {
             // The scheduler retries a remaining head without end, so that its message reports what

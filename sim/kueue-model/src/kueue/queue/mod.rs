@@ -58,6 +58,8 @@ pub(crate) struct PendingQueue {
     sticky: Option<String>,
     /// Whether the first was tried, and nothing has changed since.
     stuck: bool,
+    /// If it was skipped then: the heads of all ClusterQueues of its tree.
+    skipped_among: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -252,6 +254,7 @@ impl PendingQueue {
         }
         let entry = self.entries.get(key);
         let delayed = entry.is_some_and(|entry| !entry.is_schedulable(now));
+        self.skipped_among.clear();
         if why == Requeue::FailedWrite && !delayed {
             return;
         }
@@ -284,6 +287,18 @@ impl PendingQueue {
         self.inadmissible
             .extend(moved.into_iter().map(|rank| rank.key));
         self.hopeless.insert(hash);
+    }
+
+    /// Records that the first Workload was skipped in a cycle with these heads.
+    pub(crate) fn skipped_among(&mut self, heads: &BTreeSet<String>) {
+        self.skipped_among.clone_from(heads);
+    }
+
+    /// Returns true if the first Workload was skipped in a cycle with other heads than these: the
+    /// one that was in its way may have left (Kueue 0.19.2, `FailedAfterNomination` in
+    /// `pkg/scheduler/scheduler.go`).
+    pub(crate) fn was_skipped_among_others(&self, heads: &BTreeSet<String>) -> bool {
+        self.stuck && !self.skipped_among.is_empty() && self.skipped_among != *heads
     }
 
     /// Allows the first Workload to be tried again at once: quota may have become free.

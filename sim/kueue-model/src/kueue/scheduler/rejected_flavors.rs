@@ -1,6 +1,6 @@
 //! The flavors that were tried, as the event of a quota reservation lists them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::fit::Fit;
 use crate::kueue::KueueVersion;
@@ -40,7 +40,8 @@ impl RejectedFlavors {
         if borrowing > 0 {
             parts.push(format!("borrow={borrowing}"));
         }
-        parts.extend(reasons.iter().cloned());
+        let unique: BTreeSet<&String> = reasons.iter().collect();
+        parts.extend(unique.into_iter().cloned());
         let text = format!("{name}({})", parts.join(";"));
         if let Some((_, flavors)) = self.sets.last_mut() {
             flavors.insert(name.to_owned(), text);

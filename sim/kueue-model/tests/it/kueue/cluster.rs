@@ -201,7 +201,8 @@ impl Cluster {
             "pods" => Resource::new("", "v1", "pods"),
             _ => kueue(plural),
         };
-        let namespaced = !matches!(plural, "clusterqueues" | "admissionchecks");
+        let of_cluster = ["clusterqueues", "admissionchecks", "resourceflavors"];
+        let namespaced = !of_cluster.contains(&plural);
         let call = ApiRequest::new(Verb::Delete, &resource).name(name);
         let call = call.namespace(if namespaced { "t" } else { "" });
         self.server

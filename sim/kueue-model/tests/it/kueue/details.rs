@@ -324,3 +324,81 @@ fn the_head_of_a_strict_queue_sees_what_its_tree_has_lost() {
         assert_ne!(message(), before);
     });
 }
+
+/// Creates the ClusterQueue `name` without quota in the cohort `co`, a LocalQueue, and the Workload
+/// `workload` of it.
+fn sibling(cluster: &Cluster, name: &str, workload: &str, cpus: &str) {
+    cluster.create(&json!({
+        "apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": name},
+        "spec": {
+            "cohortName": "co", "namespaceSelector": {},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
+                {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "0"}]},
+            ]}],
+        },
+    }));
+    cluster.create(&json!({
+        "apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"namespace": "t", "name": name},
+        "spec": {"clusterQueue": name},
+    }));
+    cluster.create(&json!({
+        "apiVersion": KUEUE, "kind": "Workload", "metadata": {"namespace": "t", "name": workload},
+        "spec": {"queueName": name, "podSets": [pod_set("main", 1, cpus)]},
+    }));
+}
+
+/// `a` waits for what `v` has borrowed, and keeps the rest for itself.
+#[test]
+fn a_skipped_workload_is_tried_again_once_the_one_in_its_way_has_left() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        let spec = json!({"cohortName": "co", "queueingStrategy": "StrictFIFO"});
+        cluster.queue("3", &[], &spec);
+        cluster.pass(1.0).await;
+        sibling(&cluster, "second", "v", "2");
+        cluster.pass(1.0).await;
+        cluster.workload("a", "3", 0);
+        cluster.pass(1.0).await;
+        sibling(&cluster, "third", "b", "1");
+        cluster.pass(5.0).await;
+        assert_eq!(cluster.line(), "a: b: v:RA");
+        let message = cluster.condition("b", "QuotaReserved")["message"].clone();
+        let skipped = "Workload no longer fits after processing another workload";
+        assert_eq!(message, skipped);
+        let hold = json!({"spec": {"stopPolicy": "Hold"}});
+        cluster.merge("localqueues", "t", "lq", "", &hold);
+        cluster.pass(0.5).await;
+        assert_eq!(cluster.line(), "a: b:RA v:RA");
+    });
+}
+
+/// Kueue's caches keep the spec from before the deletion.
+#[test]
+fn what_is_being_deleted_is_scheduled_by_as_it_was() {
+    in_virtual_time(async {
+        let cluster = busy_head().await;
+        cluster.delete("clusterqueues", "other");
+        cluster.pass(1.0).await;
+        let quota = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": "9"}]});
+        let groups = json!([{"coveredResources": ["cpu"], "flavors": [quota]}]);
+        let change = json!({"spec": {"resourceGroups": groups}});
+        let response = cluster.merge("clusterqueues", "", "other", "", &change);
+        assert_eq!(response.code, 200, "{}", response.body);
+        cluster.pass(5.0).await;
+        assert_eq!(cluster.line(), "a: b:RA");
+    });
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("1", &[], &json!({}));
+        cluster.pass(1.0).await;
+        cluster.delete("resourceflavors", "default");
+        let taint = json!({"key": "spot", "value": "true", "effect": "NoSchedule"});
+        let change = json!({"spec": {"nodeTaints": [taint]}});
+        let response = cluster.merge("resourceflavors", "", "default", "", &change);
+        assert_eq!(response.code, 200, "{}", response.body);
+        cluster.pass(1.0).await;
+        cluster.workload("a", "1", 0);
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "a:RA");
+    });
+}
