@@ -85,7 +85,7 @@ pub(crate) struct KeyState {
     /// The lane in which to enqueue again when that task ends.
     pub(super) pending_lane: Option<Lane>,
     /// Consecutive failed writes.
-    pub(super) failed_writes: u16,
+    pub(super) failed_writes: u8,
     pub(super) timer: Option<Instant>,
     pub(super) purpose: TimerPurpose,
     /// The time of the last evaluation, in tenths of a second since the core was created.

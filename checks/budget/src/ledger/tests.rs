@@ -1121,7 +1121,10 @@ fn a_source_that_lags_more_than_its_settings_state_is_not_queried_more_often() {
         (NOW + 241, None),
     ] {
         let mut ledger = ledger(&json!({}), "0");
-        ledger.watched_since(time(NOW));
+        ledger.watched_since(time(NOW - 10_000));
+        spent_at(&mut ledger, "60", NOW);
+        let other = json!({"source": {"fixed": {}, "settleDelay": "4m", "stalenessBound": "2h"}});
+        ledger.set_config(terms(&other));
         let period = ledger.period(time(NOW)).unwrap();
         ledger.observe(&Observation::of(period, time(NOW - 3600)), time(now));
         assert_eq!(ledger.cold_for(240, time(now)), expected);

@@ -281,10 +281,13 @@ fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() 
         assert_eq!(created(cluster, "provisioningrequests").len(), 3);
         set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
-        // While Ready, a change only deletes the stale request.
+        // A running job keeps its request.
         cluster.merge(&object, &json!({"spec": {"parameters": {"p1": "v3"}}}));
-        no_requests(cluster).await;
+        cluster.advance(Duration::from_secs(60)).await;
+        assert_eq!(names(cluster), std::slice::from_ref(&request));
         assert_eq!(cluster.state("train"), Some(CheckState::Ready));
+        cluster.complete("train");
+        no_requests(cluster).await;
     });
 }
 

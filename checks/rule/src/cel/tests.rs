@@ -149,7 +149,7 @@ fn what_expressions_are_worth() {
             "[duration('1m')].filter(d, false).sum() == duration('0s')",
             "true",
         ),
-        ("[1.5].filter(d, false).sum()", "0.0"),
+        ("[1.5].filter(d, false).sum() + 0.5", "0.5"),
         // Text.
         ("'héllo'.size()", "5"),
         ("'héllo'.substring(1, 3)", r#""él""#),
@@ -473,7 +473,7 @@ fn evaluation_is_bounded_in_steps() {
         // Each search for the next match reads the text up to its end.
         (format!("{}.findAll('.*[^A-Z]|[A-Z]')", big("AAAAAAAAAAAAAAAA", 14)), "steps"),
         (
-            big("1111111111111111", 7) + ".findAll('[01]*1[01]{200}x|[01]')",
+            big("1111111111111111", 9) + ".findAll('[01]*1[01]{200}x|[01]')",
             "steps",
         ),
         // Classes of Unicode are slow to compile, also if the whole is too large.
