@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::api::{AdmissionCheckState, CheckState};
 use crate::check::{HumanDuration, OnTimeout, ReleaseReason, ResolvedPolicy};
 use crate::runtime::preview::{Forecast, ForecastOutcome};
 use crate::runtime::{
@@ -81,10 +82,15 @@ pub(super) struct Bound {
     pub(super) then: &'static str,
 }
 
-/// Returns `forecast` in words. `reserved` is the time of the quota reservation.
-pub(super) fn check_forecast(forecast: Forecast, reserved: Option<Timestamp>) -> CheckForecast {
+/// Returns `forecast` in words. `reserved` is the time of the quota reservation, and `entry` the
+/// check's entry in the Workload.
+pub(super) fn check_forecast(
+    forecast: Forecast,
+    reserved: Option<Timestamp>,
+    entry: Option<&AdmissionCheckState>,
+) -> CheckForecast {
     let Forecast { foreseen, policy } = forecast;
-    let waits_at_most = bound(policy.as_ref(), reserved);
+    let waits_at_most = bound(policy.as_ref(), reserved, entry);
     match foreseen {
         ForecastOutcome::Silent(phase) => CheckForecast::NothingToDecide {
             why: silence(phase).to_owned(),
@@ -216,10 +222,22 @@ fn note(note: &Notice, policy: Option<&ResolvedPolicy>) -> Option<String> {
     }
 }
 
-fn bound(policy: Option<&ResolvedPolicy>, reserved: Option<Timestamp>) -> Option<Bound> {
+fn bound(
+    policy: Option<&ResolvedPolicy>,
+    reserved: Option<Timestamp>,
+    entry: Option<&AdmissionCheckState>,
+) -> Option<Bound> {
     let (after, then) = policy?.pending_timeout?;
+    let (reserved, entry) = (reserved?, entry?);
+    if *entry.state() == CheckState::Ready {
+        return None;
+    }
+    let from = match then {
+        OnTimeout::Admit => reserved,
+        OnTimeout::Retry | OnTimeout::Reject => entry.since().unwrap_or(reserved).max(reserved),
+    };
     Some(Bound {
-        until: later(reserved?, after.as_secs())?,
+        until: later(from, after.as_secs())?,
         then: match then {
             OnTimeout::Admit => "Admit",
             OnTimeout::Retry => "Retry",
@@ -237,4 +255,47 @@ pub(super) fn human(seconds: u64) -> String {
 pub(super) fn later(at: Timestamp, seconds: u64) -> Option<Timestamp> {
     let delay = jiff::SignedDuration::from_secs(i64::try_from(seconds).ok()?);
     at.checked_add(delay).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::Workload;
+    use crate::check::{PendingTimeout, Policy};
+
+    #[test]
+    fn the_bound_of_waiting_is_that_of_the_runtime() {
+        let time = |text: &str| -> Timestamp { format!("2026-11-21T{text}:00Z").parse().unwrap() };
+        for (state, since, then, until) in [
+            ("Ready", "09:00", OnTimeout::Reject, None),
+            ("Pending", "09:00", OnTimeout::Reject, Some("10:00")),
+            ("Pending", "12:00", OnTimeout::Reject, Some("13:00")),
+            ("Pending", "12:00", OnTimeout::Admit, Some("10:00")),
+            ("Pending", "08:00", OnTimeout::Retry, Some("10:00")),
+        ] {
+            let since = time(since).to_string();
+            let entry = json!({"name": "c", "state": state, "lastTransitionTime": since});
+            let workload = Workload::from_json(json!({
+                "metadata": {"namespace": "n", "name": "w", "uid": "u", "resourceVersion": "1"},
+                "status": {"admissionChecks": [entry]},
+            }));
+            let policy = Policy {
+                pending_timeout: Some(PendingTimeout {
+                    after: Duration::from_secs(3600).into(),
+                    then,
+                }),
+                ..Policy::default()
+            };
+            let policy = Policy::resolve(Some(&policy), &Policy::default());
+            let workload = workload.unwrap();
+            let bound = bound(Some(&policy), Some(time("09:00")), workload.check("c"));
+            assert_eq!(
+                bound.map(|bound| bound.until),
+                until.map(time),
+                "{state} {since}"
+            );
+        }
+    }
 }

@@ -90,7 +90,8 @@ pub(super) async fn explain(
                     limit: LIMIT,
                     client,
                 };
-                check_forecast(forecast(input).await, reserved)
+                let entry = workload.check(object.name());
+                check_forecast(forecast(input).await, reserved, entry)
             }
         };
         forecasts.insert(object.name().to_owned(), result);

@@ -311,6 +311,15 @@ impl Core {
         self.finish_without_write(key);
     }
 
+    /// Returns true if the Workload of `reservation` has another namespace or name: a user has made
+    /// the reservation up.
+    pub(super) fn is_elsewhere(&self, reservation: &Reservation) -> bool {
+        let known = self.workloads.workload(reservation.uid());
+        known.is_some_and(|known| {
+            known.namespace() != reservation.namespace() || known.name() != reservation.name()
+        })
+    }
+
     pub(super) fn reason_found(
         &mut self,
         key: &Key,
@@ -325,6 +334,7 @@ impl Core {
         // The read state is applied before `release` is called: quota may have been reserved again.
         match &found {
             Some(workload) => self.take_read(workload, known),
+            None if self.is_elsewhere(&subject.reservation) => {}
             None => self.deleted(&key.uid),
         }
         if found

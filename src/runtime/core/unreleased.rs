@@ -83,6 +83,9 @@ impl Core {
         let known = self.checks.get(&check);
         let serves = known.is_some_and(|known| known.controller == controller);
         let is_other = known.is_some_and(|known| known.controller != controller);
+        if self.is_elsewhere(&reservation) {
+            return;
+        }
         let current = self.workloads.key(&key).and_then(|state| state.reservation);
         if serves && current == Some(reservation.since()) {
             return;

@@ -272,9 +272,10 @@ impl Draft<'_> {
             }
             VerdictKind::Pending | VerdictKind::PreemptionRequired => {
                 self.memory.reset_failing_verdicts();
-                // A check that does not monitor the job is not evaluated again and again.
-                let monitored = self.memory.monitored != Some(false);
-                let recheck = verdict.recheck_in.filter(|_| monitored);
+                // A check that may not evict the job is not evaluated again and again.
+                let may_evict = self.memory.monitored != Some(false)
+                    || self.facts.policy.on_failure == Some(OnFailure::Evict);
+                let recheck = verdict.recheck_in.filter(|_| may_evict);
                 let recheck = recheck.or(self.memory.recheck.map(Millis::get));
                 (
                     None,
@@ -376,8 +377,8 @@ impl Draft<'_> {
                 .memory
                 .recheck
                 .map_or(FAILING_VERDICT_RECHECK, Millis::get);
-            let unmonitored =
-                why == Suppression::NotMonitored && self.memory.monitored == Some(false);
+            let unmonitored = self.memory.monitored == Some(false)
+                && matches!(why, Suppression::NotMonitored | Suppression::Ignored);
             let again = (!unmonitored).then_some(again);
             return (
                 None,

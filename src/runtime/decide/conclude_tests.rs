@@ -878,6 +878,22 @@ fn an_unmonitored_job_is_not_evaluated_again_and_again() {
         let again = running(&mut ready.memory, verdict);
         assert_eq!(again, NextEvaluation::OnChange);
     }
+    let evicts = evict(3);
+    let case = waiting("Ready", "ok").running().policy(evicts);
+    let conclusion = case
+        .memory(ready.memory.clone())
+        .verdict(Verdict::pending("x").recheck_in(MINUTE));
+    assert_eq!(conclusion.next_evaluation, NextEvaluation::After(MINUTE));
+    let ignores = Policy {
+        after_admission: Some(AfterAdmission {
+            on_failure: Some(OnFailure::Ignore),
+            ..AfterAdmission::default()
+        }),
+        ..Policy::default()
+    };
+    let case = waiting("Ready", "ok").running().policy(ignores);
+    let conclusion = case.memory(ready.memory).verdict(Verdict::retry_now("x"));
+    assert_eq!(conclusion.next_evaluation, NextEvaluation::OnChange);
     // A new leader does not know whether the job is monitored.
     let mut unknown = ReservationState::default();
     let again = running(&mut unknown, Verdict::retry_now("closed"));

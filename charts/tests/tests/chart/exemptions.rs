@@ -1,7 +1,10 @@
 //! The policies of `checks/budget/deploy` on a real API server. They reject a class that is exempt
 //! from budgets where it is not allowed, and pods with a long termination, for every user.
 
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, EvictParams, Patch, PatchParams, PostParams,
+};
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Error};
@@ -247,6 +250,7 @@ async fn pods_that_may_terminate_for_long_are_rejected() {
             (_, expected) => panic!("{graces:?}: {rejection:?}, not {expected:?}"),
         }
     }
+    deletions_are_bounded(&team.client).await;
     // Kueue ends earlier Workloads.
     workloads(&team.client, "slow-team")
         .patch(
@@ -258,5 +262,41 @@ async fn pods_that_may_terminate_for_long_are_rejected() {
         .unwrap();
     for document in documents(TERMINATION) {
         team.delete(&document).await;
+    }
+}
+
+/// Deletes and evicts pods of a node with a longer and shorter time for their termination.
+async fn deletions_are_bounded(client: &Client) {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "slow-team");
+    let expected = "gracePeriodSeconds is more than 600";
+    for (grace, refused) in [
+        (Some(601), true),
+        (Some(600), false),
+        (Some(0), false),
+        (None, false),
+    ] {
+        for evicts in [false, true] {
+            let pod = json!({"metadata": {"name": "pod"}, "spec": {"nodeName": "node",
+                "containers": [{"name": "main", "image": "image"}]}});
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            pods.create(&PostParams::default(), &pod).await.unwrap();
+            let options = DeleteParams {
+                grace_period_seconds: grace,
+                ..DeleteParams::default()
+            };
+            let rejection = if evicts {
+                let parameters = EvictParams {
+                    delete_options: Some(options),
+                    ..EvictParams::default()
+                };
+                refusal(pods.evict("pod", &parameters).await)
+            } else {
+                refusal(pods.delete("pod", &options).await)
+            };
+            assert_eq!(rejection.is_some(), refused, "{grace:?}: {rejection:?}");
+            assert!(rejection.is_none_or(|text| text.contains(expected)));
+            let now = DeleteParams::default().grace_period(0);
+            let _ = pods.delete("pod", &now).await;
+        }
     }
 }

@@ -170,6 +170,38 @@ fn invalid_values_are_rejected_with_a_reason() {
         !kinds.contains(&"Role"),
         "without a Lease there is no permission for one"
     );
+    let deployment = |documents: &[Value]| {
+        let mut all = documents.iter();
+        all.find(|own| own["kind"] == "Deployment").unwrap()["spec"].clone()
+    };
+    let strategy = deployment(&documents)["strategy"].clone();
+    assert_eq!(
+        strategy,
+        json!({"type": "Recreate"}),
+        "one leader at a time"
+    );
+    let replicated = helm.template("a", "b", &base).unwrap();
+    assert_eq!(deployment(&replicated)["strategy"], Value::Null);
+}
+
+#[test]
+fn the_ports_have_the_chosen_address() {
+    let Some(helm) = helm() else { return };
+    let base = arguments(FILES[2]);
+    for (set, expected) in [
+        ("probePort=8081", "0.0.0.0:8081"),
+        ("listenAddress=[::]", "[::]:8081"),
+    ] {
+        let set = ["--set", set].map(str::to_owned);
+        let base = [&base[..], &set].concat();
+        let documents = helm.template("a", "b", &borrowed(&base)).unwrap();
+        let mut all = documents.iter();
+        let deployment = all.find(|own| own["kind"] == "Deployment").unwrap();
+        let pod = &deployment["spec"]["template"]["spec"];
+        let arguments = pod["containers"][0]["args"].as_array().unwrap();
+        let address = format!("--probe-address={expected}");
+        assert!(arguments.contains(&json!(address)), "{arguments:?}");
+    }
 }
 
 #[test]

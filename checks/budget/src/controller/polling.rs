@@ -195,7 +195,11 @@ fn take(
                 .unwrap_or(i64::MAX)
                 .saturating_add(step);
             let cold = ledger
-                .cold_for(settle, now)
+                .cold_for(
+                    settle,
+                    i64::try_from(interval.as_secs()).unwrap_or(i64::MAX),
+                    now,
+                )
                 .and_then(|seconds| u64::try_from(seconds).ok());
             drop(ledgers);
             let slow = report.notes.contains(&SourceWarning::SlowDown);

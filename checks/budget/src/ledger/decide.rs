@@ -375,7 +375,8 @@ impl BudgetLedger {
                     return Err(HoldReason::DoesNotFit { need, balance });
                 }
             }
-            if !fits(used, need, balance.limit.max(limit)) {
+            balance.limit = balance.limit.max(limit);
+            if !fits(used, need, balance.limit) {
                 return Err(HoldReason::DoesNotFit { need, balance });
             }
             next = self.terms.schedule.at(later.end);

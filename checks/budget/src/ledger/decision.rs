@@ -151,6 +151,11 @@ impl HoldReason {
         }
     }
 
+    /// Returns true if it requires more than the limit of a period.
+    pub(crate) fn exceeds_limit(&self) -> bool {
+        matches!(self, Self::DoesNotFit { need, balance } if *need > balance.limit)
+    }
+
     /// Returns the balance of the account that blocks it.
     pub fn balance(&self) -> Option<&Balance> {
         match self {

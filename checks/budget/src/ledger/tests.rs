@@ -1118,7 +1118,9 @@ fn a_source_that_lags_more_than_its_settings_state_is_not_queried_more_often() {
     for (now, expected) in [
         (NOW + 200, Some(40)),
         (NOW + 240, Some(1)),
-        (NOW + 241, None),
+        (NOW + 241, Some(30)),
+        (NOW + 540, Some(30)),
+        (NOW + 541, None),
     ] {
         let mut ledger = ledger(&json!({}), "0");
         ledger.watched_since(time(NOW - 10_000));
@@ -1127,7 +1129,7 @@ fn a_source_that_lags_more_than_its_settings_state_is_not_queried_more_often() {
         ledger.set_config(terms(&other));
         let period = ledger.period(time(NOW)).unwrap();
         ledger.observe(&Observation::of(period, time(NOW - 3600)), time(now));
-        assert_eq!(ledger.cold_for(240, time(now)), expected);
+        assert_eq!(ledger.cold_for(240, 300, time(now)), expected);
     }
 }
 
@@ -1148,8 +1150,41 @@ fn a_job_that_exceeds_the_limit_of_a_later_period_blocks_no_other() {
         ..run("long", 200)
     };
     assert_eq!(word(&ledger.decide(&long, time(NOW))), "does_not_fit");
-    let small = run("small", 10);
-    assert_eq!(word(&ledger.decide(&small, time(NOW))), "fits");
+    let small = |name| run(name, 10);
+    assert_eq!(word(&ledger.decide(&small("a"), time(NOW))), "fits");
+    // With a longer top-up it only waits for money.
+    let top_up = json!({"amount": "400", "validUntil": time(NOW + 7200).to_string()});
+    ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
+    spent_at(&mut ledger, "450", NOW + 60);
+    assert_eq!(word(&ledger.decide(&long, time(NOW + 60))), "does_not_fit");
+    assert_eq!(word(&ledger.decide(&small("b"), time(NOW + 60))), "behind");
+}
+
+/// What other jobs take of the next period may end.
+#[test]
+fn a_job_that_waits_for_the_money_of_a_later_period_blocks_others() {
+    let mut ledger = ledger(
+        &json!({"admitOrder": "Strict", "period": {"every": "1h", "anchor": time(NOW).to_string()}}),
+        "0",
+    );
+    let top_up = json!({"amount": "400", "validUntil": time(NOW + 3600).to_string()});
+    ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
+    let job = |name, rate, seconds, priority| Run {
+        priority,
+        estimate: Estimate {
+            seconds,
+            ..run(name, rate).estimate
+        },
+        ..run(name, rate)
+    };
+    let now = time(NOW + 1800);
+    spent_at(&mut ledger, "0", NOW + 1800);
+    let first = ledger.decide(&job("first", 190, 3600, 0), now);
+    assert_eq!(word(&first), "fits");
+    let waits = ledger.decide(&job("waits", 960, 1200, 9), now);
+    assert_eq!(word(&waits), "does_not_fit");
+    let small = ledger.decide(&job("small", 60, 600, 0), now);
+    assert_eq!(word(&small), "behind");
 }
 
 #[test]

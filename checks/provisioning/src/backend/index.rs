@@ -1,7 +1,7 @@
 //! An index of requests and PodTemplates, updated by watches and by the replies to this check's own
 //! writes.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::runtime::watcher::Event;
@@ -21,6 +21,9 @@ pub struct Index {
 /// PodTemplates by the Workload that owns them.
 type Templates = BTreeMap<Uid, BTreeSet<OwnTemplate>>;
 
+/// The Workload and the family of a request.
+type Place = (Uid, Option<Uid>);
+
 /// A PodTemplate that a Workload owns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnTemplate {
@@ -34,7 +37,7 @@ pub struct OwnTemplate {
 }
 
 impl OwnTemplate {
-    fn is(&self, namespace: &str, name: &str) -> bool {
+    pub(super) fn is(&self, namespace: &str, name: &str) -> bool {
         *self.namespace == *namespace && *self.name == *name
     }
 }
@@ -42,6 +45,8 @@ impl OwnTemplate {
 #[derive(Debug, Default)]
 struct State {
     requests: BTreeMap<Uid, Vec<Arc<CapacityRequest>>>,
+    /// The place of each request. Its annotations may change, and with them its Workload.
+    places: HashMap<Uid, Place>,
     /// The Workloads of jobs that have several, by the key of their family.
     families: BTreeMap<Uid, BTreeSet<Uid>>,
     templates: Templates,
@@ -50,6 +55,31 @@ struct State {
 }
 
 impl State {
+    /// Removes the request `uid` from its place.
+    fn forget(&mut self, uid: &Uid) {
+        let Some((workload, family)) = self.places.remove(uid) else {
+            return;
+        };
+        let Some(of_workload) = self.requests.get_mut(&workload) else {
+            return;
+        };
+        of_workload.retain(|known| known.uid != *uid);
+        let of_family = of_workload
+            .iter()
+            .any(|known| known.family() == family.as_ref());
+        if of_workload.is_empty() {
+            self.requests.remove(&workload);
+        }
+        if let Some(family) = family.filter(|_| !of_family)
+            && let Some(workloads) = self.families.get_mut(&family)
+        {
+            workloads.remove(&workload);
+            if workloads.is_empty() {
+                self.families.remove(&family);
+            }
+        }
+    }
+
     /// Removes a template, whichever Workload owns it.
     fn remove_template(&mut self, template: &OwnTemplate) {
         self.templates.retain(|_, own| {
@@ -160,6 +190,20 @@ impl Index {
     /// Stores `request` unless the index has a newer version. Returns true if anything changed.
     pub fn put(&self, request: CapacityRequest) -> bool {
         let mut state = self.state();
+        let place = (request.workload.clone(), request.family().cloned());
+        if let Some(before) = state
+            .places
+            .get(&request.uid)
+            .filter(|known| **known != place)
+        {
+            let of_workload = state.requests.get(&before.0).into_iter().flatten();
+            let mut known = of_workload.filter(|known| known.uid == request.uid);
+            if known.any(|known| request.version.is_older_than(&known.version)) {
+                return false;
+            }
+            state.forget(&request.uid);
+        }
+        state.places.insert(request.uid.clone(), place);
         if let Some(family) = request.family() {
             let workloads = state.families.entry(family.clone()).or_default();
             workloads.insert(request.workload.clone());
@@ -247,21 +291,7 @@ impl Index {
     }
 
     fn remove(&self, request: &CapacityRequest) {
-        let mut state = self.state();
-        if let Some(of_workload) = state.requests.get_mut(&request.workload) {
-            of_workload.retain(|known| known.uid != request.uid);
-            if of_workload.is_empty() {
-                state.requests.remove(&request.workload);
-                if let Some(family) = request.family()
-                    && let Some(workloads) = state.families.get_mut(family)
-                {
-                    workloads.remove(&request.workload);
-                    if workloads.is_empty() {
-                        state.families.remove(family);
-                    }
-                }
-            }
-        }
+        self.state().forget(&request.uid);
     }
 
     /// Removes objects missing in a complete list. Returns true if there was any.
@@ -270,19 +300,15 @@ impl Index {
         let Some(listed) = state.listing.take() else {
             return false;
         };
-        let before: usize = state.requests.values().map(Vec::len).sum();
-        state.requests.retain(|_, of_workload| {
-            of_workload.retain(|known| listed.contains(&known.uid));
-            !of_workload.is_empty()
-        });
-        let State {
-            requests, families, ..
-        } = &mut *state;
-        families.retain(|_, workloads| {
-            workloads.retain(|workload| requests.contains_key(workload));
-            !workloads.is_empty()
-        });
-        state.requests.values().map(Vec::len).sum::<usize>() < before
+        let known = state.places.keys();
+        let gone: Vec<Uid> = known
+            .filter(|uid| !listed.contains(*uid))
+            .cloned()
+            .collect();
+        for uid in &gone {
+            state.forget(uid);
+        }
+        !gone.is_empty()
     }
 
     /// Handles a watch event for a PodTemplate. It triggers no evaluation: the deletion of a
@@ -318,7 +344,59 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use kueue_check::api::ResourceVersion;
+
     use super::*;
+    use crate::request::{FailureCounts, RequestAnnotations};
+
+    /// Any user of the request may change its annotations.
+    #[test]
+    fn a_request_whose_annotations_change_has_one_place() {
+        let index = Index::default();
+        let request = |workload: &str, family: Option<&str>, version: &str| CapacityRequest {
+            namespace: "n".into(),
+            name: "r".into(),
+            uid: Uid::new("r"),
+            version: ResourceVersion::new(version),
+            workload: Uid::new(workload),
+            workload_name: "w".into(),
+            mark: Some(RequestAnnotations {
+                controller: "c".into(),
+                check: "check".into(),
+                attempt: 1,
+                reserved: 1,
+                family: family.map(Uid::new),
+                tally: FailureCounts::default(),
+                keep_failed: false,
+                merged: BTreeMap::new(),
+            }),
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            class: "class".into(),
+            parameters: BTreeMap::new(),
+            pods: Box::new([]),
+            phase: Phase::New,
+            details: BTreeMap::new(),
+        };
+        let [one, other] = ["1", "2"].map(Uid::new);
+        let found = |index: &Index| {
+            let of_workloads = [&one, &other].map(|uid| index.requests("n", uid).len());
+            (of_workloads, index.of_family("n", &Uid::new("f")).len())
+        };
+        index.put(request("1", Some("f"), "1"));
+        assert_eq!(found(&index), ([1, 0], 1));
+        index.put(request("2", Some("f"), "3"));
+        assert_eq!(found(&index), ([0, 1], 1));
+        index.put(request("1", Some("f"), "2"));
+        assert_eq!(found(&index), ([0, 1], 1), "an older version");
+        index.put(request("2", None, "4"));
+        assert_eq!(found(&index), ([0, 1], 0));
+        index.take(Event::Delete(Some(request("2", None, "5"))));
+        assert_eq!(found(&index), ([0, 0], 0));
+        let state = index.state();
+        assert!(state.places.is_empty() && state.families.is_empty());
+    }
 
     /// Otherwise the release of the earlier Workload deletes it.
     #[test]

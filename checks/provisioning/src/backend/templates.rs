@@ -133,18 +133,17 @@ impl Templates {
             .map(|template| template.data["template"].take()))
     }
 
-    /// Deletes the templates `names` that `workload` owns, in this order.
+    /// Deletes the templates `names` that `workload` owns in its `namespace`, in this order.
     pub(crate) async fn delete(
         &self,
-        workload: &Uid,
+        (namespace, workload): (&str, &Uid),
         names: impl Iterator<Item = &str>,
     ) -> Result<(), kube::Error> {
         let own = self.index.templates(workload);
         for name in names {
-            let Some(OwnTemplate { namespace, .. }) = own.iter().find(|own| *own.name == *name)
-            else {
+            if !own.iter().any(|own| own.is(namespace, name)) {
                 continue;
-            };
+            }
             let params = DeleteParams::background();
             match self.api(namespace).delete(name, &params).await {
                 Ok(_) => {}

@@ -12,7 +12,7 @@ use super::cache::key;
 use super::plan::{PlanError, plan};
 use crate::backend::{Backend, CreateOutcome, Plan};
 use crate::config::ProvisioningRequestConfig;
-use crate::decide::{Facts, NewRequest};
+use crate::decide::{Facts, NewRequest, UNHANDLED_TIMEOUT};
 use crate::request::CapacityRequest;
 
 /// The first and the maximum delay after a failed create.
@@ -51,7 +51,8 @@ impl<B: Backend> CapacityCheck<B> {
         // fails, no template is left without its request.
         let templates = request.pods.iter().rev().map(|pods| &*pods.template);
         let templates = templates.filter(|name| !is_of_another(name));
-        self.templates.delete(&request.workload, templates).await?;
+        let owner = (&*request.namespace, &request.workload);
+        self.templates.delete(owner, templates).await?;
         self.backend.delete(request).await?;
         self.index.going(request);
         tracing::info!(
@@ -94,22 +95,27 @@ impl<B: Backend> CapacityCheck<B> {
                 return Ok(self.refused(request, error.to_string()));
             }
         };
-        match self.carry_out(request, &plan).await {
-            Ok(()) => {}
+        let existed = match self.carry_out(request, &plan).await {
+            Ok(existed) => existed,
             Err(message) => return Ok(self.refused(request, message)),
-        }
+        };
         self.cache().failures.remove(&key(reservation));
         if let Some(replaced) = new.replaces {
             self.discard(request.workload(), &[replaced]).await?;
         }
-        Ok(Verdict::pending("").recheck_in(crate::decide::UNHANDLED_TIMEOUT))
+        let timeout = facts.config.options.pending_timeout;
+        let timeout = timeout.unwrap_or(UNHANDLED_TIMEOUT).min(UNHANDLED_TIMEOUT);
+        // The state of one that existed may be decided about at once.
+        let again = if existed { Duration::ZERO } else { timeout };
+        Ok(Verdict::pending("").recheck_in(again))
     }
 
+    /// Creates the templates and the request. Returns true if the request existed.
     async fn carry_out(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,
         plan: &Plan,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let mut owner = None;
         for pods in &plan.pods {
             let created = self.templates.create(plan, pods).await;
@@ -125,7 +131,7 @@ impl<B: Backend> CapacityCheck<B> {
         let refused = |error: &dyn std::fmt::Display| {
             format!("Error creating {} \"{}\": {error}", B::KIND, plan.name)
         };
-        let created = match self
+        let (created, existed) = match self
             .backend
             .create(plan, &owner)
             .await
@@ -134,13 +140,13 @@ impl<B: Backend> CapacityCheck<B> {
             CreateOutcome::New(created) => {
                 let note = format!("Created {}: \"{}\"", B::KIND, plan.name);
                 request.record_event(CheckEvent::normal(B::CREATED, note).action("Created"));
-                created
+                (created, false)
             }
-            CreateOutcome::AlreadyExists(present) => present,
+            CreateOutcome::AlreadyExists(present) => (present, true),
         };
         self.cache().add_sufficient(request, created.uid.clone());
         self.index.put(created);
-        Ok(())
+        Ok(existed)
     }
 
     fn refused(

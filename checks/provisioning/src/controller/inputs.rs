@@ -73,12 +73,12 @@ impl<B: Backend> CapacityCheck<B> {
             .effective_parameters(workload.annotations());
         let needed = ready || self.needed(request, &mut whole).await?;
         let requests = self.index.requests(workload.namespace(), workload.uid());
-        let insufficient = if needed {
+        let running = ready && workload.is_admitted();
+        let insufficient = if needed && !running {
             let of_check = |own: &&Arc<CapacityRequest>| {
                 let class = &request.parameters().spec.provisioning_class_name;
                 let attempt = own.attempt_of(workload.name(), request.admission_check());
-                let running = ready && workload.is_admitted();
-                !own.deleting && attempt.is_some() && (running || own.matches(class, &parameters))
+                !own.deleting && attempt.is_some() && own.matches(class, &parameters)
             };
             let candidates: Vec<_> = requests.iter().filter(of_check).collect();
             self.insufficient(request, entry.state(), &candidates, &mut whole)
@@ -106,12 +106,17 @@ impl<B: Backend> CapacityCheck<B> {
     /// it was admitted; those of a pending growth were created later.
     fn earlier(&self, request: &EvaluationRequest) -> Vec<Arc<CapacityRequest>> {
         let (workload, check) = (request.workload(), request.admission_check());
+        let family = request.family();
+        // Variants run on their own requests.
+        let is_variant = matches!(family.role(), FamilyRole::Variant { .. });
+        if !family.may_have_several_workloads() || is_variant {
+            return Vec::new();
+        }
         let admitted = workload.conditions().admitted().last_transition_time();
         let (true, Some(admitted)) = (workload.is_admitted(), admitted) else {
             return Vec::new();
         };
-        let key = request.family().key();
-        let mut of_job = self.index.of_family(workload.namespace(), key);
+        let mut of_job = self.index.of_family(workload.namespace(), family.key());
         of_job.retain(|own| {
             let is_ours = own.attempt_of(&own.workload_name, check).is_some();
             is_ours && own.workload != *workload.uid() && own.created <= admitted && !own.deleting

@@ -42,16 +42,19 @@ impl<B: Backend> CapacityCheck<B> {
             replaced.insert(reservation.clone());
             return Ok(ReleaseOutcome::Done);
         }
-        self.release_requests(reservation, &why).await?;
+        self.release_requests(reservation, &why, None).await?;
         let family = of_family(reservation);
-        if why != ReleaseReason::QuotaLost {
+        // The job may go on without it.
+        let ends = !matches!(why, ReleaseReason::QuotaLost | ReleaseReason::CheckInactive);
+        if ends {
             let replaced = self.cache().replaced.get(&family).cloned();
             let mut replaced = replaced.unwrap_or_default();
             if why == ReleaseReason::Finished {
                 replaced.extend(self.earlier_slices(reservation));
             }
             for replaced in &replaced {
-                self.release_requests(replaced, &why).await?;
+                self.release_requests(replaced, &why, Some(&family.0))
+                    .await?;
             }
             self.cache().replaced.remove(&family);
         }
@@ -90,14 +93,22 @@ impl<B: Backend> CapacityCheck<B> {
         Ok(())
     }
 
+    /// Deletes the requests and templates of `reservation`. With `family` only requests that were
+    /// made for a job with this key: the reservation was found by the annotations of a request,
+    /// which any user may write.
     async fn release_requests(
         &self,
         reservation: &Reservation,
         why: &ReleaseReason,
+        family: Option<&Uid>,
     ) -> Result<(), CheckError> {
         let (uid, check) = (reservation.uid(), reservation.admission_check());
-        let of_check =
-            |request: &CapacityRequest| request.attempt_of(reservation.name(), check).is_some();
+        let of_check = |request: &CapacityRequest| {
+            let of_family = request.mark.is_none() || request.family() == family;
+            *request.workload_name == *reservation.name()
+                && request.attempt_of(reservation.name(), check).is_some()
+                && (family.is_none() || of_family)
+        };
         let lost = *why == ReleaseReason::QuotaLost;
         let namespace = reservation.namespace();
         let all = self.index.requests(namespace, uid);
@@ -148,7 +159,9 @@ impl<B: Backend> CapacityCheck<B> {
             kept.iter()
                 .any(|own| own.pods.iter().any(|pods| *pods.template == *name))
         };
+        let namespace = reservation.namespace();
         let is_ours = |template: &OwnTemplate| match &template.check {
+            _ if *template.namespace != *namespace => false,
             Some(made_for) => **made_for == *check,
             // Kueue's own check does not annotate its templates.
             None => is_template_of(&template.name, workload, check),
@@ -158,7 +171,8 @@ impl<B: Backend> CapacityCheck<B> {
             .iter()
             .filter(|template| is_ours(template) && !wanted(&template.name))
             .map(|template| &*template.name);
-        self.templates.delete(reservation.uid(), unwanted).await
+        let owner = (namespace, reservation.uid());
+        self.templates.delete(owner, unwanted).await
     }
 
     /// Returns the reservations of requests whose Workloads may be gone. The first call returns all

@@ -5,7 +5,8 @@ use crate::request::CapacityRequest;
 
 /// The request that counts, and those that do not.
 pub(super) struct Chosen<'a> {
-    /// The highest attempt of this check that requests what the Workload needs.
+    /// The highest attempt of this check that requests what the Workload needs; for a running job
+    /// the first that was provisioned.
     pub(super) kept: Option<(&'a CapacityRequest, u32)>,
     /// Unneeded requests: each requests something else for a job that waits, is of an earlier
     /// attempt, or of a check that the Workload does not need.
@@ -27,9 +28,18 @@ pub(super) fn choose<'a>(facts: &Facts<'a>) -> Chosen<'a> {
         let insufficient = facts.insufficient.contains_key(&request.name);
         // A running job got its capacity by the class and parameters of its time.
         let fits = facts.is_running() || request.matches(class, facts.parameters);
+        // What a running job uses was provisioned first; users may have created others since.
+        let is_used =
+            |request: &CapacityRequest| facts.is_running() && request.phase.was_provisioned();
+        let is_better =
+            |(best, number): (&CapacityRequest, u32)| match (is_used(request), is_used(best)) {
+                (true, true) => request.created < best.created,
+                (false, false) => attempt > number,
+                (used, _) => used,
+            };
         if insufficient || !fits {
             discard.push(request.name.clone());
-        } else if kept.is_none_or(|(_, best)| attempt > best) {
+        } else if kept.is_none_or(is_better) {
             let replaced = kept.replace((request, attempt));
             discard.extend(replaced.map(|(earlier, _)| earlier.name.clone()));
         } else {

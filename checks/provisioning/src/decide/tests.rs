@@ -436,6 +436,26 @@ fn a_running_job_keeps_its_request_when_class_or_parameters_change() {
     }
 }
 
+/// A user may create one with annotations that name the Workload.
+#[test]
+fn a_running_job_keeps_the_request_that_was_provisioned_first() {
+    let (mut own, mut forged) = (request(1, provisioned()), request(99, provisioned()));
+    own.created = "2026-11-21T09:00:00Z".parse().unwrap();
+    forged.created = "2026-11-21T09:04:00Z".parse().unwrap();
+    for phase in [Phase::New, provisioned()] {
+        forged.phase = phase;
+        for requests in [[&own, &forged], [&forged, &own]] {
+            let case = Case {
+                state: CheckState::Ready,
+                admitted: true,
+                requests: requests.map(CapacityRequest::clone).to_vec(),
+                ..case()
+            };
+            assert_eq!(case.summary(), "-wl-pr-99 Ready: Provisioned");
+        }
+    }
+}
+
 #[test]
 fn a_request_for_something_else_is_replaced_under_the_same_number() {
     let mut other_class = request(1, Phase::Accepted);

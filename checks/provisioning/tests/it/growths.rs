@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
-use kueue_check_sim::apiserver::ChangeVerb;
+use kueue_check_sim::apiserver::{ChangeVerb, Resource};
+use kueue_check_sim::kueue::KueueVersion;
 use kueue_check_sim::{Cluster, Job};
 use serde_json::{Value, json};
 
@@ -185,5 +186,90 @@ fn a_process_that_starts_anew_deletes_all_requests_of_a_job_that_has_grown() {
         cluster.advance(MINUTE).await;
         assert_eq!(names(cluster), both);
         ends(cluster, &[]).await;
+    });
+}
+
+#[test]
+fn a_config_that_is_missing_for_a_moment_deletes_no_request_of_running_pods() {
+    simulation(&retries(0)).run(async |cluster| {
+        let both = grown(cluster).await;
+        cluster.scale("train", 7);
+        growth_requested(cluster, 7, 1).await;
+        let config = retries(0);
+        cluster.delete(&config);
+        cluster.advance(MINUTE).await;
+        let kept = names(cluster);
+        assert!(both.iter().all(|name| kept.contains(name)), "{kept:?}");
+        cluster.apply(&config);
+        let growth = growth_requested(cluster, 7, 1).await;
+        set_condition(cluster, &growth, "Provisioned", "True", "Provisioned");
+        expect_pods(cluster, 7).await;
+        ends(cluster, &[&growth]).await;
+    });
+}
+
+fn flavor(name: &str) -> Value {
+    json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": {"nodeLabels": {"pool": name}}})
+}
+
+/// Returns the request of the variant of the only job for `flavor`.
+fn request_for(cluster: &Cluster, flavor: &str) -> Option<String> {
+    let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
+    let workloads = cluster.server().objects(&workloads, "default");
+    let variant = workloads.iter().find(|workload| {
+        let annotations = &workload["metadata"]["annotations"];
+        annotations["kueue.x-k8s.io/workload-allowed-resource-flavors"] == flavor
+    })?;
+    let all = requests(cluster);
+    let own = all.iter().find(|request| {
+        let annotations = &request["metadata"]["annotations"];
+        annotations["provisioning.kueue-check.dev/workload-uid"] == variant["metadata"]["uid"]
+    })?;
+    Some(own["metadata"]["name"].as_str()?.to_owned())
+}
+
+/// A job has a variant for each flavor. The better one keeps its quota while the other runs.
+#[test]
+fn capacity_that_is_revoked_from_another_variant_stops_no_job() {
+    let quota =
+        |name: &str| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": "10"}]});
+    let groups =
+        json!([{"coveredResources": ["cpu"], "flavors": [quota("spot"), quota("on-demand")]}]);
+    let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}, "spec": {
+        "namespaceSelector": {}, "resourceGroups": groups,
+        "concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}},
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]},
+    }});
+    let version = KueueVersion {
+        concurrent_admission: true,
+        ..KueueVersion::V0_19
+    };
+    let simulation = simulation(&retries(0)).kueue(version);
+    let simulation = simulation
+        .object(&flavor("spot"))
+        .object(&flavor("on-demand"));
+    simulation.object(&queue).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        let both = |cluster: &Cluster| {
+            let flavors = ["spot", "on-demand"];
+            flavors
+                .iter()
+                .all(|flavor| request_for(cluster, flavor).is_some())
+        };
+        cluster.expect("both variants have requests", both).await;
+        let [better, other] = ["spot", "on-demand"].map(|flavor| request_for(cluster, flavor));
+        let (better, other) = (better.unwrap(), other.unwrap());
+        set_condition(cluster, &other, "Provisioned", "True", "Provisioned");
+        cluster.expect_admitted("train").await;
+        set_condition(
+            cluster,
+            &better,
+            "CapacityRevoked",
+            "True",
+            "nodes are gone",
+        );
+        cluster.advance(5 * MINUTE).await;
+        assert!(cluster.is_admitted("train"));
+        assert!(names(cluster).contains(&other));
     });
 }

@@ -228,6 +228,21 @@ fn a_request_without_an_end_is_given_up_after_the_timeout() {
 }
 
 #[test]
+fn a_timeout_below_that_of_an_unknown_class_applies_without_a_report_of_the_autoscaler() {
+    let minutes = config(&json!({}), &json!({"pending-timeout": "2m"}));
+    simulation(&minutes).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        requested(cluster, "train", 1).await;
+        let began = cluster.now();
+        cluster
+            .expect_message("train", "Retrying after timeout")
+            .await;
+        let passed = cluster.now().duration_since(began).as_secs();
+        assert!((115..125).contains(&passed), "{passed} s");
+    });
+}
+
+#[test]
 fn an_unknown_class_is_shown_in_active() {
     let typo = config(
         &json!({"provisioningClassName": "check-capcity.autoscaling.x-k8s.io"}),

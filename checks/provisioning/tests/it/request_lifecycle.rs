@@ -362,15 +362,25 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
         let workload = cluster.workload("train").unwrap();
         let marks = json!({"provisioning.kueue-check.dev/workload-uid": workload["metadata"]["uid"],
             "provisioning.kueue-check.dev/workload": workload["metadata"]["name"], "provisioning.kueue-check.dev/admission-check": "check",
-            "provisioning.kueue-check.dev/attempt": "9"});
+            "provisioning.kueue-check.dev/controller-name": CONTROLLER_NAME, "provisioning.kueue-check.dev/attempt": "9"});
         cluster.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}}));
         let forged = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
             "metadata": {"name": "forged", "namespace": "elsewhere", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": marks},
             "spec": {"provisioningClassName": CLASS, "parameters": {}, "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}});
+        let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x", "namespace": "elsewhere",
+            "ownerReferences": [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "w", "uid": workload["metadata"]["uid"]}]},
+            "template": {"spec": {"containers": []}}});
+        cluster.apply(&template);
         cluster.apply(&forged);
+        let before = (requests(cluster)[0].clone(), templates(cluster).len());
         cluster.advance(Duration::from_secs(60)).await;
+        // A new process finds what the one before has left.
+        cluster.crash(0);
+        cluster.advance(Duration::from_secs(120)).await;
         assert_eq!(cluster.state("train"), Some(CheckState::Pending));
         assert_eq!(names(cluster), [own.as_str()]);
+        let after = (requests(cluster)[0].clone(), templates(cluster).len());
+        assert_eq!((&after.0["metadata"]["uid"], after.1), (&before.0["metadata"]["uid"], before.1));
         set_condition(cluster, &own, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;
     });
@@ -380,7 +390,7 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
 fn forged(cluster: &Cluster, job: &str, (name, attempt): (&str, u32), count: u32, template: &str) {
     let workload = cluster.workload(job).unwrap();
     let marks = json!({"provisioning.kueue-check.dev/workload-uid": workload["metadata"]["uid"],
-        "provisioning.kueue-check.dev/workload": workload["metadata"]["name"], "provisioning.kueue-check.dev/controller": CONTROLLER_NAME,
+        "provisioning.kueue-check.dev/workload": workload["metadata"]["name"], "provisioning.kueue-check.dev/controller-name": CONTROLLER_NAME,
         "provisioning.kueue-check.dev/admission-check": "check", "provisioning.kueue-check.dev/attempt": attempt.to_string()});
     cluster.apply(&json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
         "metadata": {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": marks},

@@ -150,6 +150,8 @@ fn what_expressions_are_worth() {
             "true",
         ),
         ("[1.5].filter(d, false).sum() + 0.5", "0.5"),
+        ("['a'].filter(x, false).sum() == ''", "true"),
+        ("[[1]].filter(x, false).sum().size()", "0"),
         // Text.
         ("'héllo'.size()", "5"),
         ("'héllo'.substring(1, 3)", r#""él""#),

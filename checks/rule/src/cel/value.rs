@@ -53,6 +53,8 @@ impl Value {
     pub(crate) fn zero(kind: &Type) -> Option<Self> {
         match kind {
             Type::Double => Some(Self::Double(0.0)),
+            Type::String => Some(Self::text("")),
+            Type::List(_) => Some(Self::list([])),
             Type::Duration => Some(Self::Duration(SignedDuration::ZERO)),
             Type::Quantity => Some(Self::Quantity(Quantity::ZERO)),
             _ => None,

@@ -28,8 +28,8 @@ impl PendingRun {
 
     /// Returns true if it requires more than the limit for which it waits.
     pub(in crate::ledger) fn exceeds_limit(&self) -> bool {
-        let reason = self.last_message.as_ref().map(|message| &message.reason);
-        matches!(reason, Some(HoldReason::DoesNotFit { need, balance }) if *need > balance.limit)
+        let message = self.last_message.as_ref();
+        message.is_some_and(|message| message.reason.exceeds_limit())
     }
 }
 
@@ -149,6 +149,7 @@ impl BudgetLedger {
         };
         if std::mem::discriminant(&last_message.reason) != std::mem::discriminant(reason)
             || reason.awaits_other_than(&last_message.reason)
+            || reason.exceeds_limit() != last_message.reason.exceeds_limit()
         {
             return true;
         }

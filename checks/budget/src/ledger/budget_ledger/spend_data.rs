@@ -15,6 +15,9 @@ use crate::resource::Takeover;
 /// The seconds after which a running job is in the source's figures: its pods may start late.
 const UNMEASURED: i64 = 900;
 
+/// The seconds between queries of a source that lags more than its settings state.
+const OVERDUE: i64 = 30;
+
 impl BudgetLedger {
     /// Applies an observation of the source.
     pub fn observe(&mut self, observation: &Observation, now: Timestamp) -> SpendUpdate {
@@ -101,12 +104,13 @@ impl BudgetLedger {
     }
 
     /// Returns the seconds until a response can end the cold start. Returns `None` if there is no
-    /// cold start, or if the source lags more than its settings state.
-    pub(crate) fn cold_for(&self, settle: i64, now: Timestamp) -> Option<i64> {
+    /// cold start, or if the source lags by more than `interval` beyond `settle`.
+    pub(crate) fn cold_for(&self, settle: i64, interval: i64, now: Timestamp) -> Option<i64> {
         let watched = self.watched_since?;
         let known = self.spend.watermarks().common.unwrap_or(i64::MIN);
         let rest = watched.saturating_add(settle) - now.as_second();
         let waits = known < watched && self.terms.takeover == Takeover::WaitForSource;
-        (waits && rest >= 0).then_some(rest.max(1))
+        let pause = if rest >= 0 { rest.max(1) } else { OVERDUE };
+        (waits && rest >= -interval).then_some(pause)
     }
 }
