@@ -276,8 +276,13 @@ async fn deletions_are_bounded(client: &Client) {
         (None, false),
     ] {
         for evicts in [false, true] {
-            let pod = json!({"metadata": {"name": "pod"}, "spec": {"nodeName": "node",
-                "containers": [{"name": "main", "image": "image"}]}});
+            let pod = json!({"metadata": {"name": "pod"}, "spec": {
+                "nodeName": "node",
+                "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [{"name": "main", "image": "image", "securityContext": {
+                    "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+                }}],
+            }});
             let pod: Pod = serde_json::from_value(pod).unwrap();
             pods.create(&PostParams::default(), &pod).await.unwrap();
             let options = DeleteParams {
