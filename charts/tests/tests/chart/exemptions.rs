@@ -2,9 +2,7 @@
 //! from budgets where it is not allowed, and pods with a long termination, for every user.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, EvictParams, Patch, PatchParams, PostParams,
-};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Error};
@@ -304,17 +302,23 @@ async fn deletion(client: &Client, grace: Option<u32>, evicts: bool) -> Option<S
     }});
     let pod: Pod = serde_json::from_value(pod).unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
-    let options = DeleteParams {
-        grace_period_seconds: grace,
-        ..DeleteParams::default()
-    };
     let rejection = if evicts {
-        let parameters = EvictParams {
-            delete_options: Some(options),
-            ..EvictParams::default()
-        };
-        refusal(pods.evict("pod", &parameters).await)
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": "slow-team", "name": "pod"},
+            "deleteOptions": {"gracePeriodSeconds": grace},
+        });
+        let parameters = PostParams::default();
+        let body = eviction.to_string().into_bytes();
+        refusal(
+            pods.create_subresource::<Value>("eviction", "pod", &parameters, body)
+                .await,
+        )
     } else {
+        let options = DeleteParams {
+            grace_period_seconds: grace,
+            ..DeleteParams::default()
+        };
         refusal(pods.delete("pod", &options).await)
     };
     let now = DeleteParams::default().grace_period(0);
