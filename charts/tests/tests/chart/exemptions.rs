@@ -309,11 +309,10 @@ async fn deletion(client: &Client, grace: Option<u32>, evicts: bool) -> Option<S
             "deleteOptions": {"gracePeriodSeconds": grace},
         });
         let parameters = PostParams::default();
-        let body = eviction.to_string().into_bytes();
-        refusal(
-            pods.create_subresource::<Value>("eviction", "pod", &parameters, body)
-                .await,
-        )
+        let evicted: Result<Value, Error> = pods
+            .create_subresource("eviction", "pod", &parameters, &eviction)
+            .await;
+        refusal(evicted)
     } else {
         let options = DeleteParams {
             grace_period_seconds: grace,
