@@ -120,7 +120,7 @@ impl AdmissionCheckController for Licences {
     ) -> Result<ReleaseOutcome, CheckError> {
         match why {
             // The job goes on by another Workload.
-            ReleaseReason::Replaced { by } | ReleaseReason::VariantAdmitted { by } => {
+            ReleaseReason::Replaced { by, .. } | ReleaseReason::VariantAdmitted { by } => {
                 let mut held = self.held();
                 held.remove(reservation);
                 held.entry(by).or_default();
@@ -257,7 +257,7 @@ mod tests {
         assert!(gets_one(&licences, &growth, std::slice::from_ref(&first)).await);
         assert!(!gets_one(&licences, &other, &[]).await);
         let by = reservation(&growth);
-        let why = ReleaseReason::Replaced { by };
+        let why = ReleaseReason::Replaced { by, ran: true };
         licences.release(&reservation(&first), why).await.unwrap();
         assert!(!gets_one(&licences, &other, &[]).await);
         let why = ReleaseReason::Finished;

@@ -262,6 +262,9 @@ pub enum ReleaseReason {
     Replaced {
         /// The reservation of the slice that has replaced it.
         by: Reservation,
+        /// Whether pods of the Workload may have run: not if it was replaced while it waited. True
+        /// if that is unknown, because the Workload was deleted.
+        ran: bool,
     },
     /// Another variant of the job was admitted and runs it.
     VariantAdmitted {

@@ -242,7 +242,7 @@ impl AdmissionCheckController for Seats {
         let mut book = self.book();
         match why {
             // The job continues under another Workload.
-            ReleaseReason::Replaced { by } | ReleaseReason::VariantAdmitted { by } => {
+            ReleaseReason::Replaced { by, .. } | ReleaseReason::VariantAdmitted { by } => {
                 book.hold(&by);
             }
             ReleaseReason::Finished => {}

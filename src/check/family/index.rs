@@ -331,6 +331,11 @@ impl Families {
         }
     }
 
+    /// Returns true if pods of the slice `workload`, which has been replaced, have run.
+    pub(crate) fn ran(workload: &Workload) -> bool {
+        matches!(Phase::of(workload), Phase::Runs | Phase::RanUntilReplaced)
+    }
+
     /// Returns the fate of the pods of a deleted slice, whose reservation is `reservation`. Kueue's
     /// `objectRetentionPolicies` delete replaced slices, also while the growth waits. `None` if the
     /// index has no slice that replaced it.

@@ -272,7 +272,8 @@ impl Core {
     /// Workload end with that Workload, if its own release was called while this cleanup waited for
     /// a task to end.
     fn unless_over(&self, why: ReleaseReason, check: &Name, controller: usize) -> ReleaseReason {
-        let (ReleaseReason::Replaced { by } | ReleaseReason::VariantAdmitted { by }) = &why else {
+        let (ReleaseReason::Replaced { by, .. } | ReleaseReason::VariantAdmitted { by }) = &why
+        else {
             return why;
         };
         let key = Key::new(by.uid(), check);
@@ -360,7 +361,7 @@ impl Core {
                 Some(Fate::Replaced(by)) => {
                     let family = subject.reservation.family_key();
                     let by = by.reservation(&key.check, family);
-                    (ReleaseReason::Replaced { by }, false)
+                    (ReleaseReason::Replaced { by, ran: true }, false)
                 }
                 Some(Fate::Evicted) => (ReleaseReason::Evicted, false),
                 Some(Fate::Finished) => (ReleaseReason::Finished, false),

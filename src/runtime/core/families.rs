@@ -3,7 +3,7 @@
 use super::cache::Key;
 use super::{Core, Shown};
 use crate::api::{Uid, Workload};
-use crate::check::{Family, Fate, Lifetime, ReleaseReason};
+use crate::check::{Families, Family, Fate, Lifetime, ReleaseReason};
 use crate::runtime::decide::{CheckPhase, check_phase, reason_to_stop};
 
 /// The place of a Workload among the others of its job.
@@ -83,6 +83,7 @@ impl Core {
                     Some(Fate::Runs) => return CheckPhase::PodsRemain,
                     Some(Fate::Replaced(by)) => ReleaseReason::Replaced {
                         by: by.reservation(check, key),
+                        ran: Families::ran(workload),
                     },
                     Some(Fate::Evicted) => ReleaseReason::Evicted,
                     Some(Fate::Finished) | None => ReleaseReason::Finished,

@@ -572,7 +572,7 @@ async fn what_a_growth_has_replaced_is_held_also_when_its_workload_is_deleted() 
             let released = driver.released.iter().find(|(name, _)| name == "el-1");
             let why = released.map(|(_, why)| why.clone());
             let replaced =
-                matches!(&why, Some(ReleaseReason::Replaced { by }) if by.name() == "el-2");
+                matches!(&why, Some(ReleaseReason::Replaced { by, .. }) if by.name() == "el-2");
             assert!(
                 expected.is_none() && replaced || expected.is_some() && why == *expected,
                 "restarts: {restarts}: {why:?}"
@@ -732,7 +732,7 @@ async fn a_replaced_slice_is_released_when_the_growth_is_admitted() {
             "Admitted",
         ));
         assert_eq!(driver.released_names(), ["el-1"], "restarts: {restarts}");
-        let ReleaseReason::Replaced { by } = &driver.released[0].1 else {
+        let ReleaseReason::Replaced { by, .. } = &driver.released[0].1 else {
             panic!("{:?}", driver.released);
         };
         assert_eq!((by.name(), by.admission_check()), ("el-2", "c1"));

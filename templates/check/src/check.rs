@@ -128,7 +128,7 @@ impl AdmissionCheckController for MayStart {
 
     async fn release(&self, reservation: &Reservation, why: ReleaseReason) -> Result<ReleaseOutcome, CheckError> {
         let by = match &why {
-            ReleaseReason::Replaced { by } | ReleaseReason::VariantAdmitted { by } => Some(by),
+            ReleaseReason::Replaced { by, .. } | ReleaseReason::VariantAdmitted { by } => Some(by),
             _ => None,
         };
         self.bookings.cancel(reservation, by).await?;

@@ -65,7 +65,7 @@ impl AdmissionCheckController for Licences {
         over: &Reservation,
         why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
-        if let ReleaseReason::Replaced { by } | ReleaseReason::VariantAdmitted { by } = &why {
+        if let ReleaseReason::Replaced { by, .. } | ReleaseReason::VariantAdmitted { by } = &why {
             // The job continues under another Workload.
             self.server.take(by).await?;
         }

@@ -34,8 +34,8 @@ impl<B: Backend> CapacityCheck<B> {
         why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
         self.index.ready().await;
-        if let ReleaseReason::Replaced { .. } = why {
-            self.discard_unused(reservation).await?;
+        if let ReleaseReason::Replaced { ran, .. } = why {
+            self.discard_unused(reservation, ran).await?;
             // Its pods are now those of the growth; its request started them.
             let mut memory = self.cache();
             let replaced = memory.replaced.entry(of_family(reservation)).or_default();
@@ -78,15 +78,16 @@ impl<B: Backend> CapacityCheck<B> {
     }
 
     /// Deletes those requests of `reservation`, which another slice has replaced, that have started
-    /// no pods: their growth was replaced while it waited.
-    async fn discard_unused(&self, reservation: &Reservation) -> Result<(), CheckError> {
+    /// no pods: their growth was replaced while it waited. `ran`: whether it may have been admitted.
+    async fn discard_unused(&self, reservation: &Reservation, ran: bool) -> Result<(), CheckError> {
         let (workload, check) = (reservation.name(), reservation.admission_check());
         for request in self
             .index
             .requests(reservation.namespace(), reservation.uid())
         {
             let is_ours = request.attempt_of(workload, check).is_some();
-            if is_ours && !request.deleting && !request.phase.was_provisioned() {
+            let used = ran && request.phase.was_provisioned();
+            if is_ours && !request.deleting && !used {
                 self.delete(&request).await?;
             }
         }

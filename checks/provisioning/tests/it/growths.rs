@@ -148,6 +148,30 @@ fn a_growth_that_is_scaled_back_or_grown_on_leaves_no_request() {
     });
 }
 
+/// What the first growth was given is not used: the second one requests all that it adds.
+#[test]
+fn a_growth_that_is_grown_on_before_it_starts_leaves_no_request() {
+    simulation(&retries(0)).signed_off().run(async |cluster| {
+        sign(cluster);
+        let running = started(cluster).await;
+        signs(cluster, false);
+        cluster.scale("train", 4);
+        let first = growth_requested(cluster, 4, 1).await;
+        set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
+        cluster.expect_state("train", CheckState::Ready).await;
+        cluster.scale("train", 7);
+        let second = growth_requested(cluster, 7, 1).await;
+        assert_eq!(pods_of(cluster, &second), json!(5));
+        let both = [running, second.clone()];
+        let only = |cluster: &Cluster| names(cluster).iter().all(|name| both.contains(name));
+        cluster.expect("the first one's is gone", only).await;
+        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
+        signs(cluster, true);
+        expect_pods(cluster, 7).await;
+        ends(cluster, &[]).await;
+    });
+}
+
 /// Runs an elastic job that has grown to four pods, two of which run on capacity that was requested
 /// before. Returns both requests.
 async fn grown(cluster: &Cluster) -> [String; 2] {
