@@ -204,11 +204,12 @@ fn begin(facts: &Facts<'_>) -> Step {
             );
         }
     }
+    // Failures without a record, such as timeouts, count for both limits.
     Step::Create(NewRequest {
         attempt,
         tally: FailureCounts {
             errors: facts.retry_count,
-            no_capacity: 0,
+            no_capacity: facts.retry_count,
         },
         replaces: None,
     })

@@ -227,6 +227,25 @@ fn a_request_without_an_end_is_given_up_after_the_timeout() {
     });
 }
 
+/// The request is deleted with the quota, and no record of the reason is left.
+#[test]
+fn timeouts_reach_the_limit_of_attempts_without_capacity() {
+    let limited = config(
+        &json!({"retryStrategy": {"backoffBaseSeconds": 2, "backoffLimitCount": 20}}),
+        &json!({"pending-timeout": "1h", "no-capacity-limit": "1"}),
+    );
+    simulation(&limited).run(async |cluster| {
+        cluster.submit(Job::new("train"));
+        for attempt in [1, 2] {
+            let request = requested(cluster, "train", attempt).await;
+            set_condition(cluster, &request, "Accepted", "True", "");
+            set_condition(cluster, &request, "Provisioned", "False", "no nodes");
+            cluster.advance(Duration::from_secs(3600)).await;
+        }
+        cluster.expect_deactivated("train").await;
+    });
+}
+
 #[test]
 fn a_timeout_below_that_of_an_unknown_class_applies_without_a_report_of_the_autoscaler() {
     let minutes = config(&json!({}), &json!({"pending-timeout": "2m"}));
