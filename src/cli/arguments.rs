@@ -215,6 +215,15 @@ pub struct ManifestArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(i32).range(1..=10))]
     pub(super) replicas: i32,
 
+    /// The address on which the pods listen: `[::]` in a cluster without IPv4.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0",
+        value_parser = ["0.0.0.0", "[::]"]
+    )]
+    pub(super) listen_address: String,
+
     /// The user that Kueue is to the API server, such as
     /// `system:serviceaccount:kueue-system:kueue-controller-manager`. With it, an admission policy
     /// rejects changes of this program's admission check states by every other user. Can be given

@@ -208,11 +208,14 @@ impl Set<'_> {
 
     fn deployment(&self) -> Value {
         let ManifestArguments {
-            image, replicas, ..
+            image,
+            replicas,
+            listen_address,
+            ..
         } = self.arguments;
         let mut run = ["run", "--log-format=json"].map(str::to_owned).to_vec();
-        run.push(format!("--admin-address=0.0.0.0:{ADMIN_PORT}"));
-        run.push(format!("--probe-address=0.0.0.0:{PROBE_PORT}"));
+        run.push(format!("--admin-address={listen_address}:{ADMIN_PORT}"));
+        run.push(format!("--probe-address={listen_address}:{PROBE_PORT}"));
         run.push(format!("--lease-name={}", self.name));
         run.extend_from_slice(self.run_arguments);
         let probe = |path: &str, period: u32| json!({"httpGet": {"path": path, "port": "probes"}, "periodSeconds": period, "timeoutSeconds": 6});

@@ -575,6 +575,7 @@ mod tests {
             "--env=A=b=c",
             "--mount-secret=one=/credentials",
             "--mount-secret=two=/more",
+            "--listen-address=[::]",
         ];
         let Command::Manifests(arguments) = Cli::parse_from(arguments).command else {
             panic!("another command");
@@ -596,6 +597,11 @@ mod tests {
             json!({"name": "A", "value": "b=c"}),
             "after those of every check"
         );
+        let listens = |address: &str| {
+            let arguments = container["args"].as_array();
+            arguments.is_some_and(|all| all.contains(&json!(address)))
+        };
+        assert!(listens("--admin-address=[::]:8443") && listens("--probe-address=[::]:8081"));
         for (number, secret, folder) in [(0, "one", "/credentials"), (1, "two", "/more")] {
             let (volume, mount) = (&pod["volumes"][number], &container["volumeMounts"][number]);
             assert_eq!(volume["secret"]["secretName"], secret);
