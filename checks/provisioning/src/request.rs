@@ -145,6 +145,15 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Returns how a request that ends in this phase has failed.
+    pub(crate) fn failure(&self) -> FailureKind {
+        match self {
+            Self::Failed { kind, .. } => *kind,
+            Self::Waiting { .. } => FailureKind::NoCapacity,
+            _ => FailureKind::Error,
+        }
+    }
+
     /// Returns true if the request may have started pods.
     pub fn was_provisioned(&self) -> bool {
         match self {

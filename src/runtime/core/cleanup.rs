@@ -335,7 +335,9 @@ impl Core {
         // The read state is applied before `release` is called: quota may have been reserved again.
         match &found {
             Some(workload) => self.take_read(workload, known),
-            None if self.is_elsewhere(&subject.reservation) => {}
+            None if self.is_elsewhere(&subject.reservation) => {
+                return self.cleanup_done(key, subject);
+            }
             None => self.deleted(&key.uid),
         }
         if found

@@ -267,7 +267,7 @@ async fn pods_that_may_terminate_for_long_are_rejected() {
 async fn deletions_are_bounded(client: &Client) {
     let expected = "gracePeriodSeconds is more than 600";
     eventually("the policy of pods is in force", async || {
-        let rejection = deletion(client, Some(601), false).await;
+        let rejection = deletion(client, 30, Some(601), false).await;
         (rejection.is_some(), rejection)
     })
     .await;
@@ -278,7 +278,7 @@ async fn deletions_are_bounded(client: &Client) {
         (None, false),
     ] {
         for evicts in [false, true] {
-            let rejection = deletion(client, grace, evicts).await;
+            let rejection = deletion(client, 30, grace, evicts).await;
             let is_right = rejection.as_ref().map(|text| text.contains(expected));
             assert_eq!(
                 is_right,
@@ -287,14 +287,19 @@ async fn deletions_are_bounded(client: &Client) {
             );
         }
     }
+    // A pod that has more time of its own, as a drain of its node gives it.
+    assert_eq!(deletion(client, 3600, Some(1800), false).await, None);
+    let longer = deletion(client, 700, Some(701), false).await;
+    assert!(longer.is_some_and(|text| text.contains(expected)));
 }
 
-/// Creates a pod, and deletes or evicts it with this time for its termination. Returns why that was
-/// rejected.
-async fn deletion(client: &Client, grace: Option<u32>, evicts: bool) -> Option<String> {
+/// Creates a pod with its `own` time for its termination, and deletes or evicts it with the time
+/// `grace`. Returns why that was rejected.
+async fn deletion(client: &Client, own: i64, grace: Option<u32>, evicts: bool) -> Option<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), "slow-team");
     let pod = json!({"metadata": {"name": "pod"}, "spec": {
         "nodeName": "node",
+        "terminationGracePeriodSeconds": own,
         "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [{"name": "main", "image": "image", "securityContext": {
             "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},

@@ -181,7 +181,8 @@ fn invalid_values_are_rejected_with_a_reason() {
         "one leader at a time"
     );
     let replicated = helm.template("a", "b", &base).unwrap();
-    assert_eq!(deployment(&replicated)["strategy"], Value::Null);
+    let kind = &deployment(&replicated)["strategy"]["type"];
+    assert_eq!(*kind, "RollingUpdate");
 }
 
 #[test]

@@ -278,8 +278,22 @@ impl Index {
         }
     }
 
+    /// Handles a request whose annotations no longer name a Workload.
+    pub(super) fn gone(&self, uid: &Uid) -> Trigger {
+        let mut state = self.state();
+        let before = state.places.get(uid).map(|(workload, _)| workload.clone());
+        state.forget(uid);
+        before.map_or(Trigger::Ignore, Trigger::Uid)
+    }
+
     fn wake(&self, request: CapacityRequest) -> Trigger {
+        let moved = {
+            let state = self.state();
+            let before = state.places.get(&request.uid);
+            before.is_some_and(|(workload, _)| *workload != request.workload)
+        };
         let trigger = match request.family() {
+            _ if moved => Trigger::AllWorkloads,
             Some(family) => Trigger::Family(family.clone()),
             None => Trigger::Uid(request.workload.clone()),
         };
@@ -392,7 +406,12 @@ mod tests {
         assert_eq!(found(&index), ([0, 1], 1), "an older version");
         index.put(request("2", None, "4"));
         assert_eq!(found(&index), ([0, 1], 0));
-        index.take(Event::Delete(Some(request("2", None, "5"))));
+        let moved = index.take(Event::Apply(Some(request("1", None, "5"))));
+        assert_eq!((moved, found(&index)), (Trigger::AllWorkloads, ([1, 0], 0)));
+        assert_eq!(index.gone(&Uid::new("r")), Trigger::Uid(one.clone()));
+        assert_eq!(found(&index), ([0, 0], 0));
+        index.put(request("2", None, "6"));
+        index.take(Event::Delete(Some(request("2", None, "7"))));
         assert_eq!(found(&index), ([0, 0], 0));
         let state = index.state();
         assert!(state.places.is_empty() && state.families.is_empty());

@@ -11,6 +11,7 @@ use super::CapacityCheck;
 use crate::backend::Backend;
 use crate::config::ProvisioningRequestConfig;
 use crate::pods;
+use crate::request::FailureCounts;
 
 type EvaluationRequest = CheckRequest<ProvisioningRequestConfig>;
 
@@ -25,6 +26,8 @@ pub(super) struct Cache {
     pub(super) sufficient: BTreeMap<(Uid, Box<str>), SufficientRequests>,
     /// The number of consecutive failed creates.
     pub(super) failures: BTreeMap<(Uid, Box<str>), u32>,
+    /// The last attempts whose requests were deleted with the quota, and the failures until then.
+    pub(super) tallies: BTreeMap<(Uid, Box<str>), (u32, FailureCounts)>,
     /// The last reservations whose quota was lost while their request was kept, by Workload and
     /// AdmissionCheck.
     pub(super) orphans: BTreeMap<(Uid, Box<str>), Reservation>,

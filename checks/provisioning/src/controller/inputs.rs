@@ -7,12 +7,13 @@ use kueue_check::api::{AdmissionCheckState, CheckState};
 use kueue_check::{CheckError, CheckRequest, FamilyRole, Preview, Verdict};
 use serde_json::Value;
 
+use super::cache::key;
 use super::plan::{PlanError, plan};
 use super::{CapacityCheck, verdict};
 use crate::backend::Backend;
 use crate::config::ProvisioningRequestConfig;
 use crate::decide::{Facts, Step, UNHANDLED_TIMEOUT, decide};
-use crate::request::CapacityRequest;
+use crate::request::{CapacityRequest, FailureCounts};
 
 type EvaluationRequest = CheckRequest<ProvisioningRequestConfig>;
 
@@ -26,6 +27,7 @@ pub(super) struct DecisionInputs<'a> {
     earlier: Vec<Arc<CapacityRequest>>,
     /// The requests that are too small, by name, and what is missing.
     pub(super) insufficient: BTreeMap<Box<str>, String>,
+    tally: Option<(u32, FailureCounts)>,
     needed: bool,
 }
 
@@ -49,6 +51,7 @@ impl<'a> DecisionInputs<'a> {
             requests: &self.requests,
             earlier: &self.earlier,
             insufficient: &self.insufficient,
+            tally: self.tally,
             now: request.now(),
         }
     }
@@ -97,6 +100,11 @@ impl<B: Backend> CapacityCheck<B> {
             requests,
             earlier: self.earlier(request),
             insufficient,
+            tally: self
+                .cache()
+                .tallies
+                .get(&key(request.reservation()))
+                .copied(),
             needed,
         };
         Ok(Some((gathered, whole)))

@@ -120,6 +120,11 @@ impl<B: Backend> CapacityCheck<B> {
         for request in all {
             let outlives = outlives(&request, reservation.since(), why);
             if of_check(&request) && !request.deleting && !outlives {
+                if let Some(mark) = request.mark.as_ref().filter(|mark| mark.keep_failed) {
+                    let tally = mark.tally.plus(request.phase.failure());
+                    let known = (mark.attempt, tally);
+                    self.cache().tallies.insert(key(reservation), known);
+                }
                 self.delete(&request).await?;
             }
         }
@@ -131,6 +136,9 @@ impl<B: Backend> CapacityCheck<B> {
         let key = key(reservation);
         let mut memory = self.cache();
         memory.needed.remove(&key);
+        if !matches!(why, ReleaseReason::Evicted | ReleaseReason::QuotaLost) {
+            memory.tallies.remove(&key);
+        }
         if !lost {
             memory.sufficient.remove(&key);
         }

@@ -41,6 +41,8 @@ pub struct Facts<'a> {
     pub state_since: Option<Timestamp>,
     /// How often Kueue has requeued the Workload because of this check.
     pub retry_count: u32,
+    /// The last attempt whose request was deleted when Kueue requeued, and the failures until then.
+    pub tally: Option<(u32, FailureCounts)>,
     /// Since when quota is reserved.
     pub reserved: Timestamp,
     /// Whether the job is admitted.
@@ -204,13 +206,15 @@ fn begin(facts: &Facts<'_>) -> Step {
             );
         }
     }
-    // Failures without a record, such as timeouts, count for both limits.
+    // After a restart, what has failed and left no record counts for both limits.
+    let unknown = FailureCounts {
+        errors: facts.retry_count,
+        no_capacity: facts.retry_count,
+    };
+    let known = facts.tally.filter(|(last, _)| *last == facts.retry_count);
     Step::Create(NewRequest {
         attempt,
-        tally: FailureCounts {
-            errors: facts.retry_count,
-            no_capacity: facts.retry_count,
-        },
+        tally: known.map_or(unknown, |(_, tally)| tally),
         replaces: None,
     })
 }

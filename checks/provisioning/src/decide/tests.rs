@@ -148,6 +148,7 @@ impl Case {
                 .map(Arc::new)
                 .collect::<Vec<_>>(),
             insufficient: &insufficient,
+            tally: None,
             now: at(self.now),
         })
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kueue_check::api::CheckState;
 use kueue_check_provisioning::{CONTROLLER_NAME, KUEUES_CONTROLLER_NAME};
+use kueue_check_sim::apiserver::Resource;
 use kueue_check_sim::{Cluster, Job};
 use serde_json::json;
 
@@ -367,8 +368,8 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
         let forged = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
             "metadata": {"name": "forged", "namespace": "elsewhere", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": marks},
             "spec": {"provisioningClassName": CLASS, "parameters": {}, "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}});
-        let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x", "namespace": "elsewhere",
-            "ownerReferences": [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "w", "uid": workload["metadata"]["uid"]}]},
+        let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x", "namespace": "elsewhere", "labels": {"kueue.x-k8s.io/managed": "true"},
+            "ownerReferences": [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "w", "uid": workload["metadata"]["uid"], "controller": true}]},
             "template": {"spec": {"containers": []}}});
         cluster.apply(&template);
         cluster.apply(&forged);
@@ -380,6 +381,9 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
         assert_eq!(cluster.state("train"), Some(CheckState::Pending));
         assert_eq!(names(cluster), [own.as_str()]);
         let after = (requests(cluster)[0].clone(), templates(cluster).len());
+        let kind = Resource::new("", "v1", "podtemplates");
+        let other = cluster.server().object(&kind, "elsewhere", "x");
+        assert!(other.is_some(), "it is not this check's");
         assert_eq!((&after.0["metadata"]["uid"], after.1), (&before.0["metadata"]["uid"], before.1));
         set_condition(cluster, &own, "Provisioned", "True", "Provisioned");
         cluster.expect_admitted("train").await;

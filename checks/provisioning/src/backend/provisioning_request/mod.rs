@@ -15,6 +15,7 @@ use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::core::ApiResource;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
+use kueue_check::api::Uid;
 use kueue_check::{Check, Inactive};
 use serde_json::Value;
 
@@ -60,7 +61,11 @@ impl ProvisioningRequests {
         let (kind, name) = (KIND, plan.name.clone());
         let present = self.api(&plan.namespace).get(&name).await?;
         let present = view::view(&RequestObject::from(present));
-        match present.filter(|request| request.workload == plan.workload.uid) {
+        let is_own = |request: &CapacityRequest| {
+            let attempt = request.attempt_of(&plan.workload.name, &plan.mark.check);
+            request.workload == plan.workload.uid && attempt.is_some()
+        };
+        match present.filter(is_own) {
             Some(request) if request.deleting => Err(CreateError::Going { kind, name }),
             Some(request) if matches_plan(&request, plan) => {
                 Ok(CreateOutcome::AlreadyExists(request))
@@ -100,6 +105,12 @@ impl Backend for ProvisioningRequests {
         let index = Arc::clone(index);
         let config = Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
         check.watches_events::<RequestObject>(config, move |event| {
+            if let Event::Apply(object) | Event::Delete(object) = &event
+                && view::view(object).is_none()
+            {
+                let uid = object.metadata.uid.as_deref().unwrap_or_default();
+                return index.gone(&Uid::new(uid));
+            }
             index.take(match event {
                 Event::Init => Event::Init,
                 Event::InitDone => Event::InitDone,
