@@ -18,7 +18,7 @@ use proc_macro::TokenStream;
 /// | argument | meaning |
 /// | --- | --- |
 /// | `controller = "domain/name"` | the `spec.controllerName` of its AdmissionChecks; required |
-/// | `timeout = "10s"` | limits one evaluation; default: `--evaluation-timeout` |
+/// | `timeout = "10s"` | limits one evaluation; default: `--evaluation-timeout`. `on_activate` and `on_release` may take the longer of the two |
 /// | `annotations = ["a", "b"]` | the Workloads' annotations that it reads |
 /// | `policy = expression` | the `Policy` where the parameters choose none |
 /// | `on_activate = function` | called when an AdmissionCheck is activated, as `Check::on_activate` |

@@ -204,7 +204,8 @@ impl<P: Send + Sync + 'static> Check<P> {
         self.set(|settings| settings.policy = policy)
     }
 
-    /// Limits one evaluation. Default: `--evaluation-timeout` (30 s).
+    /// Limits one evaluation. Default: `--evaluation-timeout` (30 s). Other calls of the check
+    /// (`activate`, `release`, `unreleased_reservations`) may take the longer of the two.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.timeout = Some(timeout))
     }

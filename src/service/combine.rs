@@ -46,6 +46,7 @@ impl<P: Parameters> Check<P> {
     /// | [`outlives_reservation`](Self::outlives_reservation) | if all set it |
     /// | [`release_at_eviction`](Self::release_at_eviction) | if all set it |
     /// | [`previewable`](Self::previewable) | if all are |
+    /// | [`recheck_in`](Verdict::recheck_in) of a Ready | the earliest; the whole then monitors the running job, and a Retry or Rejected of any member counts towards an eviction |
     pub fn all_of(name: ControllerName, members: impl IntoIterator<Item = Self>) -> Self {
         combined(name, Rule::All, members.into_iter().collect())
     }
@@ -180,12 +181,12 @@ fn combined_preview(
 
 /// Ranks results from lenient to strict. An error is no verdict. It ranks between verdicts that
 /// keep the state and those that change it, so it cannot lead to Ready under `all_of`, nor to Retry
-/// or Rejected under `any_of`.
-fn strictness(result: &Result<Verdict, CheckError>) -> u8 {
+/// or Rejected under `any_of`. Of the two that admit, Ready decides: it has the updates.
+fn strictness(rule: Rule, result: &Result<Verdict, CheckError>) -> u8 {
     match result {
         Ok(verdict) => match verdict.kind {
-            VerdictKind::NotApplicable => 0,
-            VerdictKind::Ready => 1,
+            VerdictKind::NotApplicable => u8::from(rule == Rule::Any),
+            VerdictKind::Ready => u8::from(rule == Rule::All),
             // It leaves the state as it is, so it does not count as Ready.
             VerdictKind::Unchanged => 2,
             VerdictKind::Pending => 3,
@@ -202,16 +203,16 @@ fn combine(
     mut results: Vec<Result<Verdict, CheckError>>,
 ) -> Result<Verdict, CheckError> {
     // Stable, so that of equals the first member's counts.
-    results.sort_by_key(strictness);
+    results.sort_by_key(|result| strictness(rule, result));
     if rule == Rule::All {
         results.reverse();
     }
-    let Some(decisive) = results.first().map(strictness) else {
+    let Some(decisive) = results.first().map(|result| strictness(rule, result)) else {
         return Err(CheckError::permanent("the combined check has no members"));
     };
     let same = results
         .iter()
-        .take_while(|result| strictness(result) == decisive)
+        .take_while(|result| strictness(rule, result) == decisive)
         .count();
     let others = results.split_off(same);
     if rule == Rule::All {
@@ -463,5 +464,13 @@ mod tests {
         );
         let first = combine(Rule::Any, vec![with("a", "k", "1"), with("a", "k", "2")]).unwrap();
         assert_eq!(first.updates.as_slice()[0].labels["k"], "1");
+        let exempt = || Ok(Verdict::not_applicable("exempt"));
+        for results in [
+            vec![exempt(), with("a", "k", "1")],
+            vec![with("a", "k", "1"), exempt()],
+        ] {
+            let ready = combine(Rule::Any, results).unwrap();
+            assert_eq!(ready.updates.as_slice().len(), 1);
+        }
     }
 }

@@ -50,12 +50,14 @@ impl Tools {
                 why,
             } => {
                 let (check, limit) = self.check(controller);
+                let limit = limit.max(self.timeout);
                 TaskResult::Released(
                     call_with_timeout(check.release(&reservation, why), limit).await,
                 )
             }
             Task::ListUnreleased { controller } => {
                 let (check, limit) = self.check(controller);
+                let limit = limit.max(self.timeout);
                 TaskResult::Unreleased(
                     call_with_timeout(check.unreleased_reservations(), limit).await,
                 )
@@ -66,6 +68,7 @@ impl Tools {
                 parameters,
             } => {
                 let (check, limit) = self.check(controller);
+                let limit = limit.max(self.timeout);
                 let call = async { Ok::<_, CheckError>(check.activate(&object, parameters).await) };
                 TaskResult::Activated(match call_with_timeout(call, limit).await {
                     Ok(activated) => activated.map_err(NotActivated::Inactive),
