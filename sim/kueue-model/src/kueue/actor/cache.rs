@@ -127,33 +127,17 @@ impl Cache {
     /// conditions that it had before (Kueue 0.19.2, `Update` in
     /// `pkg/controller/core/admissioncheck_controller.go`).
     pub(super) fn next_check(&mut self) -> Option<Change<AdmissionCheck>> {
-        let mut change = next(&mut self.watches.checks, &mut self.checks)?;
-        if let Change::Now {
-            old: Some(old),
-            new,
-        } = &mut change
-            && new.metadata.deletion_timestamp.is_some()
-        {
+        next_kept(&mut self.watches.checks, &mut self.checks, |old, new| {
             new.status = old.status.clone();
-            self.checks.insert(new.metadata.key(), new.clone());
-        }
-        Some(change)
+        })
     }
 
     /// Returns the next change of a ResourceFlavor. While one is being deleted, its spec is the one
     /// before (Kueue 0.19.2, `Update` in `pkg/controller/core/resourceflavor_controller.go`).
     pub(super) fn next_flavor(&mut self) -> Option<Change<ResourceFlavor>> {
-        let mut change = next(&mut self.watches.flavors, &mut self.flavors)?;
-        if let Change::Now {
-            old: Some(old),
-            new,
-        } = &mut change
-            && new.metadata.deletion_timestamp.is_some()
-        {
+        next_kept(&mut self.watches.flavors, &mut self.flavors, |old, new| {
             new.spec = old.spec.clone();
-            self.flavors.insert(new.metadata.key(), new.clone());
-        }
-        Some(change)
+        })
     }
 
     pub(super) fn next_class(&mut self) -> Option<Change<WorkloadPriorityClass>> {
@@ -168,19 +152,12 @@ impl Cache {
     /// Kueue schedules is the one before. It reads the checks and the stop policy from the object
     /// (Kueue 0.19.2, `Update` in `pkg/controller/core/clusterqueue_controller.go`).
     pub(super) fn next_cluster_queue(&mut self) -> Option<Change<ClusterQueue>> {
-        let mut change = next(&mut self.watches.cluster_queues, &mut self.cluster_queues)?;
-        if let Change::Now {
-            old: Some(old),
-            new,
-        } = &mut change
-            && new.metadata.deletion_timestamp.is_some()
-        {
+        let (watch, known) = (&mut self.watches.cluster_queues, &mut self.cluster_queues);
+        next_kept(watch, known, |old, new| {
             let now = std::mem::replace(&mut new.spec, old.spec.clone());
             new.spec.admission_checks_strategy = now.admission_checks_strategy;
             new.spec.stop_policy = now.stop_policy;
-            self.cluster_queues.insert(new.metadata.key(), new.clone());
-        }
-        Some(change)
+        })
     }
 
     pub(super) fn next_local_queue(&mut self) -> Option<Change<LocalQueue>> {
@@ -317,14 +294,39 @@ fn next<T: DeserializeOwned + Default + Clone + HasKey>(
     Some(Change::Now { old, new: object })
 }
 
+/// Returns the next change like [`next`]. `keep` puts into the state of an object that is being
+/// deleted what Kueue keeps of the state before.
+fn next_kept<T: DeserializeOwned + Default + Clone + HasKey>(
+    watch: &mut Option<Watch>,
+    known: &mut BTreeMap<String, T>,
+    keep: impl FnOnce(&T, &mut T),
+) -> Option<Change<T>> {
+    let mut change = next(watch, known)?;
+    if let Change::Now {
+        old: Some(old),
+        new,
+    } = &mut change
+        && new.is_going()
+    {
+        keep(old, new);
+        known.insert(new.key(), new.clone());
+    }
+    Some(change)
+}
+
 trait HasKey {
     fn key(&self) -> String;
+    fn is_going(&self) -> bool;
 }
 
 macro_rules! has_key {
     ($($kind:ty),*) => {$(impl HasKey for $kind {
         fn key(&self) -> String {
             self.metadata.key()
+        }
+
+        fn is_going(&self) -> bool {
+            self.metadata.deletion_timestamp.is_some()
         }
     })*};
 }
