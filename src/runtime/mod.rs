@@ -24,7 +24,7 @@ pub(crate) mod writer;
 
 #[cfg(feature = "cli")]
 pub(crate) use decide::{
-    CheckPhase, Conclusion, EntryPatch, NextEvaluation, Notice, Outcome, Suppression,
+    CheckPhase, Conclusion, EntryPatch, NextEvaluation, Notice, Outcome, Suppression, waits_since,
 };
 #[cfg(feature = "cli")]
 pub(crate) use informers::{Failure, StoredParameters, parameters_resource};

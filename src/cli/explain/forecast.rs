@@ -9,7 +9,7 @@ use crate::api::{AdmissionCheckState, CheckState};
 use crate::check::{HumanDuration, OnTimeout, ReleaseReason, ResolvedPolicy};
 use crate::runtime::preview::{Forecast, ForecastOutcome};
 use crate::runtime::{
-    CheckPhase, Conclusion, EntryPatch, NextEvaluation, Notice, Outcome, Suppression,
+    CheckPhase, Conclusion, EntryPatch, NextEvaluation, Notice, Outcome, Suppression, waits_since,
 };
 
 /// The forecast of a check.
@@ -232,12 +232,8 @@ fn bound(
     if *entry.state() == CheckState::Ready {
         return None;
     }
-    let from = match then {
-        OnTimeout::Admit => reserved,
-        OnTimeout::Retry | OnTimeout::Reject => entry.since().unwrap_or(reserved).max(reserved),
-    };
     Some(Bound {
-        until: later(from, after.as_secs())?,
+        until: later(waits_since(entry, reserved, then)?, after.as_secs())?,
         then: match then {
             OnTimeout::Admit => "Admit",
             OnTimeout::Retry => "Retry",

@@ -575,10 +575,15 @@ impl Draft<'_> {
         if self.facts.admitted || !waits {
             return (target, next_evaluation);
         }
-        let waited = match then {
-            // The policy's Ready stays, whatever was Ready before it.
-            OnTimeout::Admit => self.facts.held,
-            OnTimeout::Retry | OnTimeout::Reject => self.waited(),
+        let Facts {
+            entry,
+            held,
+            reserved,
+            ..
+        } = self.facts;
+        let waited = match waits_since(entry, reserved, then) {
+            Some(since) => held.saturating_sub(until(reserved, since)),
+            None => Duration::ZERO,
         };
         if waited < limit {
             let again = at_most(next_evaluation, limit.saturating_sub(waited));
@@ -604,21 +609,6 @@ impl Draft<'_> {
             .by_policy("pendingTimeout", &last),
         };
         (Some(timed_out), next_evaluation)
-    }
-
-    /// Returns how long the Workload has waited for the check: not while it was Ready.
-    fn waited(&self) -> Duration {
-        let Facts {
-            entry,
-            held,
-            reserved,
-            ..
-        } = self.facts;
-        if entry.state == CheckState::Ready {
-            return Duration::ZERO;
-        }
-        let since = entry.since().unwrap_or(reserved);
-        held.saturating_sub(until(reserved, since))
     }
 
     /// Returns the patch from the entry to `target`; `None` if nothing must or can be written.
@@ -652,6 +642,22 @@ impl Draft<'_> {
             return None;
         }
         (!patch.matches(entry)).then_some(patch)
+    }
+}
+
+/// Returns the time from which `pendingTimeout` counts; `None` while the check is Ready. With Admit
+/// the policy's own Ready stays, whatever was Ready before it.
+pub(crate) fn waits_since(
+    entry: &AdmissionCheckState,
+    reserved: Timestamp,
+    then: OnTimeout,
+) -> Option<Timestamp> {
+    match then {
+        OnTimeout::Admit => Some(reserved),
+        _ if *entry.state() == CheckState::Ready => None,
+        OnTimeout::Retry | OnTimeout::Reject => {
+            Some(entry.since().unwrap_or(reserved).max(reserved))
+        }
     }
 }
 

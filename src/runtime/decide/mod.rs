@@ -13,6 +13,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
+#[cfg(feature = "cli")]
+pub(crate) use conclude::waits_since;
 pub(crate) use conclude::{Conclusion, Facts, Growth, NextEvaluation, Outcome, conclude};
 pub(crate) use delay::Delay;
 pub(crate) use phase::{CheckPhase, check_phase, must_withdraw, reason_to_stop};
