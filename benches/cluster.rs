@@ -1,6 +1,9 @@
 //! The cost of verdicts on a real API server, compared with a bare loop that writes the same
 //! entries:
-//! `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N] [--peer] [--rules]`.
+//! `cargo xtask bench [--verdicts N] [--rounds N] [--workloads N] [--small] [--peer] [--rules]`.
+//!
+//! With `--small`, a Workload has one pod set without environment and volumes, so that the API
+//! server can hold 100,000 of them in 16 GiB.
 //!
 //! With `--peer` there is a third side, the same check on controller-runtime
 //! (`benches/controller-runtime`), which needs Go. With `--rules` there are two more: `rule-check`
@@ -77,6 +80,8 @@ struct Plan {
     verdicts: usize,
     rounds: usize,
     workloads: usize,
+    /// Whether the Workloads have little content.
+    small: bool,
     /// The program of the third side.
     peer: Option<PathBuf>,
     /// The program `rule-check`.
@@ -93,6 +98,7 @@ impl Plan {
             verdicts: number("--verdicts", 2000),
             rounds: number("--rounds", 3),
             workloads: number("--workloads", 10_000),
+            small: arguments.iter().any(|argument| argument == "--small"),
             peer: std::env::var_os("KUEUE_CHECK_BENCH_PEER").map(PathBuf::from),
             rules: std::env::var_os("KUEUE_CHECK_BENCH_RULES").map(PathBuf::from),
         }
@@ -112,7 +118,7 @@ async fn measure(plan: &Plan) {
         None => None,
     };
 
-    let store = Store::new(&cluster, &client).await;
+    let store = Store::new(&cluster, &client, plan.small).await;
     println!(
         "\n{:<20}{:>10}{:>16}{:>14}{:>12}",
         "", "seconds", "CPU/verdict", "RSS", "peak RSS"
@@ -563,9 +569,21 @@ struct Store {
 }
 
 impl Store {
-    async fn new(cluster: &Cluster, client: &Client) -> Self {
+    async fn new(cluster: &Cluster, client: &Client, small: bool) -> Self {
         let etcd = Config::new(cluster.etcd().parse().unwrap());
         let mut object = workload(0, 8);
+        if small {
+            let assignments = &mut object["status"]["admission"]["podSetAssignments"];
+            assignments.as_array_mut().unwrap().truncate(1);
+            let pod_sets = &mut object["spec"]["podSets"];
+            pod_sets.as_array_mut().unwrap().truncate(1);
+            let pod = pod_sets[0]["template"]["spec"].as_object_mut().unwrap();
+            pod.remove("volumes");
+            for field in ["env", "volumeMounts"] {
+                let container = pod["containers"][0].as_object_mut().unwrap();
+                container.remove(field);
+            }
+        }
         let status = object["status"].take();
         let metadata = &object["metadata"];
         object["metadata"] = json!({"name": metadata["name"], "labels": metadata["labels"]});

@@ -51,8 +51,9 @@ pub enum ErrorKind {
         /// The pause.
         after: Duration,
     },
-    /// The AdmissionCheck's parameters are invalid. Its condition `Active` reports it while they
-    /// stay as they are, and so does the check's message.
+    /// The AdmissionCheck's parameters are invalid. Its condition `Active` reports it, and so does
+    /// the check's message. The AdmissionCheck is activated again after 1 to 5 min, or when the
+    /// parameters change.
     Parameters,
     /// This Workload cannot be evaluated: the check stays Pending and reports why, until the
     /// Workload or the parameters change.

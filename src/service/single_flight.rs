@@ -149,7 +149,7 @@ impl<K, V> Clone for SingleFlight<K, V> {
 
 impl<K, V> fmt::Debug for SingleFlight<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("SingleFlight")
             .field("keep", &self.ttl)
             .finish_non_exhaustive()
     }

@@ -47,9 +47,10 @@ usage: cargo xtask COMMAND
                           crates; and run each in it as its user; minutes; not part of `test`
   mutants [PART]          change the runtime's code as in src/interleavings/mutants.txt (those whose name contains PART),
                           and show what finds each change, and for findings the search's shortest way; an hour; not part of `test`
-  bench [--peer] [--rules]
+  bench [--small] [--peer] [--rules]
                           figures: verdicts beside bare writes, CPU for a verdict, memory beside Workloads without quota;
-                          --peer adds the same check on controller-runtime, which needs Go; --rules adds rule-check
+                          --small takes small Workloads; --peer adds the same check on controller-runtime, which
+                          needs Go; --rules adds rule-check
   chart                   write into the values of charts/kueue-check what the shipped checks say of themselves
   crds [FOLDER]           make sim/kueue-model/crds from the originals in FOLDER (default: ../shared/crds)
 ";

@@ -299,7 +299,9 @@ pub(crate) fn bench(flags: &[&str]) -> Result<(), Failure> {
     arguments.extend(flags);
     let rules = target().join("release/rule-check");
     let rules = rules.to_string_lossy();
-    let mut environment = Vec::new();
+    // With the limit for tests, the API server would collect garbage most of the time.
+    let memory = std::env::var("GOMEMLIMIT").unwrap_or_else(|_| "16GiB".to_owned());
+    let mut environment = vec![("GOMEMLIMIT", &*memory)];
     if flags.contains(&"--rules") {
         cargo(&["build", "--release", "-p", "kueue-check-rule"], &[])?;
         environment.push(("KUEUE_CHECK_BENCH_RULES", &*rules));

@@ -84,14 +84,17 @@ impl Cluster {
             .await;
     }
 
-    /// Waits until the job has no quota.
+    /// Waits until the job has a Workload without quota.
     ///
     /// # Panics
-    /// If it has within [`EXPECT_TIMEOUT`].
+    /// If it has none within [`EXPECT_TIMEOUT`].
     pub async fn expect_without_quota(&self, job: &str) {
         let what = format!("`{job}` has no quota");
-        self.expect(&what, |cluster| !cluster.condition(job, "QuotaReserved"))
-            .await;
+        self.expect(&what, |cluster| {
+            let workload = cluster.workload(job);
+            workload.is_some_and(|workload| !is_true(&workload, "QuotaReserved"))
+        })
+        .await;
     }
 
     /// Waits until the job is deactivated: a person must activate it again.
@@ -159,18 +162,23 @@ impl Cluster {
     /// Advances the time; the job must not be admitted meanwhile.
     ///
     /// # Panics
-    /// If it is.
+    /// If it is, or if it has no Workload all the time.
     pub async fn expect_waiting(&self, job: &str, during: Duration) {
         let deadline = Instant::now() + during;
         let mut changed = self.server.changes();
+        let mut exists = false;
         loop {
             changed.mark_seen();
             if self.is_admitted(job) {
                 fail(format!("`{job}` is admitted, but should wait"));
             }
+            exists |= self.workload(job).is_some();
             if timeout_at(deadline, changed.changed()).await.is_err() {
-                return;
+                break;
             }
+        }
+        if !exists {
+            fail(format!("`{job}` should wait, but has no Workload"));
         }
     }
 

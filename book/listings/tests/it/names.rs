@@ -153,6 +153,7 @@ fn every_message_is_explained() {
     let files = [
         "src/runtime/decide/conclude.rs",
         "src/runtime/core/evaluations.rs",
+        "src/runtime/core/writes.rs",
     ];
     let messages = files
         .iter()

@@ -1,6 +1,7 @@
 //! Mistakes of a check author are reported.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use kueue_check::{Verdict, admission_check};
 use kueue_check_sim::{Job, Simulation};
@@ -52,6 +53,29 @@ fn a_mistake_in_the_scenario_is_reported_with_the_timeline() {
         });
     });
     assert!(text.contains(r#""noon" is no time"#), "{text}");
+}
+
+#[test]
+fn an_expectation_about_a_job_that_does_not_exist_fails() {
+    let waits = panic_message(|| {
+        simulation().run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster
+                .expect_waiting("trian", Duration::from_secs(60))
+                .await;
+        });
+    });
+    assert!(
+        waits.contains("`trian` should wait, but has no Workload"),
+        "{waits}"
+    );
+    let without_quota = panic_message(|| {
+        simulation().run(async |cluster| cluster.expect_without_quota("trian").await);
+    });
+    assert!(
+        without_quota.contains("`trian` has no quota: not within"),
+        "{without_quota}"
+    );
 }
 
 #[test]
