@@ -12,10 +12,10 @@
 //! async fn large_jobs_at_night(workload: Workload, Now(now): Now) -> Verdict {
 //!     let pods: u32 = workload.pod_sets().iter().map(PodSet::count).sum();
 //!     let hour = now.to_zoned(kueue_check::jiff::tz::TimeZone::UTC).hour();
-//!     if pods <= 100 || hour >= 22 || hour < 6 {
-//!         return Verdict::ready("may start");
-//!     }
 //!     let minute = std::time::Duration::from_secs(60);
+//!     if pods <= 100 || hour >= 22 || hour < 6 {
+//!         return Verdict::ready("may start").recheck_until_admitted(minute);
+//!     }
 //!     Verdict::pending("large jobs start at 22:00 UTC").recheck_in(minute)
 //! }
 //!

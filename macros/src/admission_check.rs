@@ -47,7 +47,27 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> TokenStre
 enum Argument {
     Value(MetaNameValue),
     State(Type),
-    Previewable,
+    Previewable(Ident),
+}
+
+impl Argument {
+    fn name(&self) -> String {
+        match self {
+            Self::Value(pair) => pair.path.to_token_stream().to_string(),
+            Self::State(_) => "state".to_owned(),
+            Self::Previewable(_) => "previewable".to_owned(),
+        }
+    }
+}
+
+impl ToTokens for Argument {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Value(pair) => pair.to_tokens(tokens),
+            Self::State(state) => state.to_tokens(tokens),
+            Self::Previewable(name) => name.to_tokens(tokens),
+        }
+    }
 }
 
 impl Parse for Argument {
@@ -64,8 +84,7 @@ impl Parse for Argument {
             .is_ok_and(|name| name == "previewable")
             && !ahead.peek(Token![=])
         {
-            input.parse::<Ident>()?;
-            return Ok(Self::Previewable);
+            return input.parse().map(Self::Previewable);
         }
         input.parse().map(Self::Value)
     }
@@ -74,13 +93,18 @@ impl Parse for Argument {
 fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
     let mut options = Options::default();
     let parsed = Punctuated::<Argument, Token![,]>::parse_terminated.parse2(arguments);
+    let mut given = std::collections::BTreeSet::new();
     for argument in errors.take(parsed).unwrap_or_default() {
+        if !given.insert(argument.name()) {
+            let name = argument.name();
+            errors.at(&argument, format!("`{name}` is given twice"));
+        }
         let pair = match argument {
             Argument::State(state) => {
                 options.state = Some(state);
                 continue;
             }
-            Argument::Previewable => {
+            Argument::Previewable(_) => {
                 options.previewable = Some(true);
                 continue;
             }
@@ -125,15 +149,18 @@ fn flag(value: &Expr, errors: &mut Errors) -> Option<bool> {
 }
 
 fn text(value: &Expr, errors: &mut Errors) -> Option<LitStr> {
-    if let Expr::Lit(ExprLit {
-        lit: Lit::Str(text),
-        ..
-    }) = value
-    {
-        return Some(text.clone());
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Some(text.clone()),
+        // What `macro_rules!` inserts.
+        Expr::Group(group) => text(&group.expr, errors),
+        _ => {
+            errors.at(value, "expected a string");
+            None
+        }
     }
-    errors.at(value, "expected a string");
-    None
 }
 
 fn texts(value: &Expr, errors: &mut Errors) -> Vec<LitStr> {
@@ -390,8 +417,12 @@ fn settings(options: &Options, has_state: bool) -> TokenStream {
             if has_state {
                 quote_spanned! {function.span()=>
                     .#method({
-                        let state = ::std::sync::Arc::clone(&state);
-                        move |a, b| (#function)(::std::sync::Arc::clone(&state), a, b)
+                        let __kueue_check_state = ::std::sync::Arc::clone(&__kueue_check_state);
+                        move |__kueue_check_a, __kueue_check_b| (#function)(
+                            ::std::sync::Arc::clone(&__kueue_check_state),
+                            __kueue_check_a,
+                            __kueue_check_b,
+                        )
                     })
                 }
             } else {
@@ -405,7 +436,8 @@ fn settings(options: &Options, has_state: bool) -> TokenStream {
     quote!(#timeout #annotations #policy #on_activate #on_release .previewable(#previewable))
 }
 
-/// Makes the unit type the controller.
+/// Makes the unit type the controller. Generated locals have names that no item of the module has: a
+/// unit struct, such as another check, cannot be shadowed by a binding.
 fn without_state(function: &ItemFn, options: &Options) -> TokenStream {
     let name = &function.sig.ident;
     let parameters = parameters_type(function, &quote!(()));
@@ -422,20 +454,20 @@ fn without_state(function: &ItemFn, options: &Options) -> TokenStream {
 
             async fn evaluate(
                 &self,
-                request: ::kueue_check::CheckRequest<Self::Parameters>,
+                __kueue_check_request: ::kueue_check::CheckRequest<Self::Parameters>,
             ) -> ::core::result::Result<::kueue_check::Verdict, ::kueue_check::CheckError> {
                 ::kueue_check::handler::Handler::<(#(#types,)*), ()>::call(
                     #name::decide,
-                    ::core::clone::Clone::clone(request.request()),
+                    ::core::clone::Clone::clone(__kueue_check_request.request()),
                     ::std::sync::Arc::new(()),
                 ).await
             }
 
             fn configure(
                 self: &::std::sync::Arc<Self>,
-                check: ::kueue_check::Check<Self::Parameters>,
+                __kueue_check_check: ::kueue_check::Check<Self::Parameters>,
             ) -> ::kueue_check::Check<Self::Parameters> {
-                check #settings
+                __kueue_check_check #settings
             }
         }
     }
@@ -452,12 +484,14 @@ fn with_state(function: &ItemFn, options: &Options, state: &Type) -> TokenStream
     quote! {
         impl #name {
             /// The check with its state, ready to run.
-            #visibility fn with_state(self, state: #state) -> ::kueue_check::Check<#parameters> {
-                let name = const { ::kueue_check::ControllerName::from_static(#controller) };
-                let state = ::std::sync::Arc::new(state);
+            #visibility fn with_state(
+                self,
+                __kueue_check_state: #state,
+            ) -> ::kueue_check::Check<#parameters> {
+                let __kueue_check_state = ::std::sync::Arc::new(__kueue_check_state);
                 ::kueue_check::Check::from_shared_state::<_, (#(#types,)*), #state>(
-                    name,
-                    ::std::sync::Arc::clone(&state),
+                    const { ::kueue_check::ControllerName::from_static(#controller) },
+                    ::std::sync::Arc::clone(&__kueue_check_state),
                     #name::decide,
                 ) #settings
             }

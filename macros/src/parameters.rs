@@ -1,14 +1,18 @@
 //! `#[derive(Parameters)]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Expr, Field, Fields, LitStr, Path, Type};
+use syn::{
+    Data, DeriveInput, Expr, ExprPath, Field, Fields, GenericArgument, LitStr, PathArguments, Type,
+};
 
 use crate::errors::Errors;
 
 pub(crate) const NAMESPACED: &str = "parameters are cluster-scoped: an AdmissionCheck refers to them without a namespace; remove `namespaced`";
+
+pub(crate) const NO_TYPE: &str = r#"`kind` is the name of a type: `kind = "Window"`"#;
 
 /// The options in `#[kube(...)]` and `#[parameters(...)]`.
 #[derive(Default)]
@@ -18,7 +22,7 @@ struct Options {
     kind: Option<LitStr>,
     /// The name of the generated struct, where it is not the kind.
     object: Option<LitStr>,
-    validate: Option<Path>,
+    validate: Option<ExprPath>,
 }
 
 pub(crate) fn expand(spec: TokenStream) -> TokenStream {
@@ -37,13 +41,17 @@ pub(crate) fn expand(spec: TokenStream) -> TokenStream {
     } else if options.kind.is_none() {
         errors.at(&input.ident, "`#[kube(...)]` names no `kind`");
     }
+    let object = options.object.or(options.kind).and_then(|name| {
+        let object = name.parse::<Ident>().ok();
+        if object.is_none() {
+            errors.at(&name, NO_TYPE);
+        }
+        object
+    });
     if let Some(errors) = errors.into_tokens() {
         return errors;
     }
-    let object = options.object.or(options.kind).map_or_else(
-        || Ident::new("_", Span::call_site()),
-        |name| format_ident!("{}", name.value(), span = name.span()),
-    );
+    let object = object.unwrap_or_else(|| Ident::new("_", Span::call_site()));
     generate(&object, options.validate.as_ref(), policy.as_ref())
 }
 
@@ -69,7 +77,15 @@ fn read_kube(meta: &ParseNestedMeta<'_>, options: &mut Options) -> syn::Result<(
         options.kind = Some(meta.value()?.parse()?);
     } else if meta.path.is_ident("struct") {
         options.object = Some(meta.value()?.parse()?);
-    } else if meta.input.peek(syn::Token![=]) {
+    } else {
+        skip_value(meta)?;
+    }
+    Ok(())
+}
+
+/// Skips what follows an argument's name.
+fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    if meta.input.peek(syn::Token![=]) {
         meta.value()?.parse::<Expr>()?;
     } else if meta.input.peek(syn::token::Paren) {
         let content;
@@ -97,6 +113,16 @@ pub(crate) fn policy_field(input: &DeriveInput, errors: &mut Errors) -> Option<I
         errors.at(&input.ident, "parameters are a struct with named fields");
         return None;
     };
+    for field in fields
+        .named
+        .iter()
+        .filter(|field| contains_policy(&field.ty))
+    {
+        errors.at(
+            &field.ty,
+            "the policy would have no effect: write `Policy`, whose fields are all optional",
+        );
+    }
     let policies: Vec<&Field> = fields
         .named
         .iter()
@@ -120,7 +146,7 @@ fn mentions_flatten(attribute: &syn::Attribute) -> bool {
     let mut found = false;
     let _ = attribute.parse_nested_meta(|meta| {
         found |= meta.path.is_ident("flatten");
-        Ok(())
+        skip_value(&meta)
     });
     found
 }
@@ -129,9 +155,22 @@ fn is_policy(field: &Type) -> bool {
     matches!(field, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Policy"))
 }
 
+/// Returns true for `Option<Policy>` and the like.
+fn contains_policy(field: &Type) -> bool {
+    let Type::Path(path) = field else {
+        return false;
+    };
+    let last = path.path.segments.last().map(|last| &last.arguments);
+    let Some(PathArguments::AngleBracketed(arguments)) = last else {
+        return false;
+    };
+    let mut inside = arguments.args.iter();
+    inside.any(|argument| matches!(argument, GenericArgument::Type(inner) if is_policy(inner)))
+}
+
 pub(crate) fn generate(
     object: &Ident,
-    validate: Option<&Path>,
+    validate: Option<&ExprPath>,
     policy: Option<&Ident>,
 ) -> TokenStream {
     let validate = validate.map(|function| {

@@ -5,7 +5,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{DeriveInput, Expr, Lit, Path, Token};
+use syn::{DeriveInput, Expr, ExprPath, Lit, Path, Token};
 
 use crate::errors::Errors;
 use crate::parameters;
@@ -76,7 +76,7 @@ struct Options {
     kube: Vec<TokenStream>,
     /// The struct of the whole object.
     object: Option<Ident>,
-    validate: Option<Path>,
+    validate: Option<ExprPath>,
 }
 
 pub(crate) fn expand(arguments: TokenStream, spec: TokenStream) -> TokenStream {
@@ -131,7 +131,7 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
     for argument in arguments.into_iter().flatten() {
         if argument.name == "validate" {
             match argument.value {
-                Some(Expr::Path(function)) => validate = Some(function.path),
+                Some(Expr::Path(function)) => validate = Some(function),
                 _ => errors.at(
                     argument.tokens,
                     "`validate` names a function: `validate = WindowSpec::validate`",
@@ -167,7 +167,7 @@ fn options(arguments: TokenStream, errors: &mut Errors) -> Options {
     });
     if complete && object.is_none() && given("kind").is_some() {
         let place = given("kind").map(|(_, place, _)| place);
-        errors.at(place, r#"`kind` is the name of a type: `kind = "Window"`"#);
+        errors.at(place, parameters::NO_TYPE);
     }
     Options {
         kube,

@@ -263,6 +263,9 @@ func (handler Handler) answer(ctx context.Context, item Item, review Review) (re
 	if err != nil {
 		return answer{UID: item.UID, Error: err.Error()}
 	}
+	if _, err := json.Marshal(verdict); err != nil {
+		return answer{UID: item.UID, Error: err.Error()}
+	}
 	return answer{UID: item.UID, Verdict: &verdict}
 }
 

@@ -92,7 +92,7 @@ class _Application:
         if scope["type"] == "lifespan":
             return await _lifespan(receive, send)
         status, answer = await self.respond(scope, receive)
-        body = b"" if answer is None else json.dumps(answer).encode()
+        body = b"" if answer is None else json.dumps(answer, allow_nan=False).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -142,7 +142,7 @@ class _Application:
     async def answer(self, uid, item, config, now):
         try:
             verdict = dict(await _result(self.review(item, config, now)))
-            json.dumps(verdict)
+            json.dumps(verdict, allow_nan=False)
         except Exception as problem:
             return {"uid": uid, "error": f"{type(problem).__name__}: {problem}"}
         return dict(verdict, uid=uid)

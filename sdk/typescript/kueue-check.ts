@@ -126,7 +126,7 @@ export function pending(message = "", times: Times = {}): Verdict {
 
 /** Not now: Kueue evicts and requeues the Workload. With a delay in seconds, it holds the quota until then. */
 export function retry(message = "", after = 0): Verdict {
-  return { ...verdict("Retry", message, {}), retryAfterSeconds: Math.ceil(after) };
+  return { ...verdict("Retry", message, {}), retryAfterSeconds: seconds(after) };
 }
 
 /** Never: Kueue deactivates the Workload. */
@@ -134,8 +134,14 @@ export function rejected(message = ""): Verdict {
   return verdict("Rejected", message, {});
 }
 
+/** Whole seconds. JSON has no other numbers than finite ones: it would write `null`. */
+function seconds(value?: number): number | undefined {
+  if (value === undefined) return undefined;
+  if (!Number.isFinite(value)) throw new RangeError(`${value} is no number of seconds`);
+  return Math.max(0, Math.ceil(value));
+}
+
 function verdict(state: Verdict["state"], message: string, times: Times): Verdict {
-  const seconds = (value?: number) => (value === undefined ? undefined : Math.max(0, Math.ceil(value)));
   return { state, message, recheckAfterSeconds: seconds(times.recheckAfter), ttlSeconds: seconds(times.ttl) };
 }
 

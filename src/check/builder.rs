@@ -164,13 +164,15 @@ impl<P: Send + Sync + 'static> Check<P> {
         self
     }
 
-    /// Takes over the whole configuration of `other`, for a controller that wraps another one:
+    /// Takes over the whole configuration of `other`, for a controller that wraps another one. The
+    /// calls are not configuration: the controller forwards each of them.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use kueue_check::prelude::*;
+    /// use kueue_check::{Inactive, api::AdmissionCheck};
     ///
-    /// /// Logs each verdict of a check.
+    /// /// Logs each verdict and each release of a check.
     /// struct Logged<P>(Check<P>);
     ///
     /// impl<P: Parameters> AdmissionCheckController for Logged<P> {
@@ -184,6 +186,28 @@ impl<P: Send + Sync + 'static> Check<P> {
     ///         let verdict = self.0.evaluate(request).await;
     ///         println!("{verdict:?}");
     ///         verdict
+    ///     }
+    ///
+    ///     async fn preview(&self, request: CheckRequest<P>) -> Result<Preview, CheckError> {
+    ///         self.0.preview(request).await
+    ///     }
+    ///
+    ///     async fn activate(&self, check: &AdmissionCheck, parameters: &Arc<P>) -> Result<(), Inactive> {
+    ///         self.0.activate(check, parameters).await
+    ///     }
+    ///
+    ///     async fn release(
+    ///         &self,
+    ///         reservation: &Reservation,
+    ///         why: ReleaseReason,
+    ///     ) -> Result<ReleaseOutcome, CheckError> {
+    ///         let outcome = self.0.release(reservation, why).await;
+    ///         println!("{outcome:?}");
+    ///         outcome
+    ///     }
+    ///
+    ///     async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
+    ///         self.0.unreleased_reservations().await
     ///     }
     ///
     ///     fn configure(self: &Arc<Self>, check: Check<P>) -> Check<P> {
@@ -250,8 +274,9 @@ impl<P: Send + Sync + 'static> Check<P> {
     }
 
     /// Watches the objects of kind `K` in the whole cluster. `trigger` returns which Workloads are
-    /// evaluated again when one is changed or deleted. The generated ClusterRole lets the check
-    /// list and watch them. A panic in `trigger` ends the process, which is then restarted.
+    /// evaluated again when one is changed or deleted; after a change, those that it returned before
+    /// are evaluated too. The generated ClusterRole lets the check list and watch them. A panic in
+    /// `trigger` ends the process, which is then restarted.
     pub fn watches<K>(
         self,
         config: watcher::Config,

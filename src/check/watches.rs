@@ -212,16 +212,23 @@ impl KnownObjects {
         trigger: &(dyn Fn(&K) -> Trigger + Send + Sync),
     ) -> Vec<watcher::Event<Trigger>> {
         use watcher::Event;
-        vec![match event {
-            Event::Apply(object) => Event::Apply(self.put(&object, trigger(&object))),
-            Event::InitApply(object) => Event::InitApply(self.put(&object, trigger(&object))),
+        let (gone, event) = match event {
+            Event::Apply(object) => {
+                let new = trigger(&object);
+                (self.put(&object, &new), Event::Apply(new))
+            }
+            Event::InitApply(object) => {
+                let new = trigger(&object);
+                (self.put(&object, &new), Event::InitApply(new))
+            }
             Event::Delete(object) => {
-                self.triggers.remove(&place(&object));
-                Event::Delete(trigger(&object))
+                let last = trigger(&object);
+                let known = self.put(&object, &Trigger::Ignore);
+                (known.filter(|known| *known != last), Event::Delete(last))
             }
             Event::Init => {
                 self.lists += 1;
-                Event::Init
+                (None, Event::Init)
             }
             Event::InitDone => {
                 let latest = self.lists;
@@ -229,17 +236,21 @@ impl KnownObjects {
                 let missing = missing.map(|(_, (_, trigger))| Event::Delete(trigger));
                 return missing.chain([Event::InitDone]).collect();
             }
-        }]
+        };
+        let gone = gone.map(Event::Delete);
+        gone.into_iter().chain([event]).collect()
     }
 
-    fn put<K: Resource>(&mut self, object: &K, trigger: Trigger) -> Trigger {
-        if trigger == Trigger::Ignore {
-            self.triggers.remove(&place(object));
+    /// Remembers the trigger of an object. Returns the one that it had before, if another.
+    fn put<K: Resource>(&mut self, object: &K, trigger: &Trigger) -> Option<Trigger> {
+        let place = place(object);
+        let known = if *trigger == Trigger::Ignore {
+            self.triggers.remove(&place)
         } else {
-            self.triggers
-                .insert(place(object), (self.lists, trigger.clone()));
-        }
-        trigger
+            self.triggers.insert(place, (self.lists, trigger.clone()))
+        };
+        let known = known.map(|(_, known)| known);
+        known.filter(|known| known != trigger)
     }
 }
 
@@ -362,6 +373,48 @@ mod tests {
         deleted(Event::Init);
         deleted(Event::InitApply(object("c")));
         assert!(deleted(Event::InitDone).is_empty(), "once");
+    }
+
+    /// As controller-runtime maps both objects of an update.
+    #[test]
+    fn a_change_also_triggers_what_the_object_named_before() {
+        use watcher::Event;
+
+        let names = |check: &str| -> ConfigMap {
+            serde_json::from_value(json!({"metadata": {"name": "x", "labels": {"for": check}}}))
+                .unwrap()
+        };
+        let trigger = |object: &ConfigMap| match object.metadata.labels.as_ref() {
+            Some(labels) if !labels["for"].is_empty() => {
+                Trigger::AdmissionCheck(labels["for"].clone())
+            }
+            _ => Trigger::Ignore,
+        };
+        let mut known = KnownObjects::default();
+        let mut triggered = |event: Event<ConfigMap>| -> Vec<String> {
+            let events = known.triggers(event, &trigger).into_iter();
+            let trigger = |event| match event {
+                Event::Apply(trigger) | Event::InitApply(trigger) | Event::Delete(trigger) => {
+                    Some(trigger)
+                }
+                Event::Init | Event::InitDone => None,
+            };
+            let name = |trigger| match trigger {
+                Trigger::AdmissionCheck(name) => Some(name),
+                _ => None,
+            };
+            events.filter_map(trigger).filter_map(name).collect()
+        };
+        assert_eq!(triggered(Event::Apply(names("a"))), ["a"]);
+        assert_eq!(triggered(Event::Apply(names("a"))), ["a"]);
+        assert_eq!(triggered(Event::Apply(names("b"))), ["a", "b"]);
+        assert_eq!(triggered(Event::Apply(names(""))), ["b"]);
+        assert!(triggered(Event::Apply(names(""))).is_empty());
+        assert_eq!(triggered(Event::Apply(names("c"))), ["c"]);
+        triggered(Event::Init);
+        assert_eq!(triggered(Event::InitApply(names("d"))), ["c", "d"]);
+        assert!(triggered(Event::InitDone).is_empty());
+        assert_eq!(triggered(Event::Delete(names("e"))), ["d", "e"]);
     }
 
     /// Checks that are made of one share the settings of its watches.

@@ -10,9 +10,12 @@
 //! /// Jobs of the team `night` start only at night.
 //! #[admission_check(controller = "example.com/night-shift")]
 //! async fn night_shift(workload: Workload, Now(now): Now) -> Verdict {
+//!     let ten_minutes = std::time::Duration::from_secs(600);
 //!     let hour = now.to_zoned(jiff::tz::TimeZone::UTC).hour();
 //!     match workload.label("team") {
-//!         Some("night") if (6..22).contains(&hour) => Verdict::pending("waits for the night").recheck_in(std::time::Duration::from_secs(600)),
+//!         Some("night") if (6..22).contains(&hour) => Verdict::pending("waits for the night").recheck_in(ten_minutes),
+//!         // While it waits for other checks, the day may begin.
+//!         Some("night") => Verdict::ready("it is night").recheck_until_admitted(ten_minutes),
 //!         _ => Verdict::ready("may start at any time"),
 //!     }
 //! }

@@ -15,8 +15,10 @@ use crate::check::{CheckError, ErrorKind};
 /// A circuit breaker: after a number of failures in a row, it sends no request for a set time.
 ///
 /// It then sends one request, and if that does not fail, all. Only transient and throttled errors
-/// count as failures. The other requests fail at once, with the time until when to wait. The
-/// service may return any type, so a client of another system can be wrapped too.
+/// count as failures. A request that is dropped before it ends is not counted, so a
+/// [`TimeoutLayer`](super::TimeoutLayer) belongs inside of this layer: the check's own timeout is
+/// outside. The other requests fail at once, with the time until when to wait. The service may
+/// return any type, so a client of another system can be wrapped too.
 ///
 /// ```
 /// use std::time::Duration;
@@ -99,6 +101,9 @@ struct State {
     trying: Option<Instant>,
 }
 
+/// The longest time until a request that was not sent because of a probe is tried again.
+const AFTER_PROBE: Duration = Duration::from_secs(5);
+
 impl State {
     /// Returns `Ok` if a request may be sent at `now`; otherwise the time to wait. A probe that
     /// never ends blocks others for no longer than a pause.
@@ -113,7 +118,8 @@ impl State {
             .trying
             .filter(|since| now.duration_since(*since) < pause)
         {
-            return Err(pause.saturating_sub(now.duration_since(since)));
+            let left = pause.saturating_sub(now.duration_since(since));
+            return Err(left.min(AFTER_PROBE));
         }
         self.trying = Some(now);
         Ok(())
@@ -255,7 +261,11 @@ mod tests {
             trying: None,
         };
         assert_eq!(state.admit(Instant::now(), PAUSE), Ok(()));
-        assert_eq!(state.admit(Instant::now(), PAUSE), Err(PAUSE), "one tries");
+        assert_eq!(
+            state.admit(Instant::now(), PAUSE),
+            Err(AFTER_PROBE),
+            "one tries, and its result is soon known"
+        );
         tokio::time::advance(PAUSE).await;
         assert_eq!(state.admit(Instant::now(), PAUSE), Ok(()));
     }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, timeout_at};
 
 use crate::api::{AdmissionCheck, PodSetUpdate};
 use crate::check::builder::{Calls, call};
 use crate::check::settings::{Rule, Settings};
 use crate::check::{
-    Check, CheckError, CheckRequest, ControllerName, Inactive, Parameters, PodSetUpdates, Preview,
-    PreviewOutcome, ReleaseReason, Reservation, Verdict, VerdictKind,
+    Check, CheckError, CheckRequest, ControllerName, ErrorKind, Inactive, Parameters,
+    PodSetUpdates, Preview, PreviewOutcome, ReleaseReason, Reservation, Verdict, VerdictKind,
 };
 
 impl<P: Parameters> Check<P> {
@@ -52,8 +54,9 @@ impl<P: Parameters> Check<P> {
     }
 
     /// Makes a check that is Ready when one of its members is: its verdict is the most lenient of
-    /// theirs. The pod set updates are those of the first that is Ready. For the rest, see
-    /// [`all_of`](Self::all_of).
+    /// theirs. The pod set updates are those of the first that is Ready; members before it have 1 s
+    /// more. While none is Ready, an error of a member that may go away keeps the state, as it would
+    /// without the others. For the rest, see [`all_of`](Self::all_of).
     ///
     /// ```
     /// # use kueue_check::prelude::*;
@@ -87,11 +90,10 @@ fn combined<P: Parameters>(name: ControllerName, rule: Rule, members: Vec<Check<
         evaluate: {
             let members = each();
             call(move |request: CheckRequest<P>| {
-                let all = join_all(
-                    members
-                        .iter()
-                        .map(|member| (member.evaluate)(request.clone())),
-                );
+                let all = members
+                    .iter()
+                    .map(|member| (member.evaluate)(request.clone()));
+                let all = results(rule, all.collect());
                 async move { combine(rule, all.await) }
             })
         },
@@ -179,22 +181,70 @@ fn combined_preview(
     combine(rule, results).map(Preview::of)
 }
 
-/// Ranks results from lenient to strict. An error is no verdict. It ranks between verdicts that
-/// keep the state and those that change it, so it cannot lead to Ready under `all_of`, nor to Retry
-/// or Rejected under `any_of`. Of the two that admit, Ready decides: it has the updates.
+/// How long a member that admits waits for those that would precede it, under [`Rule::Any`].
+const WAIT_FOR_OTHERS: Duration = Duration::from_secs(1);
+
+/// Returns the members' results in their order. Under [`Rule::Any`], those that are no longer
+/// needed are canceled, so that a member that hangs does not hold up the others.
+async fn results<F>(rule: Rule, members: Vec<F>) -> Vec<Result<Verdict, CheckError>>
+where
+    F: Future<Output = Result<Verdict, CheckError>>,
+{
+    if rule == Rule::All {
+        return join_all(members).await;
+    }
+    let mut results: Vec<_> = members.iter().map(|_| None).collect();
+    let numbered = |(number, member): (usize, F)| async move { (number, member.await) };
+    let mut running: FuturesUnordered<_> = members.into_iter().enumerate().map(numbered).collect();
+    // The number of members that are waited for, and until when.
+    let mut needed = results.len();
+    let mut deadline = None;
+    while results[..needed].iter().any(Option::is_none) {
+        let next = match deadline {
+            None => running.next().await,
+            Some(until) => timeout_at(until, running.next()).await.unwrap_or(None),
+        };
+        let Some((number, result)) = next else {
+            break;
+        };
+        if let Ok(verdict) = &result {
+            if verdict.kind == VerdictKind::Ready {
+                needed = needed.min(number);
+            }
+            if verdict.is_ready() {
+                deadline.get_or_insert_with(|| Instant::now() + WAIT_FOR_OTHERS);
+            }
+        }
+        results[number] = Some(result);
+    }
+    results.into_iter().flatten().collect()
+}
+
+/// Ranks results from lenient to strict. An error is no verdict, so it cannot lead to Ready under
+/// `all_of`, nor to Retry or Rejected under `any_of`. Under `any_of`, one that may go away also
+/// keeps the state before those that only wait: with its member's verdict, the whole may be Ready.
+/// Of the two that admit, Ready decides: it has the updates.
 fn strictness(rule: Rule, result: &Result<Verdict, CheckError>) -> u8 {
     match result {
         Ok(verdict) => match verdict.kind {
             VerdictKind::NotApplicable => u8::from(rule == Rule::Any),
             VerdictKind::Ready => u8::from(rule == Rule::All),
             // It leaves the state as it is, so it does not count as Ready.
-            VerdictKind::Unchanged => 2,
-            VerdictKind::Pending => 3,
-            VerdictKind::PreemptionRequired => 4,
-            VerdictKind::Retry { .. } => 6,
-            VerdictKind::Rejected => 7,
+            VerdictKind::Unchanged => 4,
+            VerdictKind::Pending => 5,
+            VerdictKind::PreemptionRequired => 6,
+            VerdictKind::Retry { .. } => 11,
+            VerdictKind::Rejected => 12,
         },
-        Err(_) => 5,
+        Err(error) => match (error.kind(), rule) {
+            // Before the other, so that its pause is kept.
+            (ErrorKind::Throttled { .. }, Rule::Any) => 2,
+            (ErrorKind::Transient, Rule::Any) => 3,
+            (ErrorKind::Transient, Rule::All) => 7,
+            (ErrorKind::Throttled { .. }, Rule::All) => 8,
+            (ErrorKind::Permanent, _) => 9,
+            (ErrorKind::Parameters, _) => 10,
+        },
     }
 }
 
@@ -218,6 +268,16 @@ fn combine(
     if rule == Rule::All {
         results.reverse();
     }
+    let may_go_away = |error: &CheckError| {
+        matches!(
+            error.kind(),
+            ErrorKind::Transient | ErrorKind::Throttled { .. }
+        )
+    };
+    let first = results.first().and_then(|result| result.as_ref().err());
+    if rule == Rule::Any && first.is_some_and(may_go_away) {
+        return Err(with_reasons(results, &others));
+    }
     let mut agreeing = results
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?
@@ -225,6 +285,11 @@ fn combine(
     let Some(mut verdict) = agreeing.next() else {
         return Err(CheckError::permanent("the combined check has no members"));
     };
+    if rule == Rule::Any && verdict.is_ready() {
+        // The others cannot change it, and may be canceled. Their rechecks would monitor the job
+        // while it runs.
+        return Ok(verdict);
+    }
     let rest: Vec<Verdict> = agreeing.collect();
     if verdict.is_ready() && rule == Rule::All {
         let lenient = others.into_iter().flatten();
@@ -239,15 +304,35 @@ fn combine(
         }
         verdict.message = join(&verdict, &other);
     }
-    if rule == Rule::Any && verdict.is_ready() {
-        // The others cannot change it. Their rechecks would monitor the job while it runs.
-        return Ok(verdict);
-    }
     // The recheck of any member may change the whole verdict, so the earliest counts.
     for other in others.iter().flatten() {
         take_rechecks(&mut verdict, other);
     }
     Ok(verdict)
+}
+
+/// Returns the error that decides, with the longest pause and with what the others wait for.
+fn with_reasons(
+    errors: Vec<Result<Verdict, CheckError>>,
+    others: &[Result<Verdict, CheckError>],
+) -> CheckError {
+    let errors: Vec<CheckError> = errors.into_iter().filter_map(Result::err).collect();
+    let pause = |error: &CheckError| match error.kind() {
+        ErrorKind::Throttled { after } => after,
+        _ => Duration::ZERO,
+    };
+    let reasons = others
+        .iter()
+        .flatten()
+        .filter(|verdict| verdict.is_pending())
+        .map(|verdict| verdict.message.as_str().to_owned());
+    let texts = errors.iter().map(ToString::to_string).chain(reasons);
+    let text = texts.filter(|text| !text.is_empty()).collect::<Vec<_>>();
+    let text = text.join("; ");
+    match errors.iter().map(pause).max() {
+        Some(after) if !after.is_zero() => CheckError::throttled(after, text),
+        _ => CheckError::transient(text),
+    }
 }
 
 fn take_rechecks(verdict: &mut Verdict, other: &Verdict) {
@@ -394,9 +479,68 @@ mod tests {
         );
         assert_eq!(any(vec![ready("a"), down()]), "Ready a");
         assert_eq!(
+            any(vec![pending("a"), down()]),
+            "error down; a",
+            "with its verdict, the whole may be Ready"
+        );
+        assert_eq!(any(vec![Ok(Verdict::unchanged()), down()]), "error down");
+        let never = || Err(CheckError::permanent("never"));
+        assert_eq!(any(vec![pending("a"), never()]), "Pending a");
+        assert_eq!(any(vec![never(), down()]), "error down");
+        let busy = |seconds, text: &str| {
+            Err(CheckError::throttled(
+                Duration::from_secs(seconds),
+                text.to_owned(),
+            ))
+        };
+        let throttled = combine(Rule::Any, vec![down(), busy(60, "b"), busy(90, "c")]);
+        let after = Duration::from_secs(90);
+        assert_eq!(
+            throttled.unwrap_err().kind(),
+            ErrorKind::Throttled { after },
+            "no system is asked within its pause"
+        );
+        assert_eq!(
             any(vec![Ok(Verdict::rejected("a")), Ok(Verdict::rejected("b"))]),
             "Rejected a; b"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn any_of_does_not_wait_for_a_member_that_hangs() {
+        let after = async |seconds: Option<u64>, result: EvaluationResult| match seconds {
+            Some(seconds) => {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                result
+            }
+            None => std::future::pending().await,
+        };
+        let hangs = || after(None, pending("a"));
+        let exempt = || Ok(Verdict::not_applicable("exempt"));
+        for (members, seconds, wanted) in [
+            (vec![after(Some(5), ready("b")), hangs()], 5, "Ready b"),
+            (vec![hangs(), after(Some(5), ready("b"))], 6, "Ready b"),
+            (
+                vec![after(Some(5), ready("a")), after(Some(4), ready("b"))],
+                5,
+                "Ready a",
+            ),
+            (
+                vec![after(Some(4), exempt()), after(Some(5), ready("b"))],
+                5,
+                "Ready b",
+            ),
+            (
+                vec![after(Some(4), exempt()), hangs()],
+                5,
+                "NotApplicable exempt",
+            ),
+        ] {
+            let began = Instant::now();
+            let all = results(Rule::Any, members).await;
+            assert_eq!(summary(Rule::Any, all), wanted);
+            assert_eq!(began.elapsed(), Duration::from_secs(seconds), "{wanted}");
+        }
     }
 
     #[test]

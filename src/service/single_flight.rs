@@ -97,6 +97,12 @@ impl<K: Ord + Clone, V: Clone> SingleFlight<K, V> {
             .remove(key);
     }
 
+    /// Removes all results.
+    pub fn clear(&self) {
+        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        flights.clear();
+    }
+
     fn flight(&self, key: K) -> Arc<Flight<V>> {
         let now = Instant::now();
         let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,6 +163,11 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
 
 /// Shares verdicts between Workloads: correct only if the verdict follows from the key alone.
 ///
+/// The key must have whatever else the verdict depends on, such as a value of the parameters. A
+/// change that [watches](Check::watches) report evaluates Workloads again, with cached verdicts:
+/// [`clear`](Self::clear) the layer in `trigger` first. Without that, such a Workload keeps the old
+/// verdict until something else evaluates it.
+///
 /// ```
 /// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};
 /// # use kueue_check::{Check, service::SingleFlightLayer};
@@ -190,6 +201,14 @@ impl<K, F> SingleFlightLayer<K, F> {
             shared: SingleFlight::new(keep),
             key,
         }
+    }
+
+    /// Removes all cached verdicts, of all services that this layer or a clone of it wraps.
+    pub fn clear(&self)
+    where
+        K: Ord + Clone,
+    {
+        self.shared.clear();
     }
 }
 

@@ -22,6 +22,8 @@ struct WindowSpec {
     policy: Policy,
     #[serde(flatten)]
     second: Policy,
+    #[serde(flatten)]
+    third: Option<Policy>,
 }
 
 fn main() {}

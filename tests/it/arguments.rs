@@ -121,3 +121,67 @@ async fn a_function_is_previewed_as_declared_and_by_default_if_it_has_no_state()
     assert!(previewed(prices.with_state(1)).await);
     assert!(!previewed(seats.with_state(Seats::default())).await);
 }
+
+/// Checks whose names are those of likely locals. All are unit structs, which a binding of the same
+/// name would match instead of shadowing it.
+mod likely_names {
+    use std::sync::Arc;
+
+    use kueue_check::api::AdmissionCheck;
+    use kueue_check::prelude::*;
+    use kueue_check::{Inactive, NoParameters};
+
+    macro_rules! ready {
+        ($($name:ident = $controller:literal),*) => {$(
+            #[admission_check(controller = $controller, timeout = "5s")]
+            pub(super) async fn $name() -> Verdict {
+                Verdict::ready(stringify!($name))
+            }
+        )*};
+    }
+
+    ready!(
+        check = "example.com/check",
+        state = "example.com/state",
+        request = "example.com/request",
+        name = "example.com/name",
+        a = "example.com/a",
+        b = "example.com/b"
+    );
+
+    #[admission_check(
+        controller = "example.com/stateful",
+        on_activate = activate,
+        policy = Policy::default(),
+    )]
+    pub(super) async fn stateful(State(text): State<String>) -> Verdict {
+        Verdict::ready(text)
+    }
+
+    #[expect(clippy::unused_async, reason = "an activation is async")]
+    async fn activate(
+        _: Arc<String>,
+        _: AdmissionCheck,
+        _: Arc<NoParameters>,
+    ) -> Result<(), Inactive> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_check_may_have_any_name() {
+    use likely_names::{a, b, check, name, request, state, stateful};
+
+    Simulation::new(|| stateful.with_state("the state".to_owned()))
+        .and("1", |_| check)
+        .and("2", |_| state)
+        .and("3", |_| request)
+        .and("4", |_| name)
+        .and("5", |_| a)
+        .and("6", |_| b)
+        .run(async |cluster| {
+            cluster.submit(Job::new("train"));
+            cluster.expect_message("train", "the state").await;
+            cluster.expect_admitted("train").await;
+        });
+}

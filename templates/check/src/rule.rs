@@ -21,12 +21,16 @@ const DAY: i64 = 24 * HOUR;
 /// Whether a job of so many pods may start at `now`.
 pub fn decide(pods: u32, most_by_day: u32, night: NightWindow, now: Timestamp) -> Verdict {
     let second = now.as_second().rem_euclid(DAY);
-    if pods <= most_by_day || night.contains(second / HOUR) {
+    let until = |hour: u8| Duration::from_secs((i64::from(hour) * HOUR - second).rem_euclid(DAY).unsigned_abs());
+    if pods <= most_by_day {
         return Verdict::ready("may start");
     }
-    let wait = (i64::from(night.begins) * HOUR - second).rem_euclid(DAY);
+    if night.contains(second / HOUR) {
+        // It may still wait for another check at the end of the night.
+        return Verdict::ready("may start").recheck_until_admitted(until(night.ends));
+    }
     let message = format!("{pods} pods: by day at most {most_by_day}, more from {:02}:00 UTC", night.begins);
-    Verdict::pending(message).recheck_in(Duration::from_secs(wait.unsigned_abs()))
+    Verdict::pending(message).recheck_in(until(night.begins))
 }
 
 impl NightWindow {

@@ -68,7 +68,8 @@ pub struct ItemAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck_after_seconds: Option<u64>,
     /// How long the verdict is valid while the Workload stays as it is. Default: until it is
-    /// reviewed again, or `spec.recheckAfter`.
+    /// reviewed again, or `spec.recheckAfter`. A Ready is reviewed again after it while the job
+    /// waits for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
     /// Why there is no verdict: the state stays as it is, and the review is repeated.

@@ -120,12 +120,14 @@ impl Known {
     /// Returns the verdict at `now`.
     fn verdict(&self, now: Instant) -> Verdict {
         let verdict = self.decision.verdict.clone();
+        let age = now.duration_since(self.sent_at);
         match self.decision.recheck {
-            None => verdict,
-            Some(recheck) => {
-                let age = now.duration_since(self.sent_at);
-                verdict.recheck_in(recheck.saturating_sub(age))
+            Some(recheck) => verdict.recheck_in(recheck.saturating_sub(age)),
+            // A job that waits for other checks must not start with an old Ready.
+            None if verdict.is_ready() => {
+                verdict.recheck_until_admitted(self.decision.ttl.saturating_sub(age))
             }
+            None => verdict,
         }
     }
 

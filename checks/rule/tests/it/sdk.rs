@@ -611,3 +611,43 @@ async fn typescript_allocates() {
         allocates("TypeScript", &service).await;
     }
 }
+
+/// JSON has no NaN, which Python and Go do not see before they encode the whole response.
+#[test]
+fn a_verdict_that_is_no_json_is_an_error_of_its_item() {
+    if !succeeds(Command::new("python3").arg("--version")) {
+        missing("Python");
+        return;
+    }
+    let review = json!({"apiVersion": API_VERSION, "kind": REVIEW, "request": {
+        "admissionCheck": "budget", "time": "2026-11-21T10:00:00Z", "items": [{"uid": "a"}, {"uid": "b"}],
+    }});
+    let program = format!(
+        r#"
+import asyncio, sys
+import kueue_check
+
+def review(item, config, now):
+    verdict = kueue_check.ready()
+    return dict(verdict, cost=float("nan")) if item["uid"] == "a" else verdict
+
+async def receive():
+    return {{"type": "http.request", "body": b'''{review}'''}}
+
+async def send(message):
+    sys.stdout.buffer.write(message.get("body", b""))
+
+app = kueue_check.check(review)
+asyncio.run(app({{"type": "http", "method": "POST", "headers": []}}, receive, send))
+"#
+    );
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", &program]);
+    let output = python.env("PYTHONPATH", sdk("python")).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    let response: Value = serde_json::from_slice(&output.stdout).expect(&error);
+    let items = &response["response"]["items"];
+    assert_eq!(items[0]["uid"], "a");
+    assert!(items[0]["error"].is_string(), "{items}");
+    assert_eq!(items[1]["state"], "Ready", "{items}");
+}

@@ -8,6 +8,9 @@ use {{ crate_name }}::check;
 use {{ crate_name }}::source::Source;
 {%- endif %}
 use kueue_check::api::CheckState;
+{%- if source == "none" %}
+use kueue_check::prelude::*;
+{%- endif %}
 {%- if cleanup %}
 use kueue_check_sim::apiserver::Resource;
 use kueue_check_sim::{Cluster, Job, Simulation};
@@ -68,6 +71,30 @@ fn a_job_starts_when_it_may_with_any_fault() {
     });
     println!("{explored}");
 }
+{%- if source == "none" %}
+
+/// Another check of the same queue.
+#[admission_check(controller = "example.com/at-eight")]
+async fn at_eight(Now(now): Now) -> Verdict {
+    let opens = "2026-11-22T08:00:00Z".parse().unwrap();
+    match u64::try_from(now.duration_until(opens).as_secs()) {
+        Ok(wait) if wait > 0 => Verdict::pending("opens at 08:00").recheck_in(Duration::from_secs(wait)),
+        _ => Verdict::ready("open"),
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_another_check_does_not_start_by_day() {
+    simulation().and("other", |_| at_eight).run(async |cluster| {
+        cluster.submit(Job::new("large").pods(16));
+        cluster.advance_to("2026-11-21T22:00:00Z").await;
+        cluster.expect_state("large", CheckState::Ready).await;
+        cluster.advance_to("2026-11-22T06:00:00Z").await;
+        cluster.expect_state("large", CheckState::Pending).await;
+        cluster.expect_waiting("large", Duration::from_secs(15 * 3600)).await;
+    });
+}
+{%- endif %}
 {%- if parameters %}
 
 #[test]
