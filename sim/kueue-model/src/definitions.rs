@@ -5,8 +5,14 @@ use std::sync::LazyLock;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use kueue_check_apiserver::CompiledDefinitions;
+use serde_json::Value;
+
+use crate::kueue::KueueVersion;
 
 pub use kueue_check_apiserver::definitions::{DefinitionError, read};
+
+/// The largest number of pod sets in Kueue 0.19.2.
+const NEWEST_MOST_POD_SETS: u8 = 18;
 
 /// The definitions of Kueue 0.19.2 and the autoscaler, without the Pod schema, which is nine tenths
 /// of them.
@@ -59,6 +65,65 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 pub fn kueue() -> &'static CompiledDefinitions {
     static KINDS: LazyLock<CompiledDefinitions> = LazyLock::new(|| CompiledDefinitions::new(all()));
     &KINDS
+}
+
+/// Returns the same kinds as a version of Kueue defines them: versions before 0.19 allow fewer pod
+/// sets, and allow a Workload with quota to lose its `queueName` or to get one.
+///
+/// ```
+/// use kueue_check_sim::definitions;
+/// use kueue_check_sim::kueue::KueueVersion;
+///
+/// let newest = definitions::of_version(KueueVersion::V0_19);
+/// assert!(std::ptr::eq(newest, definitions::kueue()));
+/// assert!(!std::ptr::eq(newest, definitions::of_version(KueueVersion::V0_18)));
+/// ```
+pub fn of_version(version: KueueVersion) -> &'static CompiledDefinitions {
+    static V0_18: LazyLock<CompiledDefinitions> = LazyLock::new(|| with_fewer_pod_sets(10));
+    static V0_17: LazyLock<CompiledDefinitions> = LazyLock::new(|| with_fewer_pod_sets(8));
+    match version.most_pod_sets {
+        ..10 => &V0_17,
+        10..18 => &V0_18,
+        18.. => kueue(),
+    }
+}
+
+/// Returns the kinds as before Kueue 0.19. The maximum of pod sets is that of five lists
+/// (`config/components/crd/bases/kueue.x-k8s.io_workloads.yaml` of 0.17.0, 0.18.3 and 0.19.2).
+fn with_fewer_pod_sets(most: u8) -> CompiledDefinitions {
+    let changed = all().into_iter().map(|definition| {
+        if definition.spec.names.plural != "workloads" {
+            return definition;
+        }
+        let older = serde_json::to_value(&definition)
+            .ok()
+            .and_then(|mut object| {
+                make_older(&mut object, most);
+                serde_json::from_value(object).ok()
+            });
+        older.unwrap_or(definition)
+    });
+    CompiledDefinitions::new(changed.collect())
+}
+
+/// Lowers each maximum of 0.19 for pod sets, and restricts the rule for `queueName` to Workloads
+/// that have and had one.
+fn make_older(schema: &mut Value, most: u8) {
+    if schema["maxItems"] == NEWEST_MOST_POD_SETS {
+        schema["maxItems"] = most.into();
+    }
+    if schema["message"] == "queueName is immutable while workload quota reserved"
+        && let Some(rule) = schema["rule"].as_str()
+    {
+        let both = "has(oldSelf.spec.queueName) && has(self.spec.queueName)";
+        schema["rule"] = format!("!({both}) || ({rule})").into();
+    }
+    let parts: Vec<&mut Value> = match schema {
+        Value::Object(fields) => fields.values_mut().collect(),
+        Value::Array(items) => items.iter_mut().collect(),
+        _ => Vec::new(),
+    };
+    parts.into_iter().for_each(|part| make_older(part, most));
 }
 
 /// Returns the same kinds with Kueue's in `v1beta1` too, as Kueue 0.15 to 0.19 serve them.

@@ -68,7 +68,7 @@ impl Cluster {
     pub(crate) fn start(simulation: &Simulation, plan: &FaultPlan) -> Self {
         let clock = Clock::following_tokio(simulation.start);
         let kinds = match simulation.api {
-            None => definitions::kueue(),
+            None => definitions::of_version(simulation.version),
             Some(_) => definitions::kueue_in_both_versions(),
         };
         let server = ApiServer::with_definitions(clock.clone(), kinds);

@@ -49,7 +49,7 @@ pub(super) async fn play(
     let start = start.unwrap_or(trace.start());
     let clock = Clock::following_tokio(initial::first_time(trace, start));
     let kinds = replay.kinds.as_ref();
-    let kinds = kinds.unwrap_or_else(|| kueue_check_sim::definitions::kueue());
+    let kinds = kinds.unwrap_or_else(|| kueue_check_sim::definitions::of_version(replay.version));
     let server = ApiServer::with_definitions(clock.clone(), kinds);
     namespace(&server);
     initial::put(trace, &server, &clock, start).await;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::KueueVersion;
 use super::event_series::EventSeriesCache;
+use super::note::note_of;
 use super::objects::Metadata;
 use super::reconcile::{EventKind, EventRecord};
 use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
@@ -193,6 +194,9 @@ impl Recorder {
         if self.drops(note, &metadata.uid, now) {
             return;
         }
+        let Some(text) = note_of(note, self.counts_messages) else {
+            return;
+        };
         let key = format!(
             "{}/{}/{}/{}/{}",
             note.kind.as_str(),
@@ -200,7 +204,7 @@ impl Recorder {
             note.reporter,
             metadata.uid,
             if self.counts_messages {
-                &note.text
+                &text
             } else {
                 &metadata.resource_version
             }
@@ -235,7 +239,7 @@ impl Recorder {
             "type": note.kind.as_str(),
             "reason": note.reason,
             "action": note.reason,
-            "note": truncated(&note.text),
+            "note": text,
             "regarding": {
                 "apiVersion": regarding.api_version,
                 "kind": regarding.kind,
@@ -252,17 +256,4 @@ impl Recorder {
 
 fn micros(at: Timestamp) -> String {
     format!("{at:.6}")
-}
-
-/// Truncates the note of an event to 1,024 bytes, as Kueue does.
-fn truncated(text: &str) -> String {
-    const LONGEST: usize = 1024;
-    if text.len() <= LONGEST {
-        return text.to_owned();
-    }
-    let mut end = LONGEST - 4;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{} ...", &text[..end])
 }

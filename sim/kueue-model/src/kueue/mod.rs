@@ -16,6 +16,7 @@ pub(crate) mod api;
 mod event_series;
 mod fair_sharing;
 mod kep993;
+mod note;
 pub(crate) mod objects;
 pub(crate) mod patch;
 mod pods_ready;

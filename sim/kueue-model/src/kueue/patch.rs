@@ -70,6 +70,11 @@ pub(crate) fn apply_body(workload: &Workload, guard: Guard) -> Value {
     put("conditions", conditions.into());
     put("admissionChecks", json!(status.admission_checks));
     put("admission", json!(status.admission));
+    // The usage of the admission is more exact (Kueue 0.19.2, `admissionStatusPatch` in
+    // `pkg/workload/patching/patching.go`).
+    if status.admission.is_none() {
+        put("resourceRequests", json!(status.resource_requests));
+    }
     put("requeueState", json!(status.requeue_state));
     put("schedulingStats", json!(status.scheduling_stats));
     put("preemptionGates", json!(status.preemption_gates));
@@ -100,6 +105,7 @@ fn merge_patch(old: &Workload, new: &Workload, guard: Guard) -> Value {
         "requeueState",
         "schedulingStats",
         "preemptionGates",
+        "resourceRequests",
         "accumulatedPastExecutionTimeSeconds",
     ];
     let changed = names.into_iter().filter(|name| old[name] != fields[name]);

@@ -50,7 +50,7 @@ pub(crate) fn counted(
 }
 
 /// Returns the status of a LocalQueue with these counts and the conditions that it has. Without a
-/// ClusterQueue all counts are 0 (Kueue 0.19.2, `updateStatusIfChanged` in
+/// ClusterQueue only the waiting Workloads are counted (Kueue 0.19.2, `updateStatusIfChanged` in
 /// `pkg/controller/core/localqueue_controller.go`).
 pub(crate) fn counted_locally(
     local: &LocalQueue,
@@ -60,6 +60,7 @@ pub(crate) fn counted_locally(
 ) -> QueueStatus {
     let status = queue.map(|queue| counted(queue, pending, &usage.reserved, &usage.admitted));
     let mut status = status.unwrap_or_default();
+    status.pending_workloads = pending;
     status.conditions = local.status.conditions.clone();
     let both = [&mut status.flavors_reservation, &mut status.flavors_usage];
     let resources = both

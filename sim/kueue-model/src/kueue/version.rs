@@ -154,6 +154,10 @@ pub struct KueueVersion {
     /// The labels, annotations, limits and negative amounts of pod templates are validated (since
     /// 0.19: `validatePodSet` in `pkg/webhooks/workload_webhook.go`).
     pub validates_templates: bool,
+    /// The largest number of pod sets that the definition of Workloads allows: 8 up to 0.17, 10 in
+    /// 0.18, 18 since 0.19. Below 18 the `queueName` of a Workload with quota may be removed, or
+    /// added.
+    pub most_pod_sets: u8,
     /// A change of a job leaves its Workload inactive (0.17.0: `updateWorkloadToMatchJob` in
     /// `pkg/controller/jobframework/reconciler.go`). Before, it activates it (0.15.0: measured).
     pub keeps_inactive: bool,
@@ -300,6 +304,7 @@ impl KueueVersion {
         waits_for_replacements: true,
         preempts_for_pods: false,
         validates_templates: true,
+        most_pod_sets: 18,
         keeps_inactive: true,
         releases_at_end: false,
         excludes_unlabeled: false,
@@ -343,6 +348,7 @@ impl KueueVersion {
         ranks_candidates: false,
         requeues_pods: true,
         validates_templates: false,
+        most_pod_sets: 10,
         nameless_queue: true,
         wait_for_pods_ready: None,
         ..Self::V0_19
@@ -357,6 +363,7 @@ impl KueueVersion {
         finishes_orphans: false,
         waits_for_replacements: false,
         preempts_for_pods: true,
+        most_pod_sets: 8,
         elastic_jobs: false,
         discards_requests_on_eviction: false,
         ..Self::V0_18

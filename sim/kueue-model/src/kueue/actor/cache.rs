@@ -10,12 +10,17 @@ use super::requests::resource as requests;
 use crate::kueue::KueueVersion;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy, Workload,
-    WorkloadPriorityClass, read,
+    AdmissionCheck, ClusterQueue, Cohort, LocalQueue, Namespace, ResourceFlavor, StopPolicy,
+    Workload, WorkloadPriorityClass, read,
 };
 use crate::kueue::queue_status::{LocalUsage, Taken};
 use crate::kueue::scheduler::{Usage, usage_of};
-use kueue_check_apiserver::{ApiServer, Watch, WatchOptions};
+use kueue_check_apiserver::{ApiServer, Resource, Watch, WatchOptions};
+
+/// Returns the resource of Namespaces.
+fn namespaces() -> Resource {
+    Resource::new("", "v1", "namespaces")
+}
 
 /// A cached Workload, as last received.
 #[derive(Clone, Debug)]
@@ -35,6 +40,7 @@ pub(super) enum Change<T> {
 /// The cache of the cluster's objects.
 pub(super) struct Cache {
     watches: Watches,
+    pub(super) namespaces: BTreeMap<String, Namespace>,
     pub(super) workloads: BTreeMap<String, CachedWorkload>,
     pub(super) local_queues: BTreeMap<String, LocalQueue>,
     pub(super) cluster_queues: BTreeMap<String, ClusterQueue>,
@@ -65,6 +71,7 @@ impl std::fmt::Debug for Cache {
 }
 
 struct Watches {
+    namespaces: Option<Watch>,
     checks: Option<Watch>,
     flavors: Option<Watch>,
     classes: Option<Watch>,
@@ -80,6 +87,7 @@ impl Cache {
         let watch = |plural: &str| server.watch(WatchOptions::all(&kueue(plural))).ok();
         Self {
             watches: Watches {
+                namespaces: server.watch(WatchOptions::all(&namespaces())).ok(),
                 checks: watch("admissionchecks"),
                 flavors: watch("resourceflavors"),
                 classes: watch("workloadpriorityclasses"),
@@ -89,6 +97,7 @@ impl Cache {
                 workloads: watch("workloads"),
                 requests: server.watch(WatchOptions::all(&requests())).ok(),
             },
+            namespaces: BTreeMap::new(),
             workloads: BTreeMap::new(),
             local_queues: BTreeMap::new(),
             cluster_queues: BTreeMap::new(),
@@ -121,6 +130,10 @@ impl Cache {
     pub(super) fn cluster_queue(&self, workload: &Workload) -> Option<&ClusterQueue> {
         let local = self.local_queue(workload)?;
         self.cluster_queues.get(&local.spec.cluster_queue)
+    }
+
+    pub(super) fn next_namespace(&mut self) -> Option<Change<Namespace>> {
+        next(&mut self.watches.namespaces, &mut self.namespaces)
     }
 
     /// Returns the next change of an AdmissionCheck. A check that is being deleted keeps the
@@ -332,6 +345,7 @@ macro_rules! has_key {
 }
 
 has_key!(
+    Namespace,
     AdmissionCheck,
     ResourceFlavor,
     WorkloadPriorityClass,

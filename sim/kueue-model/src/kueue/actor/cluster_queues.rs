@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::cache::Change;
+use super::place::Start;
 use super::{Kueue, Task};
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, Cohort, QueueStatus, QueueingStrategy, StopPolicy,
+    AdmissionCheck, ClusterQueue, Cohort, Namespace, QueueStatus, QueueingStrategy, StopPolicy,
 };
 use crate::kueue::queue::PendingQueue;
 use crate::kueue::queue_status::{Taken, counted};
@@ -19,6 +20,9 @@ const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 impl Kueue {
     /// Processes all changes that the watches have received.
     pub(super) fn observe(&mut self) {
+        while let Some(change) = self.cache.next_namespace() {
+            self.namespace_changed(&change);
+        }
         while let Some(change) = self.cache.next_check() {
             self.check_changed(&change);
         }
@@ -47,6 +51,33 @@ impl Kueue {
         }
         while let Some(request) = self.cache.next_request() {
             self.request_changed(&request);
+        }
+    }
+
+    /// Retries the Workloads of the ClusterQueues that take a Namespace by its new labels and did
+    /// not take it by the old ones (Kueue 0.19.2, `cqNamespaceHandler` in
+    /// `pkg/controller/core/clusterqueue_controller.go`). Heads that the scheduler retries without
+    /// end are also retried by those that no longer take it.
+    fn namespace_changed(&mut self, change: &Change<Namespace>) {
+        let Change::Now {
+            old: Some(old),
+            new,
+        } = change
+        else {
+            return;
+        };
+        let (old, new) = (&old.metadata.labels, &new.metadata.labels);
+        let queues = self.cache.cluster_queues.iter();
+        let differ = queues.filter_map(|(name, queue)| {
+            let takes = queue.takes_labels(new);
+            (takes != queue.takes_labels(old)).then(|| (name.clone(), takes))
+        });
+        for (name, takes) in differ.collect::<Vec<_>>() {
+            if takes {
+                self.quota_changed(&name);
+            } else {
+                self.retry_head(name);
+            }
         }
     }
 
@@ -235,7 +266,7 @@ impl Kueue {
         self.enqueue(Task::ClusterQueue(name.clone()));
         if old.is_none() {
             for key in self.cache.workloads_of(&name) {
-                self.place_as(&key, true);
+                self.place_as(&key, Start::ClusterQueue);
             }
         }
         if wakes {

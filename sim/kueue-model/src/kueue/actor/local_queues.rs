@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::cache::Change;
+use super::place::Start;
 use super::{Kueue, Task};
 use crate::kueue::active::local_active;
 use crate::kueue::api::kueue;
@@ -41,7 +42,12 @@ impl Kueue {
             BTreeSet::new()
         };
         for workload in workloads {
-            self.place_as(&workload, started);
+            let start = if started {
+                Start::LocalQueue
+            } else {
+                Start::No
+            };
+            self.place_as(&workload, start);
             if missed.contains(&workload) {
                 self.miss_queue(&workload, &cluster_queue);
             }

@@ -4,14 +4,23 @@ use super::Kueue;
 use super::cache::holds;
 use crate::kueue::objects::StopPolicy;
 
+/// The start of a queue for which a Workload is placed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    No,
+    LocalQueue,
+    ClusterQueue,
+}
+
 impl Kueue {
     /// Adds a Workload to the queue of its ClusterQueue, or removes it from the queues.
     pub(super) fn place(&mut self, key: &str) {
-        self.place_as(key, false);
+        self.place_as(key, Start::No);
     }
 
-    /// Places a Workload like `place`. `started`: its LocalQueue is started.
-    pub(super) fn place_as(&mut self, key: &str, started: bool) {
+    /// Places a Workload like `place`. `start`: a queue of it is new, or starts again.
+    pub(super) fn place_as(&mut self, key: &str, start: Start) {
+        let started = start != Start::No;
         let now = self.api.now();
         let Some(known) = self.cache.workloads.get(key).cloned() else {
             return;
@@ -40,6 +49,8 @@ impl Kueue {
             queue.blocks() && queue.first() == Some(key)
         };
         let waits = (put_back || workload.is_admissible(self.version))
+            || start == Start::LocalQueue && workload.is_queued_again(self.version);
+        let waits = waits
             && holds(workload).is_none()
             && !(self.version.admission_gates && workload.gated_by().is_some())
             && workload.metadata.deletion_timestamp.is_none();

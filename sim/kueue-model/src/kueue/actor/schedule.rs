@@ -16,12 +16,12 @@ use crate::kueue::objects::{
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::queue::{PendingQueue, Requeue, queued_since};
 use crate::kueue::reconcile::{
-    BLOCKED, EventRecord, SLICE_REPLACED, Write, admitted_event, evict, finish, reserve,
-    sync_admitted, unset_quota,
+    BLOCKED, EventRecord, SLICE_REPLACED, Write, admitted_event, evict, finish, needed_checks,
+    reserve, sync_admitted, unset_quota,
 };
 use crate::kueue::scheduler::{
-    Assignment, AssignmentInput, Contender, Fit, NodeId, SCHEDULER, Tree, Usage, assign, fairest,
-    largest_that_fits, usage_of,
+    Assignment, AssignmentInput, Contender, Fit, NodeId, SCHEDULER, Tree, Usage, above_limits,
+    assign, fairest, largest_that_fits, requests_of, usage_of,
 };
 
 /// The head of a ClusterQueue, with its flavor assignment and preemption targets.
@@ -44,6 +44,8 @@ struct Left {
     why: String,
     reason: &'static str,
     requeue: Requeue,
+    /// Whether flavors were tried.
+    tried: bool,
 }
 
 /// What a scheduling cycle waits for.
@@ -165,9 +167,10 @@ impl Kueue {
                     Some((why, reason, requeue)) => left.push(Left {
                         known,
                         queue,
-                        why: why.to_owned(),
+                        why,
                         reason,
                         requeue,
+                        tried: false,
                     }),
                     None => entries.extend(self.nominate(known, queue, &tree)),
                 }
@@ -219,22 +222,14 @@ impl Kueue {
                 return;
             }
         }
-        for left in cycle.left {
-            let Left {
-                known,
-                queue,
-                why,
-                reason,
-                requeue,
-            } = left;
+        for mut left in cycle.left {
             // The Workload that was in the way may be gone, or waits as well.
-            let requeue = match requeue {
-                Requeue::Skipped if cycle.admitted => Requeue::FailedWrite,
-                other => other,
-            };
-            self.put_back(&known.workload, &queue, &why, reason, requeue);
-            if requeue == Requeue::Skipped {
-                let queue = queue.metadata.name;
+            if left.requeue == Requeue::Skipped && cycle.admitted {
+                left.requeue = Requeue::FailedWrite;
+            }
+            self.put_back(&left);
+            if left.requeue == Requeue::Skipped {
+                let queue = left.queue.metadata.name;
                 self.queue(&queue).skipped_among(&cycle.heads);
                 self.ready.insert(queue);
             }
@@ -292,25 +287,27 @@ impl Kueue {
         Some((known, queue))
     }
 
-    /// Returns the message, reason and requeue kind of a Workload that is not tried at all.
+    /// Returns the message, reason and requeue kind of a Workload that is not tried at all (Kueue
+    /// 0.19.2, `nominate` in `pkg/scheduler/scheduler.go`).
     fn refusal(
         &self,
         workload: &Workload,
         queue: &ClusterQueue,
-    ) -> Option<(&'static str, &'static str, Requeue)> {
+    ) -> Option<(String, &'static str, Requeue)> {
         let failed = |state| workload.checks_in(state).next().is_some();
         if failed(State::Retry) || failed(State::Rejected) {
             let why = "The workload has failed admission checks";
-            Some((why, "PendingEvaluation", Requeue::Other))
+            Some((why.to_owned(), "PendingEvaluation", Requeue::Other))
         } else if !self.selects(queue, &workload.metadata.namespace) {
             let why = if self.version.revised_messages {
                 "workload namespace doesn't match ClusterQueue selector"
             } else {
                 "Workload namespace doesn't match ClusterQueue selector"
             };
-            Some((why, "Misconfigured", Requeue::NamespaceMismatch))
+            Some((why.to_owned(), "Misconfigured", Requeue::NamespaceMismatch))
         } else {
-            None
+            let why = above_limits(workload)?;
+            Some((why, "Misconfigured", Requeue::Other))
         }
     }
 
@@ -574,17 +571,9 @@ impl Kueue {
 
     /// Returns true if the ClusterQueue takes Workloads of this Namespace.
     pub(super) fn selects(&self, queue: &ClusterQueue, namespace: &str) -> bool {
-        let Some(selector) = &queue.spec.namespace_selector else {
-            return false;
-        };
-        if selector.is_empty() {
-            return true;
-        }
-        let resource = kueue_check_apiserver::Resource::new("", "v1", "namespaces");
-        let found = self.api.get(&resource, "", namespace);
-        let labels = found.map(|object| object["metadata"]["labels"].clone());
-        let labels = labels.and_then(|labels| serde_json::from_value(labels).ok());
-        selector.matches(&labels.unwrap_or_default())
+        let known = self.cache.namespaces.get(namespace);
+        let none = BTreeMap::new();
+        queue.takes_labels(known.map_or(&none, |known| &known.metadata.labels))
     }
 
     pub(super) fn reserve_for(
@@ -600,8 +589,11 @@ impl Kueue {
             new.status.admission_checks = entries;
         }
         reserve(&mut new, assignment.admission, now);
-        let needed =
-            crate::kueue::reconcile::needed_checks(queue, new.status.admission.as_ref(), true);
+        let needed = needed_checks(
+            queue,
+            new.status.admission.as_ref(),
+            self.version.lists_checks_early,
+        );
         let all_there = needed.iter().all(|name| new.check(name).is_some());
         // The same write admits if all checks are Ready already. KEP-993 requires a second pass.
         if all_there && (!self.version.kep993 || needed.is_empty()) {
@@ -618,7 +610,7 @@ impl Kueue {
         }
         let mut notes = vec![EventRecord::normal("QuotaReserved", text, SCHEDULER)];
         if new.is_admitted() {
-            notes.extend(admitted_event(&new, now, SCHEDULER));
+            notes.extend(admitted_event(&new, SignedDuration::ZERO, SCHEDULER));
         }
         let response = write_admission(&self.api, old, &new, Guard::Loose, self.version);
         let written = self.settle(old, &response, &notes);
@@ -645,16 +637,17 @@ impl Kueue {
             .collect()
     }
 
-    /// Records why there is no quota, and requeues the Workload. `reason` is the finer reason.
-    pub(super) fn put_back(
-        &mut self,
-        workload: &Workload,
-        queue: &ClusterQueue,
-        why: &str,
-        reason: &'static str,
-        requeue: Requeue,
-    ) {
-        let reason = self.version.reason(reason, "Pending");
+    /// Records why there is no quota, and requeues the Workload.
+    fn put_back(&mut self, left: &Left) {
+        let Left {
+            known,
+            queue,
+            why,
+            requeue,
+            ..
+        } = left;
+        let (workload, requeue) = (&*known.workload, *requeue);
+        let reason = self.version.reason(left.reason, "Pending");
         if self.version.stale_scheduler {
             let entries = workload.status.admission_checks.clone();
             self.queued_checks.insert(workload.metadata.key(), entries);
@@ -680,7 +673,14 @@ impl Kueue {
         let metadata = known.map_or(&workload.metadata, |known| &known.workload.metadata);
         let metadata = metadata.clone();
         let mut changed = unset_quota(&mut new, reason, why, self.version, now);
+        let with_pods = left.tried && version.preempts_for_pods && queue.group_of("pods").is_some();
+        let requests = requests_of(workload, with_pods);
+        if new.status.resource_requests != requests {
+            new.status.resource_requests = requests;
+            changed = true;
+        }
         if requeue == Requeue::Gated {
+            let why = why.as_str();
             let blocked = Condition::new(BLOCKED, True(true), "PreemptionGated", why, now);
             changed |= new.set_condition(blocked);
         }
@@ -691,7 +691,10 @@ impl Kueue {
                 self.searches.wrote(&key, written.resource_version);
             }
         }
-        self.record_event(&EventRecord::warning("Pending", why, SCHEDULER), &metadata);
+        self.record_event(
+            &EventRecord::warning("Pending", why.as_str(), SCHEDULER),
+            &metadata,
+        );
         let queue = self.queue(&queue.metadata.name);
         if queue.is_retried_without_end(&key) && !self.version.slow_retries {
             self.recorder.flooded(&metadata.uid, now);
@@ -721,6 +724,7 @@ impl Entry {
             why,
             reason,
             requeue,
+            tried: true,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The second pass of KEP-993: checks determine when a Workload with quota preempts.
 
+use jiff::SignedDuration;
+
 use super::Kueue;
 use super::cache::CachedWorkload;
 use crate::kueue::patch::{Guard, write_admission};
@@ -32,7 +34,7 @@ impl Kueue {
         let needed = crate::kueue::reconcile::needed_checks(
             &queue,
             workload.status.admission.as_ref(),
-            true,
+            self.version.lists_checks_early,
         );
         if needed.iter().any(|check| workload.check(check).is_none()) {
             return false;
@@ -73,7 +75,9 @@ impl Kueue {
         let now = self.api.now();
         let mut new = (*known.workload).clone();
         sync_admitted(&mut new, self.version, now);
-        let notes: Vec<_> = admitted_event(&new, now, SCHEDULER).into_iter().collect();
+        let notes: Vec<_> = admitted_event(&new, SignedDuration::ZERO, SCHEDULER)
+            .into_iter()
+            .collect();
         let response = write_admission(
             &self.api,
             &known.workload,

@@ -1,5 +1,7 @@
 //! The ClusterQueue object.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
@@ -283,6 +285,12 @@ pub(crate) enum StopPolicy {
 }
 
 impl ClusterQueue {
+    /// Returns true if it takes Workloads of a Namespace with these labels.
+    pub(crate) fn takes_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+        let selector = self.spec.namespace_selector.as_ref();
+        selector.is_some_and(|selector| selector.matches(labels))
+    }
+
     /// Returns its check rules.
     pub(crate) fn checks(&self) -> &[CheckRule] {
         self.spec

@@ -6,6 +6,7 @@ mod cohort;
 mod condition;
 mod flavor;
 mod local_queue;
+mod namespace;
 mod pod_requests;
 mod priority_class;
 mod selector;
@@ -20,12 +21,13 @@ pub(crate) use cohort::Cohort;
 pub(crate) use condition::{Condition, Conditions, True};
 pub(crate) use flavor::{NodeLabels, ResourceFlavor};
 pub(crate) use local_queue::LocalQueue;
+pub(crate) use namespace::Namespace;
 pub(crate) use pod_requests::amount_of;
 pub(crate) use pod_requests::{Requests, pod_requests};
 pub(crate) use priority_class::WorkloadPriorityClass;
 pub(crate) use selector::Selector;
 pub(crate) use workload::{
-    Admission, AdmissionCheckState, LACKS_PODS, Metadata, PodSet, PodSetAssignment,
+    Admission, AdmissionCheckState, LACKS_PODS, Metadata, PodSet, PodSetAssignment, PodSetRequest,
     ReclaimablePods, RequeueState, State, Workload,
 };
 

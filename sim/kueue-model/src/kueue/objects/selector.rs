@@ -27,11 +27,6 @@ impl Selector {
         wanted.all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|r| r.holds(labels))
     }
-
-    /// Returns true if it selects everything.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.match_labels.is_empty() && self.match_expressions.is_empty()
-    }
 }
 
 impl Requirement {

@@ -182,6 +182,9 @@ pub(crate) struct WorkloadStatus {
     /// The states of its gates; a gate without a state is closed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) preemption_gates: Vec<PreemptionGateState>,
+    /// The total requests of its pod sets when it was last tried, while it has no admission.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) resource_requests: Vec<PodSetRequest>,
     /// The execution time before evictions, in seconds, if its time is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) accumulated_past_execution_time_seconds: Option<i64>,
@@ -264,6 +267,17 @@ pub(crate) struct PodSetAssignment {
     /// The number of Pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<i64>,
+}
+
+/// The total requests of one pod set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodSetRequest {
+    /// The pod set.
+    pub(crate) name: String,
+    /// The amount of each resource, for all Pods together.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) resources: BTreeMap<String, String>,
 }
 
 /// The finished Pods of one pod set.
@@ -353,6 +367,12 @@ impl Workload {
     /// Returns true if it is to have quota, and has none.
     pub(crate) fn waits_for_quota(&self) -> bool {
         self.is_active() && !self.is_finished() && !self.has_quota()
+    }
+
+    /// Returns true if it is finished, and a LocalQueue that starts queues it nevertheless (Kueue
+    /// 0.15.0, `AddLocalQueue` in `pkg/cache/queue/manager.go`; not 0.17.0).
+    pub(crate) fn is_queued_again(&self, version: KueueVersion) -> bool {
+        version.releases_at_end && self.is_active() && self.is_finished() && !self.has_quota()
     }
 
     /// Returns true if its Pod group waits for replacements of failed Pods, and gets no quota.

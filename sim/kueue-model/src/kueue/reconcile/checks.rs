@@ -14,6 +14,8 @@ use crate::kueue::objects::{
 /// for all flavors of the ClusterQueue. A check without `onFlavors` applies to all flavors that the
 /// ClusterQueue has now, so an admission without flavors has none (Kueue 0.19.2,
 /// `admissionChecksForAdmission` in `pkg/workload/workload.go`). `early`: [`lists_checks_early`].
+/// Without it, a Workload needs all checks if each is for exactly the flavors of the ClusterQueue,
+/// whatever its admission (0.15.0 and 0.17.0, `AdmissionChecksForWorkload`).
 ///
 /// [`lists_checks_early`]: crate::kueue::KueueVersion::lists_checks_early
 pub(crate) fn needed_checks<'a>(
@@ -32,7 +34,13 @@ pub(crate) fn needed_checks<'a>(
         all.contains(flavor) && rule.on_flavors.is_empty() || named()
     };
     let on_all = |rule: &CheckRule| all.iter().all(|flavor| on(rule, flavor));
-    let early = early || queue.checks().iter().all(on_all);
+    let on_these = |rule: &CheckRule| {
+        on_all(rule) && rule.on_flavors.iter().all(|flavor| all.contains(&**flavor))
+    };
+    if !early && queue.checks().iter().all(on_these) {
+        let names = queue.checks().iter().map(|rule| rule.name.as_str());
+        return names.collect();
+    }
     let needed = queue.checks().iter().filter(|rule| match &assigned {
         Some(assigned) => assigned.iter().any(|flavor| on(rule, flavor)),
         None => early && on_all(rule),

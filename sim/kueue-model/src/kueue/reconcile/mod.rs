@@ -80,17 +80,28 @@ pub(crate) fn reconcile(workload: &Workload, situation: &ReconcileInput<'_>) -> 
         .unwrap_or_default()
 }
 
-/// Removes the finalizer of a deleted Workload without owners; no other component removes it.
-fn orphaned(workload: &Workload, _: &ReconcileInput<'_>) -> Option<Outcome> {
+/// Removes the finalizer of a Workload without owners that is being deleted, or that has lost its
+/// job; no other component removes it. One that has lost its job is finished first (Kueue 0.18.3
+/// and 0.19.2, `isOrphanedWorkload` in `pkg/controller/core/workload_controller.go`).
+fn orphaned(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
     let metadata = &workload.metadata;
-    if !metadata.owner_references.is_empty() || metadata.deletion_timestamp.is_none() {
+    let going = metadata.deletion_timestamp.is_some();
+    let has_lost_job =
+        at.version.finishes_orphans && workload.job_uid().is_some_and(|uid| !uid.is_empty());
+    if !metadata.owner_references.is_empty() || !going && !has_lost_job {
         return None;
     }
-    Some(if metadata.finalizers.is_empty() {
-        Outcome::nothing()
+    if !going && !workload.is_finished() {
+        let mut finished = workload.clone();
+        let why = ("OwnerNotFound", "The workload's owner no longer exists");
+        finish(&mut finished, why, at.version, at.now);
+        return Some(Outcome::admission(finished));
+    }
+    if metadata.finalizers.is_empty() {
+        going.then(Outcome::nothing)
     } else {
-        Outcome::write(Write::DropFinalizer)
-    })
+        Some(Outcome::write(Write::DropFinalizer))
+    }
 }
 
 /// Labels a Workload that is to have variants as a parent.

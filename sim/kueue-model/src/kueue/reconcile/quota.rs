@@ -1,6 +1,6 @@
 //! The conditions of quota reservation and admission.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{EventRecord, Outcome, ReconcileInput, WORKLOAD_CONTROLLER};
 use crate::kueue::KueueVersion;
@@ -127,19 +127,22 @@ pub(super) fn admit(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outc
     }
     let mut changed = workload.clone();
     sync_admitted(&mut changed, at.version, at.now);
-    let note = admitted_event(&changed, at.now, WORKLOAD_CONTROLLER)?;
+    let since = changed.status.conditions.get("QuotaReserved")?;
+    let waited = at.now.duration_since(since.last_transition_time);
+    let note = admitted_event(&changed, waited, WORKLOAD_CONTROLLER)?;
     Some(Outcome::admission(changed).note(note))
 }
 
-/// Returns the event of an admission.
+/// Returns the event of an admission after the Workload has had quota for a time. That of the
+/// scheduler has no time (Kueue 0.15.0 to 0.19.2, `recordWorkloadAdmissionEvents` in
+/// `pkg/scheduler/scheduler.go`).
 pub(crate) fn admitted_event(
     workload: &Workload,
-    now: Timestamp,
+    waited: SignedDuration,
     reporter: &'static str,
 ) -> Option<EventRecord> {
     let queue = &workload.status.admission.as_ref()?.cluster_queue;
-    let since = workload.status.conditions.get("QuotaReserved")?;
-    let waited = now.duration_since(since.last_transition_time).as_secs_f64();
+    let waited = waited.as_secs_f64();
     let text =
         format!("Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0}s");
     Some(EventRecord::normal("Admitted", text, reporter))

@@ -37,7 +37,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn new(version: KueueVersion) -> Self {
         let clock = Clock::following_tokio("2026-11-21T09:00:00.5Z".parse().unwrap());
-        let server = ApiServer::with_definitions(clock.clone(), definitions::kueue());
+        let server = ApiServer::with_definitions(clock.clone(), definitions::of_version(version));
         server.set_admission(Arc::new(Webhook::of_version(version)));
         server.collect_garbage(true);
         let cluster = Self { server, clock };
@@ -128,7 +128,7 @@ impl Cluster {
     ) -> ApiResponse {
         let resource = match plural {
             "jobs" => Resource::new("batch", "v1", "jobs"),
-            "pods" => Resource::new("", "v1", "pods"),
+            "pods" | "namespaces" => Resource::new("", "v1", plural),
             _ => kueue(plural),
         };
         let mut call = ApiRequest::new(Verb::Patch(Patch::Merge), &resource);
@@ -143,6 +143,13 @@ impl Cluster {
     pub(crate) fn workload(&self, name: &str, cpus: &str, priority: i64) {
         self.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": {
             "queueName": "lq", "priority": priority, "podSets": [pod_set("main", 1, cpus)],
+        }}));
+    }
+
+    /// Creates a bare Workload with this pod set.
+    pub(crate) fn workload_of(&self, name: &str, set: &Value) {
+        self.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": {
+            "queueName": "lq", "podSets": [set],
         }}));
     }
 

@@ -402,3 +402,189 @@ fn what_is_being_deleted_is_scheduled_by_as_it_was() {
         assert_eq!(cluster.line(), "a:RA");
     });
 }
+
+/// Kueue retries the Workloads of the ClusterQueues that newly take a Namespace; before 0.16 without
+/// a batch.
+#[test]
+fn new_labels_of_a_namespace_let_its_workloads_be_tried_again() {
+    for (version, at_once) in [(KueueVersion::V0_19, "a:"), (KueueVersion::V0_15, "a:RA")] {
+        in_virtual_time(async {
+            let cluster = Cluster::new(version);
+            let selector = json!({"namespaceSelector": {"matchLabels": {"team": "a"}}});
+            cluster.queue("1", &[], &selector);
+            cluster.workload("a", "1", 0);
+            cluster.pass(1.0).await;
+            let label = |team: &str| {
+                let labels = json!({"metadata": {"labels": {"team": team}}});
+                cluster.merge("namespaces", "", "t", "", &labels)
+            };
+            assert_eq!(label("b").code, 200);
+            cluster.pass(3.0).await;
+            assert_eq!(cluster.line(), "a:");
+            label("a");
+            cluster.pass(0.5).await;
+            assert_eq!(cluster.line(), at_once);
+            cluster.pass(1.0).await;
+            assert_eq!(cluster.line(), "a:RA");
+        });
+    }
+}
+
+#[test]
+fn requests_above_their_limits_get_no_quota() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("9", &[], &json!({}));
+        let mut set = pod_set("main", 1, "2");
+        set["template"]["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "1"});
+        cluster.workload_of("a", &set);
+        cluster.pass(1.0).await;
+        let text = "resources validation failed: spec.podSets[0].template.spec.containers[0]: Invalid value: [\"cpu\"]: requests must not exceed its limits";
+        let condition = cluster.condition("a", "QuotaReserved");
+        assert_eq!(condition["reason"], "Pending");
+        assert_eq!(condition["message"], text);
+        assert_eq!(cluster.notes("Pending"), [text]);
+    });
+}
+
+/// The status has the total of each pod set while the Workload waits. Up to 0.17 the total of one
+/// that was tried includes its Pods, if there is quota for these.
+#[test]
+fn the_requests_of_a_waiting_workload_are_in_its_status() {
+    for (version, pods) in [
+        (KueueVersion::V0_19, Value::Null),
+        (KueueVersion::V0_17, json!("2")),
+    ] {
+        in_virtual_time(async {
+            let cluster = Cluster::new(version);
+            let quotas = [("cpu", "2"), ("memory", "1Gi"), ("pods", "9")];
+            let quotas = quotas.map(|(name, most)| json!({"name": name, "nominalQuota": most}));
+            let flavors = json!([{"name": "default", "resources": quotas}]);
+            let groups =
+                json!([{"coveredResources": ["cpu", "memory", "pods"], "flavors": flavors}]);
+            cluster.queue("2", &["c"], &json!({"resourceGroups": groups}));
+            cluster.workload("a", "2", 0);
+            let mut set = pod_set("main", 2, "700m");
+            let requests = &mut set["template"]["spec"]["containers"][0]["resources"]["requests"];
+            requests["memory"] = json!("500k");
+            requests["example.com/gpu"] = json!(0);
+            cluster.workload_of("b", &set);
+            cluster.pass(1.0).await;
+            let requests = || cluster.get("b")["status"]["resourceRequests"].clone();
+            let mut total = json!({"cpu": "1400m", "memory": "1M", "example.com/gpu": "0"});
+            if !pods.is_null() {
+                total["pods"] = pods.clone();
+            }
+            assert_eq!(requests(), json!([{"name": "main", "resources": total}]));
+            // They remain with entries of checks, and go with the quota.
+            cluster.verdict("b", "c", "Retry", 0);
+            cluster.finish("a");
+            cluster.pass(0.5).await;
+            assert_ne!(requests(), Value::Null);
+            cluster.verdict("b", "c", "Pending", 0);
+            cluster.pass(3.0).await;
+            assert_eq!(requests(), Value::Null, "{}", cluster.line());
+            assert_eq!(cluster.get("a")["status"]["resourceRequests"], Value::Null);
+        });
+    }
+}
+
+/// The reservation is of the same moment: the scheduler's event has no wait, whatever the fraction
+/// of the second.
+#[test]
+fn the_scheduler_admits_without_a_wait() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("1", &[], &json!({}));
+        cluster.pass(0.4).await;
+        cluster.workload("a", "1", 0);
+        cluster.pass(1.0).await;
+        let text = "Admitted by ClusterQueue cq, wait time since reservation was 0s";
+        assert_eq!(cluster.notes("Admitted"), [text]);
+    });
+}
+
+/// Since 0.18 the text of an eviction by a check is the format of the event's note. Before, the text
+/// names no check.
+#[test]
+fn a_percent_sign_in_a_check_s_message_changes_the_notes_of_events() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("1", &["c"], &json!({}));
+        cluster.job("a", "1", None);
+        cluster.pass(1.0).await;
+        let name = cluster.name_of("a");
+        let mut entry = cluster.get("a")["status"]["admissionChecks"][0].clone();
+        entry["state"] = json!("Retry");
+        entry["message"] = json!("80% done");
+        let status = json!({"status": {"admissionChecks": [entry]}});
+        let response = cluster.merge("workloads", "t", &name, "status", &status);
+        assert_eq!(response.code, 200, "{}", response.body);
+        cluster.pass(0.5).await;
+        let message = "Evicted due to AdmissionCheck in Retry state: \"c\" (80% done)";
+        let condition = cluster.condition("a", "Evicted");
+        assert_eq!(condition["message"], format!("Previously: {message}"));
+        let note = message.replace("% d", "%!d(MISSING)");
+        assert_eq!(cluster.notes("EvictedDueToAdmissionCheck"), [note]);
+    });
+}
+
+/// A Workload that has lost its job has the label of it, and no owner.
+#[test]
+fn a_workload_whose_job_is_gone_is_finished_since_0_18() {
+    for (version, expected) in [
+        (KueueVersion::V0_19, "a:RAF b:RA"),
+        (KueueVersion::V0_17, "a:RA b:"),
+    ] {
+        in_virtual_time(async {
+            let cluster = Cluster::new(version);
+            cluster.queue("1", &[], &json!({}));
+            cluster.workload("a", "1", 0);
+            cluster.workload("b", "1", 0);
+            cluster.pass(1.0).await;
+            let change = json!({"metadata": {
+                "labels": {"kueue.x-k8s.io/job-uid": "u"},
+                "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            }});
+            cluster.merge("workloads", "t", "a", "", &change);
+            cluster.pass(3.0).await;
+            assert_eq!(cluster.line(), expected);
+            let finished = cluster.condition("a", "Finished");
+            let is_finished = !finished.is_null();
+            if is_finished {
+                assert_eq!(finished["reason"], "OwnerNotFound");
+                assert_eq!(finished["message"], "The workload's owner no longer exists");
+            }
+            let finalizers = &cluster.get("a")["metadata"]["finalizers"];
+            assert_eq!(finalizers.is_null(), is_finished);
+        });
+    }
+}
+
+#[test]
+fn a_local_queue_counts_what_waits_for_a_missing_cluster_queue() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        let pending = || {
+            let queue = cluster.server.get(&kueue("localqueues"), "t", "lq");
+            queue.unwrap()["status"]["pendingWorkloads"].clone()
+        };
+        for name in ["a", "b"] {
+            cluster.workload(name, "1", 0);
+        }
+        cluster.pass(3.0).await;
+        assert_eq!(pending(), 2);
+        cluster.queue("1", &[], &json!({}));
+        cluster.pass(3.0).await;
+        assert_eq!(pending(), 1);
+        cluster.finish("a");
+        cluster.pass(3.0).await;
+        cluster.finish("b");
+        cluster.pass(3.0).await;
+        cluster.workload("d", "2", 0);
+        cluster.pass(1.0).await;
+        cluster.delete("clusterqueues", "cq");
+        cluster.pass(3.0).await;
+        assert_eq!(pending(), 1);
+    });
+}

@@ -76,6 +76,91 @@ fn before_0_16_6_some_checks_are_listed_with_quota_only() {
 }
 
 #[test]
+fn before_0_16_6_a_workload_without_a_flavor_has_the_checks_for_all_flavors() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.lists_checks_early = on,
+        async |cluster| {
+            cluster.queue("1", &["c"], &json!({}));
+            let mut set = pod_set("main", 1, "1");
+            set["template"]["spec"]["containers"][0]["resources"] = json!({});
+            cluster.workload_of("a", &set);
+            cluster.pass(1.0).await;
+            cluster.line()
+        },
+    );
+    let (listed, admitted) = ("a:R(c=Pending)".to_owned(), "a:RA".to_owned());
+    assert_eq!(outcome, (listed, admitted));
+}
+
+#[test]
+fn the_definition_of_a_version_has_its_number_of_pod_sets() {
+    for (version, most) in [
+        (KueueVersion::V0_15, 8),
+        (KueueVersion::V0_17, 8),
+        (KueueVersion::V0_18, 10),
+        (KueueVersion::V0_19, 18),
+    ] {
+        in_virtual_time(async {
+            let cluster = Cluster::new(version);
+            let codes = [most, most + 1].map(|count| {
+                let sets = (0..count).map(|at| pod_set(&format!("s{at}"), 1, "1"));
+                let sets: Vec<Value> = sets.collect();
+                let workload = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {
+                    "name": format!("a{count}"), "namespace": "t",
+                }, "spec": {"queueName": "lq", "podSets": sets}});
+                cluster.try_create(&workload).code
+            });
+            assert_eq!(codes, [201, 422], "{most}");
+        });
+    }
+}
+
+#[test]
+fn up_to_0_18_a_workload_with_quota_may_leave_its_queue() {
+    let codes = [KueueVersion::V0_18, KueueVersion::V0_19].map(|version| {
+        in_virtual_time(async {
+            let cluster = Cluster::new(version);
+            cluster.queue("1", &[], &json!({}));
+            cluster.workload("a", "1", 0);
+            cluster.pass(1.0).await;
+            let queue = |name: Value| {
+                let change = json!({"spec": {"queueName": name}});
+                cluster.merge("workloads", "t", "a", "", &change).code
+            };
+            [queue(json!("other")), queue(Value::Null)]
+        })
+    });
+    assert_eq!(codes, [[422, 200], [422, 422]]);
+}
+
+#[test]
+fn in_0_15_a_local_queue_that_starts_again_queues_finished_workloads() {
+    let lines = [KueueVersion::V0_15, KueueVersion::V0_17].map(|version| {
+        in_virtual_time(async {
+            let cluster = Cluster::new(version);
+            cluster.queue("1", &[], &json!({}));
+            cluster.job("a", "1", None);
+            cluster.job("b", "1", None);
+            cluster.pass(1.0).await;
+            cluster.finish("a");
+            cluster.pass(3.0).await;
+            let before = cluster.line();
+            for policy in ["Hold", "None"] {
+                let policy = json!({"spec": {"stopPolicy": policy}});
+                cluster.merge("localqueues", "t", "lq", "", &policy);
+                cluster.pass(1.0).await;
+            }
+            cluster.finish("b");
+            cluster.pass(3.0).await;
+            [before, cluster.line()]
+        })
+    });
+    assert_eq!(lines[0], ["a:F b:RA", "a:RF b:F"]);
+    assert_eq!(lines[1], ["a:RAF b:RA", "a:RAF b:RAF"]);
+}
+
+#[test]
 fn after_0_19_rejected_counts_while_evicted() {
     let outcome = off_and_on(
         KueueVersion::V0_19,

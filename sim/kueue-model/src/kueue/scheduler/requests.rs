@@ -1,0 +1,30 @@
+//! The requests of waiting Workloads.
+
+use super::show;
+use crate::kueue::objects::{PodSetRequest, Workload, pod_requests};
+
+/// Returns the total requests of each pod set, without finished Pods, as the status of a waiting
+/// Workload has them (Kueue 0.19.2, `PropagateResourceRequests` in `pkg/workload/workload.go`).
+/// `pods`: they include the number of Pods.
+pub(crate) fn requests_of(workload: &Workload, pods: bool) -> Vec<PodSetRequest> {
+    let sets = workload.spec.pod_sets.iter();
+    let totals = sets.map(|set| {
+        let count = workload.count_after_reclaim(set);
+        let mut requests = pod_requests(&set.template["spec"]);
+        for amount in requests.values_mut() {
+            *amount = amount.max(&mut 0).saturating_mul(count);
+        }
+        if pods {
+            requests.insert("pods".to_owned(), count);
+        }
+        let shown = requests.into_iter().map(|(name, amount)| {
+            let amount = show(&name, amount);
+            (name, amount)
+        });
+        PodSetRequest {
+            name: set.name.clone(),
+            resources: shown.collect(),
+        }
+    });
+    totals.collect()
+}
