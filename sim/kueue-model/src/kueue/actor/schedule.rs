@@ -692,7 +692,7 @@ impl Kueue {
             }
         }
         self.record_event(
-            &EventRecord::warning("Pending", why.as_str(), SCHEDULER),
+            &EventRecord::warning(reason, why.as_str(), SCHEDULER),
             &metadata,
         );
         let queue = self.queue(&queue.metadata.name);

@@ -12,7 +12,7 @@ pub(crate) fn requests_of(workload: &Workload, pods: bool) -> Vec<PodSetRequest>
         let count = workload.count_after_reclaim(set);
         let mut requests = pod_requests(&set.template["spec"]);
         for amount in requests.values_mut() {
-            *amount = amount.max(&mut 0).saturating_mul(count);
+            *amount = (*amount).max(0).saturating_mul(count);
         }
         if pods {
             requests.insert("pods".to_owned(), count);
