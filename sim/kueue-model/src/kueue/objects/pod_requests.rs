@@ -8,36 +8,68 @@ use serde_json::Value;
 /// Amounts by resource, in Kueue's units: thousandths of CPU, whole units of all else.
 pub(crate) type Requests = BTreeMap<String, i64>;
 
-/// Returns the requests of one Pod: the sum of its containers, or its largest init container if
-/// that is more, plus the overhead. A limit counts as the request if there is no request.
+/// Returns the requests of one Pod: what its containers and sidecars request together, or more if
+/// its start requires more, plus the overhead. Requests of the Pod itself replace those of its
+/// containers. A limit counts as the request if there is no request.
+///
+/// A sidecar is an init container with `restartPolicy: Always`. It runs beside the init containers
+/// after it and beside the containers. The rules are those of Kueue 0.19.2: `AdjustResources` in
+/// `pkg/workload/resources.go`, `PodRequests` in `resource/helpers.go` of component-helpers 0.36.2.
 pub(crate) fn pod_requests(spec: &Value) -> Requests {
     let mut total = Requests::new();
     for container in containers(spec, "containers") {
-        for (name, amount) in requests(container) {
-            let sum = total.entry(name).or_default();
-            *sum = sum.saturating_add(amount);
-        }
+        add(&mut total, &requests(container));
     }
+    let mut sidecars = Requests::new();
+    let mut at_start = Requests::new();
     for container in containers(spec, "initContainers") {
-        for (name, amount) in requests(container) {
-            let sum = total.entry(name).or_default();
-            *sum = (*sum).max(amount);
+        let own = requests(container);
+        let mut together = sidecars.clone();
+        add(&mut together, &own);
+        raise(&mut at_start, &together);
+        if container["restartPolicy"] == "Always" {
+            add(&mut total, &own);
+            sidecars = together;
         }
     }
-    for (name, amount) in amounts(&spec["overhead"]) {
-        let sum = total.entry(name).or_default();
-        *sum = sum.saturating_add(amount);
-    }
+    raise(&mut total, &at_start);
+    total.extend(
+        requests(spec)
+            .into_iter()
+            .filter(|(name, _)| is_of_pod(name)),
+    );
+    add(&mut total, &amounts(&spec["overhead"]));
     total
+}
+
+fn add(total: &mut Requests, more: &Requests) {
+    for (name, amount) in more {
+        let sum = total.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+}
+
+fn raise(total: &mut Requests, least: &Requests) {
+    for (name, amount) in least {
+        let sum = total.entry(name.clone()).or_default();
+        *sum = (*sum).max(*amount);
+    }
+}
+
+/// Returns true for a resource that a Pod itself can request (`IsSupportedPodLevelResource`, same
+/// file).
+fn is_of_pod(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
 fn containers<'a>(spec: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     spec[field].as_array().into_iter().flatten()
 }
 
-fn requests(container: &Value) -> Requests {
-    let mut all = amounts(&container["resources"]["limits"]);
-    all.append(&mut amounts(&container["resources"]["requests"]));
+/// Returns the requests in the field `resources` of a container or Pod.
+fn requests(of: &Value) -> Requests {
+    let mut all = amounts(&of["resources"]["limits"]);
+    all.append(&mut amounts(&of["resources"]["requests"]));
     all
 }
 
@@ -60,4 +92,55 @@ pub(crate) fn amount_of(resource: &str, amount: &Value) -> Option<i64> {
     } else {
         quantity.units()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn container(cpus: &str) -> Value {
+        json!({"resources": {"requests": {"cpu": cpus}}})
+    }
+
+    fn sidecar(cpus: &str) -> Value {
+        json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpus}}})
+    }
+
+    /// Each row has the init containers of a Pod with two containers of one CPU, and its CPUs.
+    #[test]
+    fn sidecars_run_beside_all_that_start_later() {
+        let rows = [
+            (json!([]), 2),
+            (json!([container("1")]), 2),
+            (json!([container("3")]), 3),
+            (json!([sidecar("1")]), 3),
+            (json!([sidecar("3"), sidecar("1")]), 6),
+            (json!([container("4"), sidecar("1")]), 4),
+            (json!([sidecar("1"), container("4")]), 5),
+            (json!([sidecar("1"), container("2"), sidecar("2")]), 5),
+        ];
+        for (starting, cpus) in rows {
+            let spec =
+                json!({"containers": [container("1"), container("1")], "initContainers": starting});
+            assert_eq!(pod_requests(&spec)["cpu"], cpus * 1000, "{starting}");
+        }
+    }
+
+    #[test]
+    fn requests_of_the_pod_replace_those_of_its_containers() {
+        let requests = json!({"cpu": "1", "memory": "5", "hugepages-2Mi": "2", "gpu": "1"});
+        let spec = json!({
+            "containers": [{"resources": {"requests": requests}}],
+            "resources": {
+                "requests": {"cpu": "3", "gpu": "9"},
+                "limits": {"cpu": "4", "hugepages-2Mi": "8"},
+            },
+            "overhead": {"cpu": "500m"},
+        });
+        let found = pod_requests(&spec);
+        let found = ["cpu", "memory", "hugepages-2Mi", "gpu"].map(|name| found[name]);
+        assert_eq!(found, [3500, 5, 8, 1]);
+    }
 }
