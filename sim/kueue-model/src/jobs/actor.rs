@@ -100,9 +100,9 @@ impl Task {
 }
 
 /// Returns the task to reconcile the group of a Pod.
-fn group_task(pod: &Value) -> Option<Task> {
+fn group_task(pod: &Value, version: KueueVersion) -> Option<Task> {
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
-    group_of(pod).map(|name| Task::of_group(namespace, name))
+    group_of(pod, version).map(|name| Task::of_group(namespace, name))
 }
 
 impl std::fmt::Debug for Jobs {
@@ -151,7 +151,8 @@ impl Jobs {
         }
         for (integration, event) in seen {
             let key = key_of(&event.object);
-            let group = (integration == Integration::Pod).then(|| group_task(&event.object));
+            let group =
+                (integration == Integration::Pod).then(|| group_task(&event.object, self.version));
             let uid = event.object["metadata"]["uid"]
                 .as_str()
                 .unwrap_or_default()
@@ -253,7 +254,7 @@ impl Jobs {
             place.0 == Integration::Pod && place.1.starts_with(&first.1)
         };
         let pods = self.objects.range(first.clone()..).take_while(of_namespace);
-        let of_group = |pod: &&Arc<Value>| group_of(pod) == Some(name);
+        let of_group = |pod: &&Arc<Value>| group_of(pod, self.version) == Some(name);
         let pods: Vec<Arc<Value>> = pods.map(|(_, pod)| pod).filter(of_group).cloned().collect();
         let raw = self.groups.get(&group.key).cloned();
         let mut step = Step {

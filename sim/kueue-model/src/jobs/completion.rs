@@ -68,6 +68,11 @@ fn ended(job: &Value, kinds: &[&str], reason: &str, message: &str, now: Timestam
     if kinds.contains(&"Complete") {
         status["completionTime"] = json!(now);
         status["succeeded"] = json!(completions);
+        if job["spec"]["completionMode"] == "Indexed" {
+            let last = completions - 1;
+            let all = format!("0-{last}");
+            status["completedIndexes"] = json!(if last > 0 { &all } else { "0" });
+        }
     } else {
         status["failed"] = json!(1);
     }

@@ -11,6 +11,7 @@ use super::labels::maximum_execution_time;
 use super::pod;
 use super::pod_group::{self, Assembled, Members};
 use super::step::{Owned, Step};
+use crate::json::list;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{Workload, read};
 
@@ -21,13 +22,14 @@ impl Step<'_> {
         let workload: Option<Workload> = raw.map(read);
         let owned = raw.zip(workload.as_ref());
         let owned = owned.map(|(raw, workload)| Owned { workload, raw });
-        let ours = owned.filter(|owned| pod_group::is_of_a_group(owned.raw));
+        let takes_over = !self.version.refuses_other_workloads;
+        let ours = owned.filter(|owned| takes_over || pod_group::is_of_a_group(owned.raw));
         let Some(first) = all.first() else {
-            // A group's Workload has no controller, so Kueue does not finish it (0.19.2,
-            // `finalizeWorkloads` in `pkg/controller/jobframework/reconciler.go`).
-            if let Some(owned) = ours.filter(|owned| !owned.workload.metadata.finalizers.is_empty())
-            {
-                self.drop_finalizer(owned);
+            let has_controller = |owned: &Owned<'_>| owned.workload.metadata.controller().is_some();
+            // Kueue spares only another controller's Workload (0.19.2, `ListChildWorkloads` in
+            // `pkg/controller/jobs/pod/pod_controller.go`).
+            if let Some(owned) = owned.filter(|owned| ours.is_some() || !has_controller(owned)) {
+                self.abandon(owned);
             }
             return;
         };
@@ -48,7 +50,7 @@ impl Step<'_> {
         }
         let limit = owned.workload.spec.maximum_execution_time_seconds;
         let same_limit = limit == maximum_execution_time(first);
-        match pod_group::members(owned.workload, &all).filter(|_| same_limit) {
+        match pod_group::members(owned.workload, &all, self.version).filter(|_| same_limit) {
             Some(members) => self.with_workload(&all, owned, &members),
             None => self.mismatched(name, &all, owned),
         }
@@ -159,7 +161,7 @@ impl Step<'_> {
     fn assembled(&mut self, name: &str, all: &[&Value]) -> Option<Value> {
         let first = all.first()?;
         self.let_go(all.iter().filter(|pod| !pod_group::is_usable(pod)));
-        let kept = match pod_group::assemble(all) {
+        let kept = match pod_group::assemble(all, self.version) {
             Assembled::Complete { kept, excess } => {
                 self.remove(&excess);
                 kept
@@ -172,7 +174,11 @@ impl Step<'_> {
             Assembled::Wrong => return None,
         };
         let mut workload = self.construct(first)?;
-        workload["spec"]["podSets"] = pod_group::new_pod_sets(&kept);
+        let sets = pod_group::new_pod_sets(&kept, self.version);
+        if list(&sets).count() > self.version.max_roles {
+            return None;
+        }
+        workload["spec"]["podSets"] = sets;
         let metadata = &mut workload["metadata"];
         metadata["name"] = json!(name);
         metadata["labels"] = json!({});

@@ -7,6 +7,7 @@ use super::decide::JobView;
 use super::labels::{QUEUE, label, labeled, maximum_execution_time};
 use super::pod_set_info::{PodSetInfo, with_info};
 use super::{job, pod};
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::Workload;
 use kueue_check_apiserver::Resource;
 
@@ -86,9 +87,10 @@ impl Integration {
         object: &Value,
         workload: Option<(&Workload, Option<&Running>)>,
         elastic: bool,
+        version: KueueVersion,
     ) -> JobView {
         let view = match self {
-            Self::Job => job::view(object, workload.map(|(workload, _)| workload)),
+            Self::Job => job::view(object, workload.map(|(workload, _)| workload), version),
             Self::Pod | Self::PodGroup => pod::view(object),
         };
         JobView {

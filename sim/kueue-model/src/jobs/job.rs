@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::construct::{Count, restored};
 use super::decide::JobView;
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
+use crate::kueue::KueueVersion;
 use crate::kueue::api::{Api, jobs};
 use crate::kueue::objects::{PodSet, Workload};
 
@@ -40,17 +41,47 @@ fn least(job: &Value) -> Option<i64> {
 }
 
 /// Returns the number of Pods of a Job that are done and will not run again (Kueue 0.19.2,
-/// `ReclaimablePods`, same file). For an indexed Job, Kueue counts the indexes instead, with the
-/// same result.
-fn reclaimable(job: &Value) -> i64 {
+/// `ReclaimablePods`, same file).
+fn reclaimable(job: &Value, version: KueueVersion) -> i64 {
     let spec = &job["spec"];
     let parallelism = spec["parallelism"].as_i64().unwrap_or(1);
     let completions = spec["completions"].as_i64().unwrap_or(parallelism);
-    let done = job["status"]["succeeded"].as_i64().unwrap_or_default();
+    let done = if version.counts_indexes && spec["completionMode"] == "Indexed" {
+        done_indexes(&job["status"], completions)
+    } else {
+        job["status"]["succeeded"].as_i64().unwrap_or_default()
+    };
     if parallelism <= 1 || done == 0 {
         return 0;
     }
     (parallelism - (completions - done).max(0)).max(0)
+}
+
+/// Returns the number of indexes below `completions` that are completed or failed.
+fn done_indexes(status: &Value, completions: i64) -> i64 {
+    let lists = ["completedIndexes", "failedIndexes"].into_iter();
+    let lists = lists.filter_map(|field| status[field].as_str());
+    let mut intervals: Vec<(i64, i64)> = lists
+        .flat_map(|list| list.split(','))
+        .filter_map(interval)
+        .collect();
+    intervals.sort_unstable();
+    let (mut count, mut next) = (0, 0);
+    for (first, last) in intervals {
+        let (first, last) = (first.max(next), last.min(completions - 1));
+        if first <= last {
+            count += last - first + 1;
+            next = last + 1;
+        }
+    }
+    count
+}
+
+/// Parses an index, such as `3`, or an interval, such as `3-5`.
+fn interval(text: &str) -> Option<(i64, i64)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((first, last))
 }
 
 /// Sets the parallelism of a Job that may start with fewer Pods.
@@ -64,7 +95,7 @@ fn set_parallelism(job: &mut Value, pods: Option<i64>) {
     }
 }
 
-pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
+pub(super) fn view(job: &Value, workload: Option<&Workload>, version: KueueVersion) -> JobView {
     let suspended = job["spec"]["suspend"] == true;
     let set = workload.and_then(|w| w.spec.pod_sets.first());
     let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten();
@@ -87,7 +118,7 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>) -> JobView {
             (c["type"] == "Complete", message)
         }),
         reclaimable: set
-            .map(|set| (set.name.clone(), reclaimable(job)))
+            .map(|set| (set.name.clone(), reclaimable(job, version)))
             .into_iter()
             .collect(),
         pods_ready: count("ready") + count("succeeded") >= wanted,

@@ -38,5 +38,5 @@ pub(crate) use labels::{MAX_EXEC_TIME, PRIORITY_CLASS, QUEUE, gates};
 pub use nodes::Nodes;
 pub use pod::GATE;
 pub(crate) use pod::{MANAGED, gated, is_suspended as is_pod_suspended};
-pub(crate) use pod_group::{NAME as GROUP_NAME, RETRIABLE, TOTAL as GROUP_TOTAL};
+pub(crate) use pod_group::{NAME as GROUP_NAME, RETRIABLE, TOTAL as GROUP_TOTAL, group_name};
 pub(crate) use slices::{ELASTIC, GATE as ELASTIC_GATE, is_elastic};

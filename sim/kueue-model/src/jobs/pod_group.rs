@@ -13,9 +13,10 @@ use super::labels::{QUEUE, annotation, label, labeled};
 use super::pod::{has_ended, has_finalizer, has_gate, is_ready, is_suspended, name, phase};
 use super::role::role;
 use crate::json::list;
+use crate::kueue::KueueVersion;
 use crate::kueue::objects::{Condition, LACKS_PODS, PodSet, True, Workload};
 
-/// The annotation (before Kueue 0.18 the label) with the name of a group.
+/// The annotation or label with the name of a group.
 pub(crate) const NAME: &str = "kueue.x-k8s.io/pod-group-name";
 pub(crate) const TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
 const FAST: &str = "kueue.x-k8s.io/pod-group-fast-admission";
@@ -24,10 +25,20 @@ pub(crate) const RETRIABLE: &str = "kueue.x-k8s.io/retriable-in-group";
 /// The annotation of a group's Workload.
 const OF_A_GROUP: &str = "kueue.x-k8s.io/is-group-workload";
 
+/// Returns the kind of metadata that names the group of a Pod, `annotations` or `labels`, and the
+/// name, which is empty for a Pod without a group.
+pub(crate) fn group_name(pod: &Value, version: KueueVersion) -> (&'static str, &str) {
+    let annotated = annotation(pod, NAME).filter(|name| !name.is_empty());
+    match annotated.filter(|_| version.reads_group_annotation) {
+        Some(name) => ("annotations", name),
+        None => ("labels", label(pod, NAME).unwrap_or_default()),
+    }
+}
+
 /// Returns the group of a Pod.
-pub(super) fn group_of(pod: &Value) -> Option<&str> {
-    let name = annotation(pod, NAME).or_else(|| label(pod, NAME));
-    name.filter(|name| !name.is_empty())
+pub(super) fn group_of(pod: &Value, version: KueueVersion) -> Option<&str> {
+    let (_, name) = group_name(pod, version);
+    (!name.is_empty()).then_some(name)
 }
 
 /// Returns true if the Workload is that of a group.
@@ -54,6 +65,14 @@ fn total(pod: &Value) -> Option<usize> {
 
 fn is_set(pod: &Value, key: &str) -> bool {
     annotation(pod, key) == Some("true")
+}
+
+/// Returns true if the group is admitted before all its Pods exist.
+fn is_fast(pod: &Value, version: KueueVersion) -> bool {
+    match annotation(pod, FAST) {
+        Some(value) => !version.revised_fast_admission || value == "true",
+        None => false,
+    }
 }
 
 fn created(pod: &Value) -> &str {
@@ -110,9 +129,14 @@ pub(super) struct Members<'a> {
 }
 
 /// Returns the members of a group with this Workload, or `None` if it is another group's Workload.
-pub(super) fn members<'a>(workload: &Workload, pods: &[&'a Value]) -> Option<Members<'a>> {
+pub(super) fn members<'a>(
+    workload: &Workload,
+    pods: &[&'a Value],
+    version: KueueVersion,
+) -> Option<Members<'a>> {
     let (usable, ended): (Vec<_>, Vec<_>) = pods.iter().copied().partition(|pod| is_usable(pod));
-    let fast = pods.first().is_some_and(|pod| is_set(pod, FAST));
+    let first = pods.first().filter(|_| version.revised_fast_admission);
+    let fast = first.is_some_and(|pod| is_fast(pod, version));
     let mut members = Members::default();
     for set in &workload.spec.pod_sets {
         let of_role = |pods: &[&'a Value]| -> Vec<&'a Value> {
@@ -181,13 +205,13 @@ pub(super) enum Assembled<'a> {
 }
 
 /// Checks whether the Pods are a complete group.
-pub(super) fn assemble<'a>(pods: &[&'a Value]) -> Assembled<'a> {
+pub(super) fn assemble<'a>(pods: &[&'a Value], version: KueueVersion) -> Assembled<'a> {
     let Some((first, total)) = pods.first().and_then(|first| Some((*first, total(first)?))) else {
         return Assembled::Wrong;
     };
     let usable = pods.iter().filter(|pod| is_usable(pod));
     let mut kept: Vec<&Value> = usable.copied().collect();
-    if kept.len() < total && !is_set(first, FAST) {
+    if kept.len() < total && !is_fast(first, version) {
         return Assembled::Incomplete;
     }
     let agrees =
@@ -203,9 +227,9 @@ pub(super) fn assemble<'a>(pods: &[&'a Value]) -> Assembled<'a> {
 
 /// Returns the pod sets of a new Workload. With fast admission, the group is admitted before all
 /// its Pods exist; its first pod set then has the total count.
-pub(super) fn new_pod_sets(pods: &[&Value]) -> Value {
+pub(super) fn new_pod_sets(pods: &[&Value], version: KueueVersion) -> Value {
     let roles = pod_sets(pods);
-    let fast = pods.first().filter(|pod| is_set(pod, FAST));
+    let fast = pods.first().filter(|pod| is_fast(pod, version));
     let fast = fast.and_then(|pod| Some((role(pod), total(pod)?)));
     let set = |name: &str, count: Value, pod: &Value| json!({"name": name, "count": count, "template": {"metadata": {}, "spec": pod["spec"]}});
     match fast {
@@ -361,12 +385,12 @@ mod tests {
         );
         let next = pod("p3", "a", "Pending", &json!({}));
         let own = workload(&[("a", 2)]);
-        let alone = members(&own, &[&ran, &failed]).unwrap();
+        let alone = members(&own, &[&ran, &failed], KueueVersion::V0_19).unwrap();
         assert_eq!(
             (names(&alone.kept), alone.absent),
             (vec!["p1".into(), "p2".into()], 1)
         );
-        let replaced = members(&own, &[&ran, &failed, &next]).unwrap();
+        let replaced = members(&own, &[&ran, &failed, &next], KueueVersion::V0_19).unwrap();
         assert_eq!(names(&replaced.kept), ["p1", "p3"]);
         assert_eq!(
             (names(&replaced.replaced), replaced.absent),
@@ -383,7 +407,7 @@ mod tests {
             pod("p3", "a", "Pending", &gates),
         ];
         let pods: Vec<&Value> = pods.iter().collect();
-        let found = members(&workload(&[("a", 2)]), &pods).unwrap();
+        let found = members(&workload(&[("a", 2)]), &pods, KueueVersion::V0_19).unwrap();
         assert_eq!(
             (names(&found.kept), names(&found.excess)),
             (vec!["p2".into(), "p1".into()], vec!["p3".into()])
@@ -393,15 +417,18 @@ mod tests {
     #[test]
     fn a_workload_of_other_roles_is_another_groups() {
         let one = pod("p1", "a", "Pending", &json!({}));
-        assert!(members(&workload(&[("b", 1)]), &[&one]).is_none());
+        assert!(members(&workload(&[("b", 1)]), &[&one], KueueVersion::V0_19).is_none());
     }
 
     #[test]
     fn a_group_is_whole_when_all_are_there_and_agree() {
         let pods = [1, 2, 3, 4].map(|n| pod(&format!("p{n}"), "a", "Pending", &json!({})));
         let all: Vec<&Value> = pods.iter().collect();
-        assert_eq!(assemble(&all[..2]), Assembled::Incomplete);
-        let Assembled::Complete { kept, excess } = assemble(&all) else {
+        assert_eq!(
+            assemble(&all[..2], KueueVersion::V0_19),
+            Assembled::Incomplete
+        );
+        let Assembled::Complete { kept, excess } = assemble(&all, KueueVersion::V0_19) else {
             panic!("four Pods are a group of three and one more");
         };
         assert_eq!(
@@ -413,7 +440,10 @@ mod tests {
         );
         let mut other = pods[2].clone();
         other["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!("another");
-        assert_eq!(assemble(&[all[0], all[1], &other]), Assembled::Wrong);
+        assert_eq!(
+            assemble(&[all[0], all[1], &other], KueueVersion::V0_19),
+            Assembled::Wrong
+        );
     }
 
     #[test]
@@ -450,5 +480,42 @@ mod tests {
             (whole.is_true(), whole.message.as_str()),
             (false, "No pods need replacement")
         );
+    }
+
+    #[test]
+    fn fast_admission_depends_on_the_version() {
+        let mut one = pod("p1", "a", "Pending", &json!({}));
+        let mut outcomes = |value: &str, version: KueueVersion| {
+            one["metadata"]["annotations"][FAST] = json!(value);
+            let complete = assemble(&[&one], version) != Assembled::Incomplete;
+            let counts: Vec<i64> = list(&new_pod_sets(&[&one], version))
+                .filter_map(|set| set["count"].as_i64())
+                .collect();
+            let absent = members(&workload(&[("a", 3)]), &[&one], version).unwrap();
+            (complete, counts, absent.absent)
+        };
+        for (value, version, expected) in [
+            ("true", KueueVersion::V0_18, (true, vec![3], 0)),
+            ("yes", KueueVersion::V0_18, (false, vec![1], 2)),
+            ("true", KueueVersion::V0_17, (true, vec![3], 2)),
+            ("yes", KueueVersion::V0_17, (true, vec![3], 2)),
+        ] {
+            assert_eq!(outcomes(value, version), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_annotation_names_a_group_before_the_label() {
+        let named = |labeled: &str, annotated: &str| json!({"metadata": {"labels": {NAME: labeled}, "annotations": {NAME: annotated}}});
+        let rows = [
+            (named("l", "a"), Some("a"), Some("l")),
+            (named("l", ""), Some("l"), Some("l")),
+            (named("", "a"), Some("a"), None),
+            (named("", ""), None, None),
+        ];
+        for (pod, since, before) in rows {
+            assert_eq!(group_of(&pod, KueueVersion::V0_18), since, "{pod}");
+            assert_eq!(group_of(&pod, KueueVersion::V0_17), before, "{pod}");
+        }
     }
 }

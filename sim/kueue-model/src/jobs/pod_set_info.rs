@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::slices::SLICE_NAME;
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{PodSetAssignment, ResourceFlavor, Workload};
+use kueue_check_apiserver::names;
 
 /// What the Pods of a pod set receive.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +27,9 @@ pub(super) struct PodSetInfo {
     /// Whether the names of slices from an earlier admission may be overridden (Kueue 0.19.2,
     /// `overrideableAnnotations` in `pkg/podset/podset.go`; not 0.18.3, where they conflict).
     pub(super) overrides_slices: bool,
+    /// Whether tolerations are the same only if all their fields are (before 0.18, see
+    /// [`KueueVersion::matches_tolerations`]).
+    pub(super) exact_tolerations: bool,
 }
 
 /// A conflict: two values for one key.
@@ -65,6 +69,24 @@ fn keep(
     Ok(())
 }
 
+/// Returns true if Kueue takes two tolerations for the same one.
+fn is_same(first: &Value, second: &Value, exact: bool) -> bool {
+    fn text<'a>(of: &'a Value, field: &str) -> &'a str {
+        of[field].as_str().unwrap_or_default()
+    }
+    fn operator(of: &Value, exact: bool) -> &str {
+        match text(of, "operator") {
+            "" if !exact => "Equal",
+            given => given,
+        }
+    }
+    let is_timed = |toleration: &Value| !toleration["tolerationSeconds"].is_null();
+    let mut fields = ["key", "value", "effect"].into_iter();
+    fields.all(|field| text(first, field) == text(second, field))
+        && operator(first, exact) == operator(second, exact)
+        && !(exact && (is_timed(first) || is_timed(second)))
+}
+
 impl PodSetInfo {
     /// Adds the values of `other`. Equal values agree, different ones conflict, and duplicate
     /// tolerations are kept once.
@@ -77,7 +99,9 @@ impl PodSetInfo {
             "nodeSelector",
         )?;
         for toleration in &other.tolerations {
-            if !self.tolerations.contains(toleration) {
+            let exact = self.exact_tolerations;
+            let mut known = self.tolerations.iter();
+            if !known.any(|known| is_same(known, toleration, exact)) {
                 self.tolerations.push(toleration.clone());
             }
         }
@@ -118,15 +142,14 @@ pub(super) fn pod_set_infos(
     };
     let sets = admission.pod_set_assignments.iter();
     sets.map(|set| {
-        let mut info = of_kueue(workload, set, flavors).map_err(|e| e.to_string())?;
+        let mut info = of_kueue(workload, set, flavors);
         info.overrides_slices = version.revised_slices && workload.is_slice();
+        info.exact_tolerations = !version.matches_tolerations;
         if version.labels_pods {
-            let queues = [
-                ("cluster-queue-name", &admission.cluster_queue),
-                ("local-queue-name", &workload.spec.queue_name),
-            ];
-            let labels = queues.map(|(key, name)| pair(key, name));
-            info.labels.extend(labels);
+            info.labels.extend(queue_labels(
+                &admission.cluster_queue,
+                &workload.spec.queue_name,
+            ));
         }
         for check in &workload.status.admission_checks {
             let update = check
@@ -150,11 +173,24 @@ fn pair(key: &str, value: &str) -> (String, String) {
     (format!("kueue.x-k8s.io/{key}"), value.to_owned())
 }
 
+/// Returns the labels with the names of the queues. That of the ClusterQueue requires a name that is
+/// a DNS label (0.19.2, `assignQueueLabels` in `pkg/controller/jobframework/reconciler.go`).
+fn queue_labels<'a>(
+    cluster_queue: &'a str,
+    local_queue: &'a str,
+) -> impl Iterator<Item = (String, String)> {
+    let of_cluster = names::dns_label(cluster_queue).is_empty();
+    let of_cluster = of_cluster.then(|| pair("cluster-queue-name", cluster_queue));
+    of_cluster
+        .into_iter()
+        .chain([pair("local-queue-name", local_queue)])
+}
+
 fn of_kueue(
     workload: &Workload,
     set: &PodSetAssignment,
     flavors: &BTreeMap<String, ResourceFlavor>,
-) -> Result<PodSetInfo, Conflict> {
+) -> PodSetInfo {
     let mut info = PodSetInfo {
         name: set.name.clone(),
         count: set.count,
@@ -172,13 +208,12 @@ fn of_kueue(
             continue;
         };
         seen.push(name);
-        info.merge(&PodSetInfo {
-            node_selector: flavor.spec.node_labels.clone(),
-            tolerations: flavor.spec.tolerations.clone(),
-            ..PodSetInfo::default()
-        })?;
+        // Kueue copies the labels without looking for conflicts, in the order of a Go map (0.19.2,
+        // `FromAssignment` in `pkg/podset/podset.go`). Here it is the order of the resources.
+        info.node_selector.extend(flavor.spec.node_labels.clone());
+        info.tolerations.extend(flavor.spec.tolerations.clone());
     }
-    Ok(info)
+    info
 }
 
 /// Returns true if `info` overrides a value of an earlier admission.
@@ -193,6 +228,7 @@ pub(super) fn with_info(template: &Value, info: &PodSetInfo) -> Result<Value, Co
     let spec = PodSetInfo::read(&template["spec"]);
     now.node_selector = spec.node_selector;
     now.tolerations = spec.tolerations;
+    now.exact_tolerations = info.exact_tolerations;
     now.merge(info)?;
     let mut template = template.clone();
     template["metadata"]["labels"] = serde_json::json!(now.labels);

@@ -22,7 +22,13 @@ fn info_of(pod: &Value, infos: Vec<PodSetInfo>) -> Result<PodSetInfo, String> {
 
 impl Step<'_> {
     pub(super) fn start(&mut self, object: &Value, workload: &Workload) {
-        let infos = pod_set_infos(workload, &self.flavors(workload), self.version);
+        // Kueue tries it again (0.19.2, `FromAssignment` in `pkg/podset/podset.go`: not found is no
+        // permanent error).
+        let Some(flavors) = self.flavors(workload) else {
+            self.failed = true;
+            return;
+        };
+        let infos = pod_set_infos(workload, &flavors, self.version);
         let started = infos.and_then(|infos| {
             let info = match self.integration {
                 Integration::PodGroup => info_of(object, infos)?,
@@ -57,16 +63,17 @@ impl Step<'_> {
 
     /// Returns what the job of a Workload with quota runs with.
     pub(super) fn running(&self, workload: &Workload) -> Option<Running> {
-        let infos = pod_set_infos(workload, &self.flavors(workload), self.version).ok()?;
+        let infos = pod_set_infos(workload, &self.flavors(workload)?, self.version).ok()?;
         Running::of(workload, &infos).filter(|_| workload.has_quota())
     }
 
-    fn flavors(&self, workload: &Workload) -> BTreeMap<String, ResourceFlavor> {
+    /// Returns the flavors of a Workload with quota by name, or `None` if one does not exist.
+    fn flavors(&self, workload: &Workload) -> Option<BTreeMap<String, ResourceFlavor>> {
         let admission = workload.status.admission.iter();
         let sets = admission.flat_map(|admission| &admission.pod_set_assignments);
         let names = sets.flat_map(|set| set.flavors.values());
         names
-            .filter_map(|name| {
+            .map(|name| {
                 let raw = self.api.get(&kueue("resourceflavors"), "", name)?;
                 Some((name.clone(), read(&raw)))
             })

@@ -58,7 +58,8 @@ impl Step<'_> {
         let compared = workload.filter(|_| !elastic);
         let running = compared.and_then(|workload| self.running(workload));
         let workload = workload.map(|workload| (workload, running.as_ref()));
-        self.integration.view(object, workload, elastic)
+        self.integration
+            .view(object, workload, elastic, self.version)
     }
 
     fn go_on(&mut self, object: &Value, owned: Option<Owned<'_>>) {
@@ -165,14 +166,17 @@ impl Step<'_> {
         }
     }
 
-    /// Finishes the Workload of a job that is gone, or removes its finalizer once it is finished.
-    /// Returns true if there was something to do.
+    /// Finishes the Workload of a job that is gone, or removes its finalizer once it is finished or
+    /// if it has no controller, as that of a group (Kueue 0.19.2, `finalizeWorkloads` in
+    /// `pkg/controller/jobframework/reconciler.go`). Returns true if there was something to do.
     pub(super) fn abandon(&mut self, owned: Owned<'_>) -> bool {
         if owned.workload.metadata.finalizers.is_empty() {
             return false;
         }
-        let deleted = owned.workload.metadata.deletion_timestamp.is_some();
-        if owned.workload.is_finished() || deleted || !self.version.finishes_orphans {
+        let metadata = &owned.workload.metadata;
+        let finishes = self.version.finishes_orphans && metadata.controller().is_some();
+        let deleted = metadata.deletion_timestamp.is_some();
+        if owned.workload.is_finished() || deleted || !finishes {
             self.drop_finalizer(owned);
         } else {
             let message = "The workload's owner no longer exists";
@@ -399,10 +403,16 @@ impl Step<'_> {
     }
 
     /// Writes one condition with its own field manager; returns true on success.
+    ///
+    /// Its time is that of the write, even if only its reason changes, since Kueue applies it
+    /// without looking at the known one (0.19.2, `PatchStatus` in
+    /// `pkg/workload/patching/patching.go`; 0.15.0, `UpdateStatus` in `pkg/workload/workload.go`).
+    /// With a merge patch it does look.
     pub(super) fn condition(&self, workload: &Workload, mut condition: Condition) -> bool {
         let metadata = &workload.metadata;
         condition.observed_generation = Some(metadata.generation);
         let known = workload.status.conditions.get(&condition.kind);
+        let known = known.filter(|_| self.version.merge_patches);
         if let Some(known) = known.filter(|known| known.status == condition.status) {
             condition.last_transition_time = known.last_transition_time;
         }

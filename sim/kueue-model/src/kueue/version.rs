@@ -170,6 +170,34 @@ pub struct KueueVersion {
     /// Gate `AssignQueueLabelsForPods` (0.17.0, not 0.15.0): Pods have labels with the names of
     /// their queues.
     pub labels_pods: bool,
+    /// The annotation `kueue.x-k8s.io/pod-group-name` names the group of a Pod, and only without it
+    /// the label (gate `WorkloadIdentifierAnnotations`, on since 0.18: `GetPodGroupName` in
+    /// `pkg/controller/jobs/pod/pod_controller.go`). Before, only the label does (0.17.0:
+    /// `podGroupName` there).
+    pub reads_group_annotation: bool,
+    /// The Pods of an Indexed Job that are done are those of its completed and failed indexes
+    /// (0.19.2: `terminalIndexesCount` in `pkg/controller/jobs/job/job_controller.go`). Before,
+    /// those that succeeded (0.18.3: `ReclaimablePods` there).
+    pub counts_indexes: bool,
+    /// Two tolerations are the same even if their `tolerationSeconds` differ, or if one has no
+    /// operator and the other `Equal` (0.18.3: `Equal` in `pkg/util/tolerations`). Before, they must
+    /// agree in all fields, and one with `tolerationSeconds` is like no other (0.17.0: `Merge` in
+    /// `pkg/podset/podset.go` compares the pointers).
+    pub matches_tolerations: bool,
+    /// Gate `PodIntegrationValidateGroupOwner` (0.19.2, not 0.18.3): a Pod group does not take over a
+    /// Workload of its name that is not that of a group. Before, it rewrites or replaces it, or
+    /// adds itself to the owners (0.18.3: `FindMatchingWorkloads` in
+    /// `pkg/controller/jobs/pod/pod_controller.go`).
+    pub refuses_other_workloads: bool,
+    /// Only the value `true` of the annotation `kueue.x-k8s.io/pod-group-fast-admission` counts, and
+    /// such a group lacks Pods only if a role has none (0.18.3: `fastAdmission` and
+    /// `countAbsentPods` in `pkg/controller/jobs/pod/pod_controller.go`). Before, any value counts,
+    /// and the group lacks Pods until it has all (0.17.0: `FindMatchingWorkloads` there).
+    pub revised_fast_admission: bool,
+    /// The maximum number of roles in a Pod group: 18 (0.19.2: `MaxPodSets` in
+    /// `pkg/controller/jobframework/constants.go`), 10 (0.18.3, same file) or 8 (0.17.0:
+    /// `ConstructComposableWorkload` in `pkg/controller/jobs/pod/pod_controller.go`).
+    pub max_roles: usize,
     /// The setting `waitForPodsReady` (on by default since 0.19). `None`: Kueue writes no condition
     /// `PodsReady`.
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
@@ -313,6 +341,12 @@ impl KueueVersion {
         finishes_orphans: true,
         elastic_jobs: true,
         labels_pods: true,
+        reads_group_annotation: true,
+        counts_indexes: true,
+        matches_tolerations: true,
+        refuses_other_workloads: true,
+        revised_fast_admission: true,
+        max_roles: 18,
         merge_patches: false,
         wait_for_pods_ready: Some(WaitForPodsReady::DEFAULT),
         fair_sharing: None,
@@ -350,6 +384,9 @@ impl KueueVersion {
         validates_templates: false,
         most_pod_sets: 10,
         nameless_queue: true,
+        counts_indexes: false,
+        refuses_other_workloads: false,
+        max_roles: 10,
         wait_for_pods_ready: None,
         ..Self::V0_19
     };
@@ -365,6 +402,10 @@ impl KueueVersion {
         preempts_for_pods: true,
         most_pod_sets: 8,
         elastic_jobs: false,
+        reads_group_annotation: false,
+        matches_tolerations: false,
+        revised_fast_admission: false,
+        max_roles: 8,
         discards_requests_on_eviction: false,
         ..Self::V0_18
     };

@@ -62,7 +62,7 @@ pub(super) fn errors(
 
 /// Returns the error in the name of the queue of a Job or Pod.
 pub(super) fn queue_name(job: &Value) -> Option<FieldError> {
-    metadata::subdomain_label(job, QUEUE)
+    metadata::subdomain(job, "labels", QUEUE)
 }
 
 /// Parses a number as Go's `strconv.Atoi` does.

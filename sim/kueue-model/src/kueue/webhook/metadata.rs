@@ -42,10 +42,11 @@ pub(super) fn tolerations(of: &Value, path: &str, errors: &mut Vec<FieldError>) 
     }
 }
 
-/// Returns the error of a label with the name of an object.
-pub(super) fn subdomain_label(object: &Value, label: &str) -> Option<FieldError> {
-    let name = &object["metadata"]["labels"][label];
+/// Returns the error of a label or annotation with the name of an object. `kind`: `labels` or
+/// `annotations`.
+pub(super) fn subdomain(object: &Value, kind: &str, key: &str) -> Option<FieldError> {
+    let name = &object["metadata"][kind][key];
     let wrong = names::dns_subdomain(name.as_str()?);
-    let field = format!("metadata.labels[{label}]");
+    let field = format!("metadata.{kind}[{key}]");
     (!wrong.is_empty()).then(|| FieldError::invalid(field, name, wrong.join(",")))
 }

@@ -155,10 +155,16 @@ fn in_default_queue(review: &Review<'_>) -> Option<Value> {
     Some(job)
 }
 
+/// Returns true if the Namespace has a LocalQueue `default` that is not stopped: Kueue's queue
+/// manager has no stopped ones (0.19.2, `DefaultLocalQueueExist` in `pkg/cache/queue/manager.go`,
+/// `Create` in `pkg/controller/core/localqueue_controller.go`).
 fn has_default_queue(review: &Review<'_>) -> bool {
     let queues = kueue("localqueues");
     let queue = review.stored.object(&queues, review.namespace, "default");
-    queue.is_some()
+    queue.is_some_and(|queue| {
+        let policy = queue["spec"]["stopPolicy"].as_str();
+        matches!(policy, None | Some("None"))
+    })
 }
 
 /// Suspends a new Job of a queue, and gates the Pods of an elastic Job.

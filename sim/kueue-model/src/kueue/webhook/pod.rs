@@ -4,10 +4,10 @@
 
 use serde_json::{Value, json};
 
-use super::job::{IMMUTABLE, Update, changed, count, label, max_exec_time, path, queue_name, text};
+use super::job::{IMMUTABLE, Update, changed, count, max_exec_time, path, queue_name, text};
 use super::{gates, metadata};
 use crate::jobs::{
-    ELASTIC, GROUP_NAME, GROUP_TOTAL, MANAGED, RETRIABLE, is_elastic, is_pod_suspended,
+    ELASTIC, GROUP_NAME, GROUP_TOTAL, MANAGED, RETRIABLE, group_name, is_elastic, is_pod_suspended,
 };
 use crate::kueue::KueueVersion;
 use kueue_check_apiserver::FieldError;
@@ -43,27 +43,29 @@ pub(super) fn errors(
         let why = "managed label value can only be 'true'";
         errors.push(FieldError::forbidden(path("labels", MANAGED), why));
     }
-    errors.extend(group(pod));
+    errors.extend(group(pod, version));
     if !old.is_null() {
-        errors.extend(changed_group(pod, old));
+        errors.extend(changed_group(pod, old, version));
     }
     errors
 }
 
-fn group(pod: &Value) -> Vec<FieldError> {
+fn group(pod: &Value, version: KueueVersion) -> Vec<FieldError> {
+    let (kind, name) = group_name(pod, version);
+    let noun = kind.trim_end_matches('s');
     let both = || {
-        format!("both the '{GROUP_TOTAL}' annotation and the '{GROUP_NAME}' label should be set")
+        format!("both the '{GROUP_TOTAL}' annotation and the '{GROUP_NAME}' {noun} should be set")
     };
     let total = pod["metadata"]["annotations"][GROUP_TOTAL].as_str();
     let total_path = path("annotations", GROUP_TOTAL);
     let mut errors = Vec::new();
-    if label(pod, GROUP_NAME).is_empty() {
+    if name.is_empty() {
         if total.is_some() {
-            errors.push(FieldError::required(path("labels", GROUP_NAME), &both()));
+            errors.push(FieldError::required(path(kind, GROUP_NAME), &both()));
         }
         return errors;
     }
-    errors.extend(metadata::subdomain_label(pod, GROUP_NAME));
+    errors.extend(metadata::subdomain(pod, kind, GROUP_NAME));
     let Some(total) = total else {
         errors.push(FieldError::required(total_path, &both()));
         return errors;
@@ -79,16 +81,17 @@ fn group(pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn changed_group(pod: &Value, old: &Value) -> Vec<FieldError> {
+fn changed_group(pod: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let (now, before) = (label(pod, GROUP_NAME), label(old, GROUP_NAME));
+    let (kind, now) = group_name(pod, version);
+    let (_, before) = group_name(old, version);
     let is_unretriable = |pod: &Value| text(pod, "annotations", RETRIABLE) == "false";
     if !now.is_empty() && is_unretriable(old) && !is_unretriable(pod) {
         let why = "unretriable pod group can't be converted to retriable";
         errors.push(FieldError::forbidden(path("annotations", RETRIABLE), why));
     }
     if !before.is_empty() && now != before {
-        let name = path("labels", GROUP_NAME);
+        let name = path(kind, GROUP_NAME);
         errors.push(FieldError::invalid(name, &json!(now), IMMUTABLE));
     }
     errors

@@ -5,8 +5,11 @@ use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
 use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
+use crate::kueue::versions::off_and_on;
 
 const KUEUE: &str = "kueue.x-k8s.io";
+/// Kueue's finalizer of a Workload.
+const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 /// Returns a Pod of the group `train` of three.
 fn pod(name: &str, cpus: &str) -> Value {
@@ -289,4 +292,99 @@ fn a_workload_of_another_owner_is_not_taken_over() {
             "true"
         );
     });
+}
+
+#[test]
+fn before_0_19_a_group_replaces_the_workload_of_another_owner() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.refuses_other_workloads = on,
+        async |cluster| {
+            cluster.queue("8", &[], &json!({}));
+            cluster.workload("train", "1", 0);
+            cluster.pass(1.0).await;
+            let before = workload(cluster)["metadata"]["uid"].clone();
+            for (name, cpus) in [("driver", "2"), ("worker-1", "1"), ("worker-2", "1")] {
+                cluster.create(&pod(name, cpus));
+            }
+            cluster.pass(1.0).await;
+            let metadata = workload(cluster)["metadata"].clone();
+            let is_group = metadata["annotations"][format!("{KUEUE}/is-group-workload")].clone();
+            let refused = cluster.notes("WorkloadNameConflict").len();
+            (metadata["uid"] == before, is_group, refused > 0)
+        },
+    );
+    assert_eq!(
+        outcome,
+        ((false, json!("true"), false), (true, Value::Null, true))
+    );
+}
+
+/// Without Pods left, Kueue spares another Workload only if a controller owns it (0.19.2,
+/// `ListChildWorkloads` in `pkg/controller/jobs/pod/pod_controller.go`).
+#[test]
+fn a_group_that_is_gone_drops_the_finalizer_of_a_workload_without_a_controller() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+        cluster.queue("8", &[], &json!({}));
+        for (controlled, remain) in [(false, Value::Null), (true, json!([FINALIZER]))] {
+            let mut metadata =
+                json!({"name": "train", "namespace": "t", "finalizers": [FINALIZER]});
+            if controlled {
+                let owner = json!({"apiVersion": "a.b/v1", "kind": "C", "name": "c", "uid": "c", "controller": true});
+                metadata["ownerReferences"] = json!([owner]);
+            }
+            let spec = json!({"queueName": "lq", "podSets": [pod_set("main", 1, "1")]});
+            cluster.create(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": metadata, "spec": spec}));
+            cluster.create(&pod("driver", "2"));
+            cluster.pass(1.0).await;
+            cluster.delete("pods", "driver");
+            cluster.pass(1.0).await;
+            assert_eq!(get(&cluster, "driver"), Value::Null);
+            let finalizers = workload(&cluster)["metadata"]["finalizers"].clone();
+            assert_eq!(finalizers, remain, "{controlled}");
+            cluster.delete("workloads", "train");
+        }
+    });
+}
+
+#[test]
+fn a_group_may_have_only_so_many_roles() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.max_roles = if on { 3 } else { 2 },
+        async |cluster| {
+            cluster.queue("8", &[], &json!({}));
+            for cpus in ["1", "2", "3"] {
+                cluster.create(&pod(&format!("worker-{cpus}"), cpus));
+            }
+            cluster.pass(1.0).await;
+            workload(cluster)["spec"]["podSets"]
+                .as_array()
+                .map(Vec::len)
+        },
+    );
+    assert_eq!(outcome, (None, Some(3)));
+}
+
+#[test]
+fn before_0_18_only_the_label_names_a_group() {
+    let outcome = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.reads_group_annotation = on,
+        async |cluster| {
+            cluster.queue("8", &[], &json!({}));
+            let mut pod = pod("driver", "1");
+            let labels = json!({format!("{KUEUE}/queue-name"): "lq"});
+            pod["metadata"]["labels"] = labels;
+            pod["metadata"]["annotations"] = json!({
+                format!("{KUEUE}/pod-group-name"): "train",
+                format!("{KUEUE}/pod-group-total-count"): "1",
+            });
+            let created = cluster.try_create(&pod).code;
+            cluster.pass(1.0).await;
+            (created, workload(cluster)["metadata"]["name"].clone())
+        },
+    );
+    assert_eq!(outcome, ((403, Value::Null), (201, json!("train"))));
 }

@@ -6,6 +6,7 @@ use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
 use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
+use crate::kueue::versions::off_and_on;
 
 fn cluster() -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
@@ -157,8 +158,12 @@ fn a_job_without_a_queue_is_in_the_default_queue_if_there_is_one() {
         create("early", json!({}));
         cluster.create(&json!({
             "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
-            "metadata": {"name": "default", "namespace": "t"}, "spec": {"clusterQueue": "cq"},
+            "metadata": {"name": "default", "namespace": "t"},
+            "spec": {"clusterQueue": "cq", "stopPolicy": "Hold"},
         }));
+        create("held", json!({}));
+        let go = json!({"spec": {"stopPolicy": "None"}});
+        cluster.merge("localqueues", "t", "default", "", &go);
         create("a", json!({}));
         create("b", json!({"kueue.x-k8s.io/queue-name": "lq"}));
         cluster.pass(1.0).await;
@@ -166,8 +171,8 @@ fn a_job_without_a_queue_is_in_the_default_queue_if_there_is_one() {
             job(&cluster, name)["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone()
         };
         assert_eq!(
-            ["a", "b", "early"].map(queue),
-            [json!("default"), json!("lq"), Value::Null]
+            ["a", "b", "early", "held"].map(queue),
+            [json!("default"), json!("lq"), Value::Null, Value::Null]
         );
         assert_eq!(cluster.get("a")["spec"]["queueName"], "default");
         assert_eq!(job(&cluster, "early")["spec"]["suspend"], false);
@@ -318,4 +323,108 @@ fn a_waiting_job_with_the_tolerations_of_its_flavor_keeps_its_workload() {
             );
         }
     });
+}
+
+/// A flavor that left its ClusterQueue may be deleted while a Workload has its quota.
+#[test]
+fn a_job_whose_flavor_is_deleted_starts_once_it_exists_again() {
+    in_virtual_time(async {
+        let cluster = cluster();
+        cluster.job("a", "1", None);
+        cluster.pass(1.0).await;
+        cluster.flavor("other", &json!({}));
+        let cpu = json!({"name": "cpu", "nominalQuota": "4"});
+        let flavors = json!([{"name": "other", "resources": [cpu]}]);
+        let groups = json!([{"coveredResources": ["cpu"], "flavors": flavors}]);
+        let spec = json!({"spec": {"resourceGroups": groups}});
+        let response = cluster.merge("clusterqueues", "", "cq", "", &spec);
+        assert_eq!(response.code, 200, "{}", response.body);
+        cluster.delete("resourceflavors", "default");
+        cluster.pass(1.0).await;
+        let suspend = json!({"spec": {"suspend": true}});
+        cluster.merge("jobs", "t", "a", "", &suspend);
+        cluster.pass(1.0).await;
+        assert_eq!(cluster.line(), "a:RA");
+        assert_eq!(job(&cluster, "a")["spec"]["suspend"], true);
+        cluster.flavor("default", &json!({}));
+        cluster.pass(3.0).await;
+        assert_eq!(cluster.line(), "a:RA");
+        assert_eq!(job(&cluster, "a")["spec"]["suspend"], false);
+    });
+}
+
+/// Kueue applies the condition `PodsReady` alone, with the time of the write (0.19.2, `PatchStatus`
+/// in `pkg/workload/patching/patching.go`). A merge patch has the known time.
+#[test]
+fn another_reason_of_pods_ready_has_another_time() {
+    let moved = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.merge_patches = on,
+        async |cluster| {
+            cluster.queue("4", &[], &json!({}));
+            cluster.job("a", "1", None);
+            cluster.pass(1.0).await;
+            let ready = |ready: i64| {
+                let status = json!({"status": {"active": ready, "ready": ready}});
+                cluster.merge("jobs", "t", "a", "status", &status);
+            };
+            ready(1);
+            cluster.pass(2.0).await;
+            ready(0);
+            cluster.pass(2.0).await;
+            let before = cluster.condition("a", "PodsReady");
+            let hold = json!({"spec": {"stopPolicy": "HoldAndDrain"}});
+            cluster.merge("clusterqueues", "", "cq", "", &hold);
+            cluster.pass(2.0).await;
+            let after = cluster.condition("a", "PodsReady");
+            assert_eq!(
+                [&before["reason"], &after["reason"]],
+                ["WaitForRecovery", "WaitForStart"]
+            );
+            before["lastTransitionTime"] != after["lastTransitionTime"]
+        },
+    );
+    assert_eq!(moved, (true, false));
+}
+
+/// Each row has a change of the status of an Indexed Job of six Pods, four of them at once, and the
+/// number of Pods that are done, before 0.19 and since.
+#[test]
+fn an_indexed_job_gives_back_the_pods_of_its_completed_and_failed_indexes() {
+    let rows = [
+        (json!({"succeeded": 3}), (1, 0)),
+        (json!({"completedIndexes": "0-2"}), (1, 1)),
+        (json!({"failedIndexes": "4,5"}), (1, 3)),
+    ];
+    let expected: (Vec<i64>, Vec<i64>) = rows.iter().map(|(_, done)| *done).unzip();
+    let found = off_and_on(
+        KueueVersion::V0_19,
+        |v, on| v.counts_indexes = on,
+        async |cluster| {
+            cluster.queue("4", &[], &json!({}));
+            cluster.create(&json!({
+                "apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {
+                    "name": "a", "namespace": "t",
+                    "labels": {"kueue.x-k8s.io/queue-name": "lq"},
+                },
+                "spec": {
+                    "suspend": true, "parallelism": 4, "completions": 6,
+                    "completionMode": "Indexed", "backoffLimitPerIndex": 1,
+                    "template": pod_set("main", 1, "1")["template"],
+                },
+            }));
+            cluster.pass(1.0).await;
+            let mut found = Vec::new();
+            for (status, _) in &rows {
+                let status = json!({"status": status});
+                assert_eq!(cluster.merge("jobs", "t", "a", "status", &status).code, 200);
+                cluster.pass(1.0).await;
+                let done = &cluster.get("a")["status"]["reclaimablePods"][0]["count"];
+                found.push(done.as_i64().unwrap_or_default());
+            }
+            found
+        },
+    );
+    assert_eq!(found, expected);
 }

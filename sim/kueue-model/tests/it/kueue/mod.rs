@@ -9,5 +9,5 @@ mod pods_ready;
 mod scenarios;
 mod since_0_19;
 mod speed;
-mod versions;
+pub(crate) mod versions;
 mod webhook;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
 
 /// Returns the outcomes of a scenario with the switch off, and with it on.
-pub(super) fn off_and_on<T>(
+pub(crate) fn off_and_on<T>(
     on: KueueVersion,
     switch: impl Fn(&mut KueueVersion, bool),
     scenario: impl AsyncFn(&Cluster) -> T,

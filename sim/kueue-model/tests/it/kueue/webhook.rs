@@ -315,6 +315,17 @@ fn new_objects() {
             "metadata.labels[kueue.x-k8s.io/pod-group-name]: Required value: both the",
         ),
         (
+            pod(json!({}), json!({"kueue.x-k8s.io/pod-group-name": "g"})),
+            "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: Required value: both the 'kueue.x-k8s.io/pod-group-total-count' annotation and the 'kueue.x-k8s.io/pod-group-name' annotation should be set",
+        ),
+        (
+            pod(
+                json!({}),
+                json!({"kueue.x-k8s.io/pod-group-name": "a b", "kueue.x-k8s.io/pod-group-total-count": "2"}),
+            ),
+            "metadata.annotations[kueue.x-k8s.io/pod-group-name]: Invalid value: \"a b\"",
+        ),
+        (
             grouped(json!("0")),
             "incorrect annotation value 'kueue.x-k8s.io/pod-group-total-count=0': group total count should be greater than zero",
         ),
@@ -372,6 +383,10 @@ fn pods() {
         (
             label("pod-group-name", json!("h")),
             "metadata.labels[kueue.x-k8s.io/pod-group-name]: Invalid value: \"h\": field is immutable",
+        ),
+        (
+            json!({"metadata": {"annotations": {"kueue.x-k8s.io/pod-group-name": "h"}}}),
+            "metadata.annotations[kueue.x-k8s.io/pod-group-name]: Invalid value: \"h\": field is immutable",
         ),
         (
             label("max-exec-time-seconds", json!("9")),
