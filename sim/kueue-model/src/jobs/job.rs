@@ -176,3 +176,26 @@ pub(super) fn started(job: &Value, info: &PodSetInfo) -> Result<Value, Conflict>
     set_parallelism(&mut object, info.count);
     Ok(object)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row has the completed and the failed indexes of a Job with four completions, and their
+    /// number.
+    #[test]
+    fn each_index_below_the_completions_counts_once() {
+        let rows = [
+            ("", "", 0),
+            ("0-1,3", "", 3),
+            ("1-2", "2-3", 3),
+            ("0-3", "1", 4),
+            ("2-9", "7", 2),
+            ("x,3-1,-1,0", "2-", 1),
+        ];
+        for (completed, failed, count) in rows {
+            let status = json!({"completedIndexes": completed, "failedIndexes": failed});
+            assert_eq!(done_indexes(&status, 4), count, "{status}");
+        }
+    }
+}
