@@ -176,15 +176,17 @@ impl Jobs {
 
     fn workload_changed(&mut self, kind: &str, object: Arc<Value>) {
         let metadata: Metadata = read(&object["metadata"]);
-        // The Workload of a group has the group's name; another Workload of that name conflicts
-        // with the group.
+        // The Workload of a group has the group's name. The deletion of another Workload of that
+        // name ends a conflict (0.19.2, `queueReconcileForBlockedPodGroup` in
+        // `pkg/controller/jobs/pod/event_handlers.go`; not 0.18.3, which sees none).
         let group = Task::of_group(&metadata.namespace, &metadata.name);
         if kind == "DELETED" {
             self.groups.remove(&group.key);
         } else {
             self.groups.insert(group.key.clone(), Arc::clone(&object));
         }
-        if kind == "DELETED" || is_of_a_group(&object) {
+        let unblocks = kind == "DELETED" && self.version.refuses_other_workloads;
+        if unblocks || is_of_a_group(&object) {
             self.enqueue(group);
         }
         let Some(owner) = metadata.controller() else {
