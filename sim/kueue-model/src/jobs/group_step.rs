@@ -136,6 +136,9 @@ impl Step<'_> {
             self.stop(all, "NoMatchingWorkload", NO_MATCHING_WORKLOAD, false);
         }
         self.replace(first, owned);
+        // Kueue tries again after the deletion (0.18.3, `ErrNoMatchingWorkloads` in
+        // `pkg/controller/jobframework/reconciler.go`).
+        self.failed = true;
     }
 
     fn without_workload(&mut self, name: &str, all: &[&Value]) {
