@@ -90,7 +90,7 @@ pub fn of_version(version: KueueVersion) -> &'static CompiledDefinitions {
 
 /// Returns the kinds as before Kueue 0.19. The maximum of pod sets is that of five lists
 /// (`config/components/crd/bases/kueue.x-k8s.io_workloads.yaml` of 0.17.0, 0.18.3 and 0.19.2).
-fn with_fewer_pod_sets(most: u8) -> CompiledDefinitions {
+fn with_fewer_pod_sets(most: usize) -> CompiledDefinitions {
     let changed = all().into_iter().map(|definition| {
         if definition.spec.names.plural != "workloads" {
             return definition;
@@ -108,7 +108,7 @@ fn with_fewer_pod_sets(most: u8) -> CompiledDefinitions {
 
 /// Lowers each maximum of 0.19 for pod sets, and restricts the rule for `queueName` to Workloads
 /// that have and had one.
-fn make_older(schema: &mut Value, most: u8) {
+fn make_older(schema: &mut Value, most: usize) {
     if schema["maxItems"] == NEWEST_MOST_POD_SETS {
         schema["maxItems"] = most.into();
     }

@@ -178,7 +178,7 @@ impl Step<'_> {
         };
         let mut workload = self.construct(first)?;
         let sets = pod_group::new_pod_sets(&kept, self.version);
-        if list(&sets).count() > self.version.max_roles {
+        if list(&sets).count() > self.version.most_pod_sets {
             return None;
         }
         workload["spec"]["podSets"] = sets;

@@ -154,10 +154,11 @@ pub struct KueueVersion {
     /// The labels, annotations, limits and negative amounts of pod templates are validated (since
     /// 0.19: `validatePodSet` in `pkg/webhooks/workload_webhook.go`).
     pub validates_templates: bool,
-    /// The largest number of pod sets that the definition of Workloads allows: 8 up to 0.17, 10 in
-    /// 0.18, 18 since 0.19. Below 18 the `queueName` of a Workload with quota may be removed, or
-    /// added.
-    pub most_pod_sets: u8,
+    /// The largest number of pod sets that the definition of Workloads allows, and of roles in a Pod
+    /// group: 8 up to 0.17, 10 in 0.18, 18 since 0.19 (`MaxPodSets` in
+    /// `pkg/controller/jobframework/constants.go`). Below 18 the `queueName` of a Workload with
+    /// quota may be removed, or added.
+    pub most_pod_sets: usize,
     /// A change of a job leaves its Workload inactive (0.17.0: `updateWorkloadToMatchJob` in
     /// `pkg/controller/jobframework/reconciler.go`). Before, it activates it (0.15.0: measured).
     pub keeps_inactive: bool,
@@ -194,10 +195,6 @@ pub struct KueueVersion {
     /// `countAbsentPods` in `pkg/controller/jobs/pod/pod_controller.go`). Before, any value counts,
     /// and the group lacks Pods until it has all (0.17.0: `FindMatchingWorkloads` there).
     pub revised_fast_admission: bool,
-    /// The maximum number of roles in a Pod group: 18 (0.19.2: `MaxPodSets` in
-    /// `pkg/controller/jobframework/constants.go`), 10 (0.18.3, same file) or 8 (0.17.0:
-    /// `ConstructComposableWorkload` in `pkg/controller/jobs/pod/pod_controller.go`).
-    pub max_roles: usize,
     /// The setting `waitForPodsReady` (on by default since 0.19). `None`: Kueue writes no condition
     /// `PodsReady`.
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
@@ -346,7 +343,6 @@ impl KueueVersion {
         matches_tolerations: true,
         refuses_other_workloads: true,
         revised_fast_admission: true,
-        max_roles: 18,
         merge_patches: false,
         wait_for_pods_ready: Some(WaitForPodsReady::DEFAULT),
         fair_sharing: None,
@@ -386,7 +382,6 @@ impl KueueVersion {
         nameless_queue: true,
         counts_indexes: false,
         refuses_other_workloads: false,
-        max_roles: 10,
         wait_for_pods_ready: None,
         ..Self::V0_19
     };
@@ -405,7 +400,6 @@ impl KueueVersion {
         reads_group_annotation: false,
         matches_tolerations: false,
         revised_fast_admission: false,
-        max_roles: 8,
         discards_requests_on_eviction: false,
         ..Self::V0_18
     };

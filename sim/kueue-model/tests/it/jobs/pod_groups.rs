@@ -352,7 +352,7 @@ fn a_group_that_is_gone_drops_the_finalizer_of_a_workload_without_a_controller()
 fn a_group_may_have_only_so_many_roles() {
     let outcome = off_and_on(
         KueueVersion::V0_19,
-        |v, on| v.max_roles = if on { 3 } else { 2 },
+        |v, on| v.most_pod_sets = if on { 3 } else { 2 },
         async |cluster| {
             cluster.queue("8", &[], &json!({}));
             for cpus in ["1", "2", "3"] {
