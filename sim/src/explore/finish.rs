@@ -34,6 +34,7 @@ impl Cluster {
         self.injector.stop();
         let mut run = Run {
             plan: self.plan.clone(),
+            not_injected: self.injector.not_injected(),
             seed: self.simulation.seed,
             points: self.injector.points(),
             failure: failed.map(|failure| failure.0),
@@ -184,6 +185,7 @@ fn job(workload: &Value) -> JobOutcome {
         .collect();
     JobOutcome {
         admitted: is_true(workload, "Admitted"),
+        reserved: is_true(workload, "QuotaReserved"),
         finished: is_true(workload, "Finished"),
         active: workload["spec"]["active"] != false,
         states,

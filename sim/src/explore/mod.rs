@@ -24,6 +24,7 @@ pub use crate::faults::{Fault, FaultPlan, InjectionPoint, PausedReplica, PlanErr
 pub use invariants::{RunRecord, violations};
 pub use pairs::Progress;
 use pairs::chosen;
+use parallel::Done;
 pub use run::{JobOutcome, Outcome, Run};
 
 /// The environment variable with the one plan to run.
@@ -31,6 +32,18 @@ pub const PLAN_ENV: &str = "KUEUE_CHECK_PLAN";
 
 /// The variable with the number of single faults that are tried in each scenario, instead of all.
 pub const SAMPLE_ENV: &str = "KUEUE_CHECK_SAMPLE";
+
+/// Returns the plan of [`PLAN_ENV`].
+///
+/// # Panics
+/// If it is no plan.
+fn plan_of_environment() -> Option<FaultPlan> {
+    let text = std::env::var(PLAN_ENV).ok()?;
+    match text.parse() {
+        Ok(plan) => Some(plan),
+        Err(error) => panic!("{PLAN_ENV}: {error}"),
+    }
+}
 
 /// Returns the value of [`SAMPLE_ENV`].
 ///
@@ -73,8 +86,12 @@ pub struct Exploration {
     pub points: usize,
     /// The number of points that were left out because they repeat others.
     pub left_out: usize,
-    /// The number of single faults that were left out of the [sample](Simulation::sample).
+    /// The number of single faults that were left out of the [sample](Simulation::sample), or of
+    /// pairs that were left out because of their limit.
     pub not_in_sample: usize,
+    /// The number of runs in which a fault was not injected, because an earlier one had removed its
+    /// point. With single faults, such a run has failed.
+    pub not_injected: usize,
     /// The duration in real time.
     pub took: Duration,
     /// The runs that failed.
@@ -82,10 +99,30 @@ pub struct Exploration {
 }
 
 impl Exploration {
+    /// Returns the exploration after the run without faults.
+    fn begun(points: usize, left_out: usize) -> Self {
+        Self {
+            runs: 1,
+            points,
+            left_out,
+            not_in_sample: 0,
+            not_injected: 0,
+            took: Duration::ZERO,
+            failed: Vec::new(),
+        }
+    }
+
     /// Returns the number of runs in a second of real time.
     pub fn runs_per_second(&self) -> f64 {
         let runs = u32::try_from(self.runs).unwrap_or(u32::MAX);
         f64::from(runs) / self.took.as_secs_f64()
+    }
+
+    /// Adds a run with faults.
+    fn add(&mut self, done: Done) {
+        self.runs += 1;
+        self.not_injected += usize::from(!done.injected);
+        self.failed.extend(done.failed);
     }
 
     pub(crate) fn or_panic(&self) {
@@ -115,8 +152,15 @@ impl fmt::Display for Exploration {
         if self.not_in_sample > 0 {
             write!(
                 f,
-                "; a sample: {} single faults were not tried",
+                "; a sample: {} others were not tried",
                 self.not_in_sample
+            )?;
+        }
+        if self.not_injected > 0 {
+            write!(
+                f,
+                "; {} runs in which a fault was not injected",
+                self.not_injected
             )?;
         }
         Ok(())
@@ -130,23 +174,12 @@ pub(crate) fn explore(
     stop_at_first: bool,
 ) -> Exploration {
     let began = Instant::now();
-    if let Some(plan) = std::env::var(PLAN_ENV)
-        .ok()
-        .and_then(|text| text.parse().ok())
-    {
-        return alone(simulation, scenario, &plan, began);
+    let without = without_faults(simulation, scenario);
+    if let Some(plan) = plan_of_environment() {
+        return alone(simulation, scenario, &plan, without, began);
     }
-    let mut without = simulation.run_with(scenario, &FaultPlan::none());
-    without.loops();
     let (points, left_out) = representative(&without.points, simulation.of_a_kind);
-    let mut explored = Exploration {
-        runs: 1,
-        points: points.len(),
-        left_out,
-        not_in_sample: 0,
-        took: Duration::ZERO,
-        failed: Vec::new(),
-    };
+    let mut explored = Exploration::begun(points.len(), left_out);
     if without.failed() {
         explored.failed.push(without);
         explored.took = began.elapsed();
@@ -162,9 +195,14 @@ pub(crate) fn explore(
     let plans: Vec<FaultPlan> = plans
         .map(|(point, fault)| FaultPlan::of(point, fault))
         .collect();
-    parallel::run_each(&plans, tried(simulation, scenario, &without), |failed| {
-        explored.runs += 1;
-        explored.failed.extend(failed);
+    let tried = tried(simulation, scenario, &without);
+    let tried = |plan: &FaultPlan| {
+        let mut run = tried(plan);
+        run.require_injected();
+        run
+    };
+    parallel::run_each(&plans, tried, |done| {
+        explored.add(done);
         if stop_at_first && !explored.failed.is_empty() {
             return ControlFlow::Break(());
         }
@@ -172,6 +210,13 @@ pub(crate) fn explore(
     });
     explored.took = began.elapsed();
     explored
+}
+
+/// Runs `scenario` without a fault.
+fn without_faults(simulation: &Simulation, scenario: &impl AsyncFn(&Cluster)) -> Run {
+    let mut without = simulation.run_with(scenario, &FaultPlan::none());
+    without.loops();
+    without
 }
 
 /// Returns a function that makes one run with faults and compares it with `without`.
@@ -201,18 +246,20 @@ fn alone(
     simulation: &Simulation,
     scenario: &(impl AsyncFn(&Cluster) + Sync),
     plan: &FaultPlan,
+    without: Run,
     began: Instant,
 ) -> Exploration {
-    let without = simulation.run_with(scenario, &FaultPlan::none());
-    let run = tried(simulation, scenario, &without)(plan);
-    Exploration {
-        runs: 2,
-        points: 1,
-        left_out: without.points.len().saturating_sub(1),
-        not_in_sample: 0,
-        took: began.elapsed(),
-        failed: Some(run).filter(Run::failed).into_iter().collect(),
+    let mut explored =
+        Exploration::begun(plan.len(), without.points.len().saturating_sub(plan.len()));
+    if without.failed() {
+        explored.failed.push(without);
+    } else {
+        let mut run = tried(simulation, scenario, &without)(plan);
+        run.require_injected();
+        explored.add(Done::of(run));
     }
+    explored.took = began.elapsed();
+    explored
 }
 
 /// Returns the first points of each kind, and the number of other points.

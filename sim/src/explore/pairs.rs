@@ -1,11 +1,12 @@
 //! Pairs of faults: two faults in one run, all pairs or a sample of them.
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::random::Random;
 use super::{
-    Exploration, Fault, FaultPlan, InjectionPoint, parallel, representative, single_faults, tried,
+    Exploration, Fault, FaultPlan, InjectionPoint, alone, parallel, plan_of_environment,
+    representative, single_faults, tried, without_faults,
 };
 use crate::simulation::{Cluster, Simulation};
 
@@ -28,6 +29,7 @@ const OF_A_KIND: usize = 3;
 /// });
 /// assert_eq!((last.done, last.of), (20, 20));
 /// assert_eq!(explored.runs, 21); // and the one without faults
+/// assert!(explored.not_in_sample > 0, "{explored}");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -49,17 +51,12 @@ pub(crate) fn explore_pairs(
     mut progress: impl FnMut(Progress),
 ) -> Exploration {
     let began = Instant::now();
-    let mut without = simulation.run_with(scenario, &FaultPlan::none());
-    without.loops();
+    let without = without_faults(simulation, scenario);
+    if let Some(plan) = plan_of_environment() {
+        return alone(simulation, scenario, &plan, without, began);
+    }
     let (points, left_out) = representative(&without.points, OF_A_KIND);
-    let mut explored = Exploration {
-        runs: 1,
-        points: points.len(),
-        left_out,
-        not_in_sample: 0,
-        took: Duration::ZERO,
-        failed: Vec::new(),
-    };
+    let mut explored = Exploration::begun(points.len(), left_out);
     if without.failed() {
         explored.failed.push(without);
         explored.took = began.elapsed();
@@ -69,15 +66,16 @@ pub(crate) fn explore_pairs(
     let singles: Vec<(InjectionPoint, Fault)> = singles
         .filter(|(_, fault)| !simulation.excluded.contains(fault))
         .collect();
-    let chosen = chosen(&pairs(&singles), limit, simulation.seed);
+    let pairs = pairs(&singles);
+    let chosen = chosen(&pairs, limit, simulation.seed);
+    explored.not_in_sample = pairs.len() - chosen.len();
     let plans = chosen.iter().map(|(one, other)| {
         let (one, other) = (&singles[*one], &singles[*other]);
         FaultPlan::of(one.0.clone(), one.1).and(other.0.clone(), other.1)
     });
     let plans: Vec<FaultPlan> = plans.collect();
-    parallel::run_each(&plans, tried(simulation, scenario, &without), |failed| {
-        explored.runs += 1;
-        explored.failed.extend(failed);
+    parallel::run_each(&plans, tried(simulation, scenario, &without), |done| {
+        explored.add(done);
         progress(Progress {
             done: explored.runs - 1,
             of: plans.len(),

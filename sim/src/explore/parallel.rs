@@ -10,6 +10,23 @@ use std::thread;
 
 use super::{FaultPlan, Run};
 
+/// A run that is done.
+pub(super) struct Done {
+    /// The run, if it failed.
+    pub(super) failed: Option<Run>,
+    /// Whether all faults of its plan were injected.
+    pub(super) injected: bool,
+}
+
+impl Done {
+    pub(super) fn of(run: Run) -> Self {
+        Self {
+            injected: run.not_injected.is_none(),
+            failed: Some(run).filter(Run::failed),
+        }
+    }
+}
+
 /// Runs each plan with `try_plan`, one at a time on each processor. `finished` receives the run if
 /// it failed, in the order of the plans, until it breaks. Log lines go to the subscriber of this
 /// thread.
@@ -19,25 +36,25 @@ use super::{FaultPlan, Run};
 pub(super) fn run_each(
     plans: &[FaultPlan],
     try_plan: impl Fn(&FaultPlan) -> Run + Sync,
-    finished: impl FnMut(Option<Run>) -> ControlFlow<()>,
+    finished: impl FnMut(Done) -> ControlFlow<()>,
 ) {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let logs = tracing::dispatcher::get_default(Clone::clone);
-    let failed = |plan: &FaultPlan| {
+    let done = |plan: &FaultPlan| {
         let run = tracing::dispatcher::with_default(&logs, || try_plan(plan));
         // A run contains its whole history, so the thread that created it frees it.
-        Some(run).filter(Run::failed)
+        Done::of(run)
     };
-    in_order(threads, plans, failed, finished);
+    in_order(threads, plans, done, finished);
 }
 
 /// Calls `work` for each item, on `threads` threads. `finished` receives the results in the order
 /// of the items.
-fn in_order<Item: Sync, Done: Send>(
+fn in_order<Item: Sync, Output: Send>(
     threads: usize,
     items: &[Item],
-    work: impl Fn(&Item) -> Done + Sync,
-    mut finished: impl FnMut(Done) -> ControlFlow<()>,
+    work: impl Fn(&Item) -> Output + Sync,
+    mut finished: impl FnMut(Output) -> ControlFlow<()>,
 ) {
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -60,7 +77,7 @@ fn in_order<Item: Sync, Done: Send>(
             })
             .collect();
         drop(sender);
-        let mut early: BTreeMap<usize, Done> = BTreeMap::new();
+        let mut early: BTreeMap<usize, Output> = BTreeMap::new();
         let mut expected = 0;
         'all: for (index, done) in &results {
             early.insert(index, done);

@@ -1,9 +1,13 @@
 //! Random plans of several faults, shrunk to the fewest that still fail.
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Exploration, Fault, FaultPlan, InjectionPoint, Run, parallel, tried};
+use super::parallel::Done;
+use super::{
+    Exploration, Fault, FaultPlan, InjectionPoint, Run, alone, parallel, plan_of_environment,
+    tried, without_faults,
+};
 use crate::simulation::{Cluster, Simulation};
 
 /// The maximum number of faults in one run.
@@ -18,42 +22,58 @@ pub(crate) fn explore_random(
     runs: usize,
 ) -> Exploration {
     let began = Instant::now();
-    let without = simulation.run_with(scenario, &FaultPlan::none());
-    let mut explored = Exploration {
-        runs: 1,
-        points: without.points.len(),
-        left_out: 0,
-        not_in_sample: 0,
-        took: Duration::ZERO,
-        failed: Vec::new(),
-    };
-    if without.failed() || without.points.is_empty() {
+    let without = without_faults(simulation, scenario);
+    if let Some(plan) = plan_of_environment() {
+        return alone(simulation, scenario, &plan, without, began);
+    }
+    let candidates = candidates(&without.points, simulation.replicas, &simulation.excluded);
+    let mut explored = Exploration::begun(candidates.len(), 0);
+    explored.left_out = without.points.len() - candidates.len();
+    if without.failed() || candidates.is_empty() {
         explored.failed.extend(Some(without).filter(Run::failed));
         explored.took = began.elapsed();
         return explored;
     }
     let mut random = Random::new(simulation.seed);
-    let plans = std::iter::repeat_with(|| plan(&mut random, &without.points, simulation.replicas));
+    let plans = std::iter::repeat_with(|| plan(&mut random, &candidates));
     let plans: Vec<FaultPlan> = plans.take(runs).collect();
     let tried = tried(simulation, scenario, &without);
-    parallel::run_each(&plans, &tried, |failed| {
-        explored.runs += 1;
-        let shrunk = failed.map(|run| shrunk(run, &mut explored.runs, &tried));
-        explored.failed.extend(shrunk);
+    parallel::run_each(&plans, &tried, |Done { failed, injected }| {
+        let failed = failed.map(|run| shrunk(run, &mut explored.runs, &tried));
+        explored.add(Done { failed, injected });
         ControlFlow::Continue(())
     });
     explored.took = began.elapsed();
     explored
 }
 
-fn plan(random: &mut Random, points: &[InjectionPoint], replicas: usize) -> FaultPlan {
+/// A point with the faults that are possible there.
+type Candidate = (InjectionPoint, Vec<Fault>);
+
+/// Returns the points at which a fault is possible that is not excluded.
+fn candidates(points: &[InjectionPoint], replicas: usize, excluded: &[Fault]) -> Vec<Candidate> {
+    let all = points.iter().map(|point| {
+        let mut possible = Fault::at(point, replicas);
+        possible.retain(|fault| !excluded.contains(fault));
+        (point.clone(), possible)
+    });
+    all.filter(|(_, possible)| !possible.is_empty()).collect()
+}
+
+/// Returns a plan with two to four faults, each at another point; fewer if there are fewer points.
+fn plan(random: &mut Random, candidates: &[Candidate]) -> FaultPlan {
     let faults = 2 + random.below(FAULTS - 1);
-    (0..faults).fold(FaultPlan::none(), |plan, _| {
-        let point = &points[random.index(points.len())];
-        let possible = Fault::at(point, replicas);
+    let mut rest: Vec<&Candidate> = candidates.iter().collect();
+    let mut plan = FaultPlan::none();
+    for _ in 0..faults {
+        if rest.is_empty() {
+            break;
+        }
+        let (point, possible) = rest.swap_remove(random.index(rest.len()));
         let fault = possible[random.index(possible.len())];
-        plan.and(point.clone(), fault)
-    })
+        plan = plan.and(point.clone(), fault);
+    }
+    plan
 }
 
 /// Removes one fault after another, as long as the rest still fails.
@@ -94,5 +114,45 @@ impl Random {
 
     pub(super) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_has_each_point_once_and_no_excluded_fault() {
+        let point = |number, what: &str| InjectionPoint {
+            agent: "check-0".to_owned(),
+            event: what.starts_with(char::is_uppercase),
+            number,
+            what: what.to_owned(),
+        };
+        let points = [
+            point(0, "list workloads"),
+            point(0, "MODIFIED workloads"),
+            point(1, "apply workloads/status"),
+        ];
+        // At an event, only one fault remains.
+        let events = Fault::at(&points[1], 1);
+        let excluded: Vec<Fault> = events.into_iter().filter(|f| *f != Fault::Close).collect();
+        let candidates = candidates(&points, 1, &excluded);
+        let mut random = Random::new(0);
+        for _ in 0..200 {
+            let plan = plan(&mut random, &candidates).to_string();
+            let of_point = |text: &str| text.rsplit_once('/').unwrap().0.to_owned();
+            let mut used: Vec<String> = plan.split(',').map(of_point).collect();
+            used.sort();
+            let faults = used.len();
+            used.dedup();
+            assert_eq!(used.len(), faults, "{plan}");
+            assert!((2..=3).contains(&faults), "{plan}");
+            for fault in &excluded {
+                assert!(!plan.contains(&format!("/{}", fault.as_str())), "{plan}");
+            }
+        }
+        let none: Vec<Fault> = Fault::all().collect();
+        assert!(super::candidates(&points, 1, &none).is_empty());
     }
 }

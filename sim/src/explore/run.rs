@@ -1,6 +1,6 @@
 //! One run of a scenario and its outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,12 +52,48 @@ pub struct Outcome {
 pub struct JobOutcome {
     /// Whether Kueue has admitted it.
     pub admitted: bool,
+    /// Whether it holds quota.
+    pub reserved: bool,
     /// Whether it has finished.
     pub finished: bool,
     /// Whether it has not been deactivated.
     pub active: bool,
     /// The states of its admission checks, by name.
     pub states: BTreeMap<String, CheckState>,
+}
+
+impl Outcome {
+    /// Returns the differences from the outcome without the fault.
+    fn differences(&self, without: &Self) -> Vec<String> {
+        let jobs = different(&self.jobs, &without.jobs).map(|(job, here, there)| {
+            let state = |outcome: Option<&JobOutcome>| {
+                outcome.map_or_else(|| "nothing".to_owned(), |outcome| format!("{outcome:?}"))
+            };
+            let (here, there) = (state(here), state(there));
+            format!("converges: `{job}` ends as {here}, without the fault as {there}")
+        });
+        let active = different(&self.active, &without.active).map(|(check, here, there)| {
+            let state = |active: Option<&bool>| match active {
+                None => "deleted",
+                Some(true) => "active",
+                Some(false) => "inactive",
+            };
+            let (here, there) = (state(here), state(there));
+            format!("converges: AdmissionCheck `{check}` is {here}, without the fault {there}")
+        });
+        jobs.chain(active).collect()
+    }
+}
+
+/// Returns the keys of both maps with different values.
+fn different<'a, V: PartialEq>(
+    here: &'a BTreeMap<String, V>,
+    there: &'a BTreeMap<String, V>,
+) -> impl Iterator<Item = (&'a str, Option<&'a V>, Option<&'a V>)> {
+    let keys: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+    let both = keys.into_iter();
+    let both = both.map(|key| (key.as_str(), here.get(key), there.get(key)));
+    both.filter(|(_, here, there)| here != there)
 }
 
 /// One run of a scenario.
@@ -74,7 +110,7 @@ pub struct JobOutcome {
 /// }
 /// let plan: FaultPlan = "check-0/request/0/503".parse()?;
 /// let run = Simulation::new(|| open).seed(7).run_with(&admitted, &plan);
-/// assert!(!run.failed());
+/// assert!(!run.failed() && run.not_injected.is_none());
 /// // As it is printed where it fails.
 /// assert!(run.to_string().starts_with("seed 7, to see it again: KUEUE_CHECK_PLAN='check-0/request/0/503'\n"));
 /// # Ok::<(), kueue_check_sim::explore::PlanError>(())
@@ -83,6 +119,9 @@ pub struct JobOutcome {
 pub struct Run {
     /// The faults of the run.
     pub plan: FaultPlan,
+    /// The faults of the plan that were not injected: the run has no such point, or the fault is
+    /// impossible there.
+    pub not_injected: FaultPlan,
     /// The seed of its random numbers.
     pub seed: u64,
     /// The points at which a fault was possible.
@@ -130,20 +169,7 @@ impl Run {
             return;
         }
         let (here, there) = (&self.outcome, &without.outcome);
-        let mut differences = Vec::new();
-        for (job, expected) in &there.jobs {
-            if here.jobs.get(job) != Some(expected) {
-                let found = here.jobs.get(job);
-                differences.push(format!(
-                    "converges: `{job}` ends as {found:?}, without the fault as {expected:?}"
-                ));
-            }
-        }
-        for (check, expected) in &there.active {
-            if here.active.get(check) != Some(expected) {
-                differences.push(format!("converges: AdmissionCheck `{check}` is not active as without the fault ({expected})"));
-            }
-        }
+        let mut differences = here.differences(there);
         let faults = self.plan.len().max(1);
         if self.restless > without.restless + 2 {
             differences.push(format!(
@@ -163,6 +189,16 @@ impl Run {
             differences.push(format!("never evicts: {here} running jobs were evicted for a check, without the fault {there}"));
         }
         self.violations.extend(differences);
+    }
+
+    /// Adds the faults that were not injected as a violation.
+    pub(crate) fn require_injected(&mut self) {
+        if !self.not_injected.is_none() {
+            self.violations.push(format!(
+                "not injected: `{}`: the run has no such point, or the fault is impossible there",
+                self.not_injected
+            ));
+        }
     }
 
     /// Counts the evictions of running jobs for a check.
@@ -215,5 +251,59 @@ impl fmt::Display for Run {
             )?;
         }
         writeln!(f, "\n{}", self.timeline().table(WIDTH))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_compared_in_both_directions() {
+        let job = |reserved| JobOutcome {
+            reserved,
+            active: true,
+            ..JobOutcome::default()
+        };
+        let outcome = |jobs: &[(&str, bool)], active: &[(&str, bool)]| Outcome {
+            jobs: jobs
+                .iter()
+                .map(|(name, reserved)| ((*name).to_owned(), job(*reserved)))
+                .collect(),
+            active: active
+                .iter()
+                .map(|(name, active)| ((*name).to_owned(), *active))
+                .collect(),
+        };
+        let without = outcome(&[("a", true)], &[("check", true)]);
+        let table = [
+            (without.clone(), ""),
+            (
+                outcome(&[("a", false)], &[("check", true)]),
+                "`a` ends as JobOutcome",
+            ),
+            (outcome(&[], &[("check", true)]), "`a` ends as nothing"),
+            (
+                outcome(&[("a", true), ("b", true)], &[("check", true)]),
+                "`b` ends as JobOutcome",
+            ),
+            (
+                outcome(&[("a", true)], &[("check", false)]),
+                "`check` is inactive, without the fault active",
+            ),
+            (
+                outcome(&[("a", true)], &[]),
+                "`check` is deleted, without the fault active",
+            ),
+            (
+                outcome(&[("a", true)], &[("check", true), ("other", true)]),
+                "`other` is active, without the fault deleted",
+            ),
+        ];
+        for (here, expected) in table {
+            let found = here.differences(&without).join("; ");
+            assert_eq!(found.is_empty(), expected.is_empty(), "{found}");
+            assert!(found.contains(expected), "{found}");
+        }
     }
 }

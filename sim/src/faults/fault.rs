@@ -161,6 +161,12 @@ impl Fault {
             .collect()
     }
 
+    /// Returns true if the fault of a plan can happen at `point`: one of the faults
+    /// [`at`](Self::at) it, or a dropped event.
+    pub(crate) fn is_possible(self, point: &InjectionPoint, replicas: usize) -> bool {
+        (self == Self::Dropped && point.event) || Self::at(point, replicas).contains(&self)
+    }
+
     /// Returns all faults.
     pub fn all() -> impl Iterator<Item = Self> {
         ALL.iter().map(|(fault, _)| *fault)

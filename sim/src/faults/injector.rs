@@ -1,6 +1,6 @@
 //! The injector of a plan's faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +35,8 @@ const AT_ONCE: usize = 20_000;
 #[derive(Default)]
 struct Seen {
     points: Vec<InjectionPoint>,
+    /// The indexes of the plan's faults that were injected.
+    injected: BTreeSet<usize>,
     /// The number of requests of each kind.
     requests: BTreeMap<String, usize>,
     /// The moment of the last request, and the number of requests at that moment.
@@ -76,6 +78,12 @@ impl Injector {
     /// Returns the recorded injection points.
     pub(crate) fn points(&self) -> Vec<InjectionPoint> {
         self.seen().points.clone()
+    }
+
+    /// Returns the faults of the plan that were not injected: their point did not come, or they are
+    /// impossible there.
+    pub(crate) fn not_injected(&self) -> FaultPlan {
+        self.plan.except(&self.seen().injected)
     }
 
     /// Counts the requests of the replicas that began with `what`.
@@ -125,13 +133,20 @@ impl Injector {
         if self.over.load(Ordering::Relaxed) {
             return None;
         }
-        self.seen().points.push(InjectionPoint {
+        let point = InjectionPoint {
             agent: agent.to_owned(),
             event,
             number,
             what,
-        });
-        let fault = self.plan.at(agent, event, number)?;
+        };
+        let planned = self.plan.at(agent, event, number);
+        let planned = planned.filter(|(_, fault)| fault.is_possible(&point, self.fates.len()));
+        {
+            let mut seen = self.seen();
+            seen.points.push(point);
+            seen.injected.extend(planned.map(|(index, _)| index));
+        }
+        let (_, fault) = planned?;
         let fate = self.fates.get(agent)?;
         if let Some(skew) = fault.skew() {
             fate.skew.store(skew, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! Fault plans: faults and their injection points.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -107,12 +108,18 @@ impl FaultPlan {
         self.0.is_empty()
     }
 
-    pub(crate) fn at(&self, agent: &str, event: bool, number: u64) -> Option<Fault> {
-        let here = self
-            .0
-            .iter()
-            .find(|(point, _)| point.is(agent, event, number));
-        here.map(|(_, fault)| *fault)
+    /// Returns the first fault at this point, with its index in the plan.
+    pub(crate) fn at(&self, agent: &str, event: bool, number: u64) -> Option<(usize, Fault)> {
+        let mut all = self.0.iter().enumerate();
+        let here = all.find(|(_, (point, _))| point.is(agent, event, number));
+        here.map(|(index, (_, fault))| (index, *fault))
+    }
+
+    /// Returns the plan without the faults of these indexes.
+    pub(crate) fn except(&self, indexes: &BTreeSet<usize>) -> Self {
+        let all = self.0.iter().enumerate();
+        let rest = all.filter(|(index, _)| !indexes.contains(index));
+        Self(rest.map(|(_, one)| one.clone()).collect())
     }
 }
 

@@ -11,7 +11,8 @@ use super::Phase;
 ///
 /// Kueue evicts in several writes. `Evicted` comes first. Then the quota is released, with
 /// `Requeued=False`. `Requeued=True` requeues the Workload, while `Evicted` stays true until the
-/// next reservation.
+/// next reservation. It also stays true when a person reactivates the Workload, with
+/// `Requeued=False` until Kueue has requeued it.
 pub(super) fn phase(workload: &Value) -> (Phase, String) {
     let is_set = |name| is_true(workload, name);
     let (phase, condition) = if is_set("Finished") {
@@ -24,7 +25,7 @@ pub(super) fn phase(workload: &Value) -> (Phase, String) {
         (Phase::QuotaReserved, "QuotaReserved")
     } else if workload["spec"]["active"] == Value::Bool(false) {
         (Phase::Deactivated, "Evicted")
-    } else if is_set("Evicted") && !is_set("Requeued") {
+    } else if is_set("Evicted") && !is_set("Requeued") && !is_deactivation(workload) {
         (Phase::Evicted, "Evicted")
     } else {
         (Phase::Waiting, "QuotaReserved")
@@ -57,6 +58,13 @@ pub(super) fn text(value: &Value) -> String {
 
 fn is_true(workload: &Value, name: &str) -> bool {
     condition(workload, name).is_some_and(|condition| condition["status"] == "True")
+}
+
+/// Returns true if the last eviction was a deactivation (Kueue 0.19.2, `WorkloadDeactivated` in
+/// `apis/kueue/v1beta2/workload_types.go`; the cause may follow).
+fn is_deactivation(workload: &Value) -> bool {
+    let reason = condition(workload, "Evicted").and_then(|evicted| evicted["reason"].as_str());
+    reason.is_some_and(|reason| reason.starts_with("Deactivated"))
 }
 
 fn message(workload: &Value, name: &str) -> String {

@@ -43,6 +43,15 @@ impl Scenario {
         self
     }
 
+    /// Sets the reasons of all conditions.
+    pub(super) fn because(mut self, reason: &str) -> Self {
+        let conditions = self.workload["status"]["conditions"].as_array_mut();
+        for condition in conditions.unwrap() {
+            condition["reason"] = reason.into();
+        }
+        self
+    }
+
     pub(super) fn check(mut self, name: &str, state: &str, message: &str) -> Self {
         let entries = self.workload["status"]["admissionChecks"]
             .as_array_mut()

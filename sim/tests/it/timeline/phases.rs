@@ -74,6 +74,14 @@ fn conditions_determine_the_phase() {
             Phase::Deactivated,
         ),
         (
+            "reactivated, not yet requeued",
+            scenario()
+                .evicted("")
+                .quota_taken(false)
+                .because("DeactivatedDueToAdmissionCheck"),
+            Phase::Waiting,
+        ),
+        (
             "quota lost without eviction",
             scenario().condition("QuotaReserved", false, ""),
             Phase::Waiting,
