@@ -1,12 +1,11 @@
 //! The command line of the simulator.
 
 use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use kueue_check::Clock;
 use kueue_check_sim::apiserver::CompiledDefinitions;
 use kueue_check_sim::explore::Progress;
@@ -144,7 +143,7 @@ enum How {
 fn progress(name: &str) -> impl FnMut(Progress) {
     move |Progress { done, of, failed }| {
         if done.is_multiple_of(100) || done == of {
-            eprintln!("{name:<15} {done} of {of} pairs, {failed} failed");
+            eprintln!("{name:<15} {done} of {of} runs, {failed} failed");
         }
     }
 }
@@ -217,8 +216,10 @@ fn record(recorder: &Recorder, out: &Path) -> Result<(), RecordFailure> {
         |source| RecordFailure::Io { what, source }
     };
     let file = out.display().to_string();
-    // Fails before the recording if the file cannot be written.
-    std::fs::write(out, "").map_err(io(&file))?;
+    // Fails before the recording if the file cannot be written. An earlier trace is kept until then.
+    let mut options = std::fs::OpenOptions::new();
+    let writable = options.create(true).write(true).truncate(false);
+    drop(writable.open(out).map_err(io(&file))?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -251,6 +252,10 @@ fn replay_all(crds: &[PathBuf], traces: &[PathBuf], first: bool) -> ExitCode {
     }
     let kinds = (!all.is_empty()).then(|| CompiledDefinitions::new(all));
     let traces: Vec<PathBuf> = traces.iter().flat_map(|path| files(path)).collect();
+    if traces.is_empty() {
+        eprintln!("no trace was found: a directory has none with the extension .json");
+        return ExitCode::FAILURE;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(std::thread::available_parallelism().map_or(1, NonZero::get))
         .build();
@@ -284,26 +289,25 @@ async fn replay_each(
     let mut replays = stream::iter(traces)
         .map(|trace| {
             let kinds = kinds.clone();
-            spawn_blocking(move || {
-                let differences = replay::run(&trace, kinds.as_ref());
-                (trace, differences)
-            })
+            let path = trace.clone();
+            let replay = spawn_blocking(move || replay::run(&path, kinds.as_ref()));
+            replay.map(|replayed| (trace, replayed))
         })
         .buffered(AHEAD);
     let (mut equal, mut played) = (0, 0);
-    while let Some(replayed) = replays.next().await {
+    while let Some((trace, replayed)) = replays.next().await {
         played += 1;
-        let (trace, differences) =
-            replayed.unwrap_or_else(|error| resume_unwind(error.into_panic()));
-        match differences {
-            Ok(differences) if differences.is_empty() => equal += 1,
-            Ok(differences) => {
+        match replayed {
+            // The panic has already printed its message.
+            Err(error) => println!("== {}\nthe replay ended early: {error}", trace.display()),
+            Ok(Ok(differences)) if differences.is_empty() => equal += 1,
+            Ok(Ok(differences)) => {
                 println!("== {}", trace.display());
                 for difference in differences {
                     println!("{difference}");
                 }
             }
-            Err(error) => println!("== {}\n{error}", trace.display()),
+            Ok(Err(error)) => println!("== {}\n{error}", trace.display()),
         }
         if first && equal < played {
             break;

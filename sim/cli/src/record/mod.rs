@@ -116,7 +116,21 @@ pub enum RecordError {
         /// The cause.
         source: Box<watcher::Error>,
     },
+    /// The recording ended before all initial lists were complete.
+    #[error("the initial lists are not complete{}", after(.last.as_deref()))]
+    Incomplete {
+        /// The last error of a list, with the resource.
+        last: Option<String>,
+    },
 }
+
+fn after(last: Option<&str>) -> String {
+    last.map_or_else(String::new, |error| format!("; the last error: {error}"))
+}
+
+/// The time without an object of the initial lists after which they fail. Other errors than those of
+/// [`RecordError::Read`] are retried until then.
+const STALLED: Duration = Duration::from_secs(60);
 
 impl Recorder {
     /// Returns a client with the rate limit, for the cluster of the kubeconfig or of the service
@@ -136,7 +150,8 @@ impl Recorder {
     ///
     /// # Errors
     /// If a kind cannot be listed: forbidden, or not served. Kueue serves `kueue.x-k8s.io/v1beta2`
-    /// since 0.15.
+    /// since 0.15. If the initial lists make no progress for 1 min, or `end` is ready before they
+    /// are complete.
     pub async fn record(
         &self,
         client: Client,
@@ -161,19 +176,28 @@ impl Recorder {
         let mut waits = watches.len();
         let (mut initial, mut seen) = (Vec::new(), Vec::new());
         let mut began: Option<(Timestamp, Instant)> = None;
+        let (mut progress, mut last) = (Instant::now(), None);
         let mut end = std::pin::pin!(end);
         while seen.len() < self.limit {
-            let until = began.map(|(_, at)| at + Duration::from_secs(self.seconds));
+            let until = match began {
+                Some((_, at)) => at + Duration::from_secs(self.seconds),
+                None => progress + STALLED,
+            };
             let message = tokio::select! {
                 message = messages.recv() => message,
                 () = &mut end => None,
-                () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => None,
+                () = sleep_until(until) => None,
             };
             match message {
                 None => break,
                 Some(Message::Failed(error)) => return Err(error),
-                Some(Message::Initial(kind, object)) => initial.push((kind, object)),
+                Some(Message::Retried(error)) => last = Some(error),
+                Some(Message::Initial(kind, object)) => {
+                    progress = Instant::now();
+                    initial.push((kind, object));
+                }
                 Some(Message::Complete) => {
+                    progress = Instant::now();
                     waits -= 1;
                     if waits == 0 {
                         began = Some((clock.now(), Instant::now()));
@@ -183,7 +207,7 @@ impl Recorder {
                 Some(Message::Seen(change)) => seen.push(change),
             }
         }
-        let began = began.map_or_else(|| clock.now(), |(began, _)| began);
+        let (began, _) = began.ok_or(RecordError::Incomplete { last })?;
         let mut trace = trace(began, &initial, seen);
         if let Some(release) = &self.kueue {
             trace["kueue"] = json!(release);

@@ -11,6 +11,17 @@ const PUBLIC: [&str; 3] = ["kubernetes.io", "k8s.io", "x-k8s.io"];
 /// Labels of the Pods of a Job without a domain.
 const OF_BATCH: [&str; 2] = ["controller-uid", "job-name"];
 
+/// Domains of labels whose names the owner of a cluster chooses.
+const CHOSEN: [&str; 2] = ["node-restriction.kubernetes.io", "node-role.kubernetes.io"];
+
+/// The end of a message that Kueue has cut: a note of an event at 1,024 bytes, the message of a
+/// condition at 32 KiB (Kueue 0.19.2, `pkg/util/api/api.go`).
+const CUT: &str = " ...";
+/// The least length of a text that was cut, because no character is split.
+const CUT_AT: usize = 1_020;
+/// The least length of a beginning by which a message is recognized within a longer text.
+const LEAST: usize = 16;
+
 /// The kind of the names of Workloads of Jobs.
 const OF_JOB: &str = "job-workload";
 
@@ -98,9 +109,67 @@ impl Pseudonyms {
             .clone()
     }
 
+    /// Returns the pseudonym of a message at the end of a text, which may be cut there.
+    fn last(&mut self, message: &str, is_cut: bool) -> String {
+        let whole = message.strip_suffix(CUT).filter(|_| is_cut);
+        match whole.and_then(|begin| self.cut(begin)) {
+            Some(known) => known.clone(),
+            None => self.foreign(message),
+        }
+    }
+
+    /// Replaces the names of checks and their messages in `NAME: MESSAGE; NAME: MESSAGE`, the note
+    /// of the event `UpdatedAdmissionCheck`.
+    pub(super) fn of_checks(&mut self, note: &str) -> String {
+        let mut parts: Vec<(String, String)> = Vec::new();
+        for piece in note.split("; ") {
+            let named = piece.split_once(": ").and_then(|(name, message)| {
+                let known = self.names.get(&(String::new(), name.to_owned()))?;
+                Some((known.text.clone(), message.to_owned()))
+            });
+            match (named, parts.last_mut()) {
+                (Some(named), _) => parts.push(named),
+                (None, Some((_, message))) => *message = format!("{message}; {piece}"),
+                (None, None) => parts.push((String::new(), piece.to_owned())),
+            }
+        }
+        let is_cut = is_cut(note);
+        let parts = parts.into_iter().map(|(name, message)| {
+            let message = self.last(&message, is_cut);
+            match name.as_str() {
+                "" => message,
+                name => format!("{name}: {message}"),
+            }
+        });
+        parts.collect::<Vec<_>>().join("; ")
+    }
+
     /// Replaces all known names and messages in a message of Kueue about an object of this
-    /// namespace.
-    pub(super) fn text(&self, namespace: &str, text: &str) -> String {
+    /// namespace, and messages of checks that it quotes.
+    pub(super) fn text(&mut self, namespace: &str, text: &str) -> String {
+        let is_cut = is_cut(text);
+        let Some((before, quoted)) = quoted(text) else {
+            return self.known(namespace, text, is_cut);
+        };
+        let before = self.known(namespace, before, false);
+        let after = match quoted {
+            Quoted::Message(message) => self.last(message, is_cut),
+            Quoted::States(all) => {
+                let each = states(all).into_iter().map(|(name, message)| {
+                    let name = self.name("check", "", name);
+                    match message {
+                        Some(message) => format!("{name:?} ({})", self.last(message, is_cut)),
+                        None => format!("{name:?}"),
+                    }
+                });
+                each.collect::<Vec<_>>().join("; ")
+            }
+        };
+        before + &after
+    }
+
+    /// Replaces all known names and messages in a message of Kueue.
+    fn known(&self, namespace: &str, text: &str, is_cut: bool) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         let mut before = "";
@@ -111,9 +180,13 @@ impl Pseudonyms {
                 "" => &rest[..end],
                 word => word,
             };
-            if let Some((text, known)) = self.foreign_at(&out, rest, word) {
+            if let Some((length, known)) = self
+                .foreign_at(&out, rest, word)
+                .or_else(|| self.cut_at(rest, is_cut))
+                .or_else(|| self.key_at(rest))
+            {
                 out.push_str(known);
-                rest = &rest[text.len()..];
+                rest = &rest[length..];
                 continue;
             }
             rest = &rest[word.len()..];
@@ -131,13 +204,40 @@ impl Pseudonyms {
         out
     }
 
-    /// Returns the longest message that is a prefix of `rest`, with its pseudonym. `word` is the
-    /// first word of `rest`.
-    fn foreign_at(&self, before: &str, rest: &str, word: &str) -> Option<(&String, &String)> {
+    /// Returns the length of the longest message that is a prefix of `rest`, with its pseudonym.
+    /// `word` is the first word of `rest`.
+    fn foreign_at(&self, before: &str, rest: &str, word: &str) -> Option<(usize, &String)> {
         let all = self.texts.range(word.to_owned()..);
         let all = all.take_while(|(text, _)| text.starts_with(word));
         let whole = all.filter(|(text, _)| is_whole(before, rest, text)).last();
-        whole.map(|(text, known)| (text, &known.text))
+        whole.map(|(text, known)| (text.len(), &known.text))
+    }
+
+    /// Returns the length of `rest` if it is the beginning of a message in a text that was cut,
+    /// with the message's pseudonym.
+    fn cut_at(&self, rest: &str, is_cut: bool) -> Option<(usize, &String)> {
+        let begin = rest.strip_suffix(CUT).filter(|_| is_cut)?;
+        // A short beginning may be any word.
+        (begin.len() >= LEAST).then_some(())?;
+        self.cut(begin).map(|known| (rest.len(), known))
+    }
+
+    /// Returns the pseudonym of the first other message that begins so.
+    fn cut(&self, begin: &str) -> Option<&String> {
+        let all = self.texts.range(begin.to_owned()..);
+        let mut all = all.take_while(|(text, _)| text.starts_with(begin));
+        let whole = all.find(|(text, _)| text.strip_suffix(CUT) != Some(begin));
+        whole.map(|(_, known)| &known.text)
+    }
+
+    /// Returns the length of a key with a domain at the beginning of `rest`, such as that of a
+    /// taint, with its pseudonym.
+    fn key_at(&self, rest: &str) -> Option<(usize, &String)> {
+        let end = rest.find(|c| !is_of_name(c) && c != '/');
+        let key = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
+        key.contains('/').then_some(())?;
+        let known = self.names.get(&(String::new(), key.to_owned()))?;
+        Some((key.len(), &known.text))
     }
 
     /// Returns the pseudonym of a word. Kueue's messages contain the names of LocalQueues without
@@ -217,10 +317,55 @@ fn next(counts: &mut BTreeMap<&'static str, usize>, kind: &'static str) -> Pseud
 
 fn is_public(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let is_chosen = CHOSEN.iter().any(|chosen| domain.ends_with(chosen));
     let mut parents = domain.match_indices('.').map(|(dot, _)| &domain[dot + 1..]);
-    PUBLIC.contains(&domain)
-        || parents.any(|parent| PUBLIC.contains(&parent))
-        || OF_BATCH.contains(&key)
+    let is_known = PUBLIC.contains(&domain) || parents.any(|parent| PUBLIC.contains(&parent));
+    is_known && !is_chosen || OF_BATCH.contains(&key)
+}
+
+/// Returns true if Kueue has cut the text.
+fn is_cut(text: &str) -> bool {
+    text.len() >= CUT_AT && text.ends_with(CUT)
+}
+
+/// The part of a text in which Kueue quotes checks, up to its end.
+enum Quoted<'a> {
+    /// `"NAME" (MESSAGE); "NAME"`.
+    States(&'a str),
+    /// A message.
+    Message(&'a str),
+}
+
+/// Splits a text of Kueue before the checks that it quotes: `AdmissionChecks in Retry state: "a"
+/// (why); "b"` since 0.18, `AdmissionCheck for a was Rejected: why` before.
+fn quoted(text: &str) -> Option<(&str, Quoted<'_>)> {
+    let after = |sign: &str| text.find(sign).map(|at| text.split_at(at + sign.len()));
+    let states = [" in Retry state: ", " in Rejected state: "].into_iter();
+    let states = states
+        .filter_map(after)
+        .min_by_key(|(before, _)| before.len());
+    states
+        .map(|(before, rest)| (before, Quoted::States(rest)))
+        .or_else(|| after(" was Rejected: ").map(|(before, rest)| (before, Quoted::Message(rest))))
+}
+
+/// Returns the quoted names with their messages. The end may be cut.
+fn states(quoted: &str) -> Vec<(&str, Option<&str>)> {
+    let next = quoted.match_indices("; \"").map(|(at, _)| at);
+    let next = next.filter(|at| quoted[..*at].ends_with([')', '"']));
+    let mut ends: Vec<usize> = next.collect();
+    ends.push(quoted.len());
+    let mut start = 0;
+    let items = ends.into_iter().map(|end| {
+        let item = &quoted[start..end];
+        start = end + "; ".len();
+        match item.split_once("\" (") {
+            Some((name, message)) => (name, Some(message.strip_suffix(')').unwrap_or(message))),
+            None => (item, None),
+        }
+    });
+    let names = items.map(|(name, message)| (name.trim_matches('"'), message));
+    names.collect()
 }
 
 fn is_of_name(c: char) -> bool {
@@ -250,6 +395,10 @@ mod tests {
         names.name("workload", "team-a", "job-nightly-1a2b3");
         names.foreign("no licence for alice");
         names.pod_set("more");
+        names.key("acme.example/vault-team");
+        let long = format!("alice {}", "x".repeat(2000));
+        names.foreign(&long);
+        let cut = |text: &str| format!("{} ...", &text[..1020]);
         let table = [
             (
                 "ClusterQueue train is inactive",
@@ -275,9 +424,53 @@ mod tests {
                 "pod set more: insufficient quota, 1 more needed",
                 "pod set set-1: insufficient quota, 1 more needed",
             ),
+            (
+                "untolerated taint {acme.example/vault-team value-1 NoSchedule}",
+                "untolerated taint {label-1 value-1 NoSchedule}",
+            ),
+            (&cut(&format!("Finished: {long}")), "Finished: message-2"),
             ("trained", "trained"),
             ("...", "..."),
         ];
+        for (text, expected) in table {
+            assert_eq!(names.text("team-a", text), expected);
+        }
+        let note = names.of_checks(&cut(&format!("train: a; b; train: {long}")));
+        assert_eq!(
+            note,
+            "cluster-queue-1: message-3; cluster-queue-1: message-2"
+        );
+    }
+
+    /// Messages of checks that were written before the recording, which no entry contains.
+    #[test]
+    fn quoted_messages_of_checks_are_replaced() {
+        let long = format!("because {}", "x".repeat(2000));
+        let cut = format!("Deactivated due to AdmissionCheck in Rejected state: \"b\" ({long}");
+        let cut = format!("{} ...", &cut[..1020]);
+        let table = [
+            (
+                "Evicted due to AdmissionCheck in Retry state: \"b\" (not yet)",
+                "Evicted due to AdmissionCheck in Retry state: \"check-1\" (message-1)",
+            ),
+            (
+                "Previously: Evicted due to AdmissionChecks in Retry state: \"b\"; \"c\" (no; (a) \"x\"); \"d\" (not yet)",
+                "Previously: Evicted due to AdmissionChecks in Retry state: \"check-1\"; \"check-2\" (message-2); \"check-3\" (message-1)",
+            ),
+            (
+                "The workload is deactivated due to AdmissionCheck in Rejected state: \"c\"",
+                "The workload is deactivated due to AdmissionCheck in Rejected state: \"check-2\"",
+            ),
+            (
+                "Deactivating workload because AdmissionCheck for b was Rejected: alice may not",
+                "Deactivating workload because AdmissionCheck for check-1 was Rejected: message-3",
+            ),
+            (
+                &cut,
+                "Deactivated due to AdmissionCheck in Rejected state: \"check-1\" (message-4)",
+            ),
+        ];
+        let mut names = Pseudonyms::default();
         for (text, expected) in table {
             assert_eq!(names.text("team-a", text), expected);
         }
@@ -304,11 +497,12 @@ mod tests {
         let labels = json!({
             "kueue.x-k8s.io/queue-name": "train", "kueue.x-k8s.io/managed": "true",
             "topology.kubernetes.io/zone": "paris-1", "acme.com/owner": "alice", "tier": "2",
+            "acme.com.node-restriction.kubernetes.io/vault": "1",
         });
         let expected = json!({
             "kueue.x-k8s.io/queue-name": "queue-1", "kueue.x-k8s.io/managed": "true",
             "topology.kubernetes.io/zone": "value-2",
-            "label-1": "value-1", "label-2": "2",
+            "label-1": "1", "label-2": "value-1", "label-3": "2",
         });
         assert_eq!(names.labels("team-a", &labels), expected);
     }

@@ -44,7 +44,7 @@ fn key(kind: Kind, object: &Value) -> Key {
 
 /// Returns the trace of the changes since `began`, given the objects that existed then.
 pub(super) fn trace(began: Timestamp, initial: &[(Kind, Arc<Value>)], seen: Vec<Seen>) -> Value {
-    let mut initial: Vec<&(Kind, Arc<Value>)> = initial.iter().filter(|o| !is_over(o)).collect();
+    let (over, mut initial): (Vec<_>, Vec<_>) = initial.iter().partition(|o| is_over(o));
     // By kind, so that references point back, and by creation.
     initial.sort_by_key(|(kind, object)| {
         let came = object["metadata"]["creationTimestamp"].as_str();
@@ -53,8 +53,10 @@ pub(super) fn trace(began: Timestamp, initial: &[(Kind, Arc<Value>)], seen: Vec<
     let seen = in_order(seen);
     // The first pass collects the names, which are then numbered in order.
     let mut first = Recording::new(began, Pseudonyms::default());
+    first.name(&initial, &seen, &over);
     first.take(&initial, &seen);
     let mut recording = Recording::new(began, first.names.in_order());
+    recording.name(&initial, &seen, &over);
     let objects = recording.take(&initial, &seen);
     json!({
         "scenario": format!("recorded {began:.0}"),
@@ -87,6 +89,20 @@ fn in_order(mut seen: Vec<Seen>) -> Vec<Seen> {
     seen
 }
 
+/// The number of digits of the hash at the end of a generated name of a Workload (Kueue 0.19.2,
+/// `pkg/controller/jobframework/workload_names.go`).
+const HASH: usize = 5;
+
+/// Returns the hash in the generated name of a Workload; digits of the UID for a name that a user
+/// has chosen.
+fn hash(name: &str, object: &Value) -> String {
+    let is_hash = |text: &&str| text.len() == HASH && text.chars().all(|c| c.is_ascii_hexdigit());
+    let end = name.rsplit_once('-').map(|(_, end)| end).filter(is_hash);
+    let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+    let of_uid = || uid.chars().filter(char::is_ascii_hexdigit).take(HASH);
+    end.map_or_else(|| of_uid().collect(), str::to_owned)
+}
+
 struct Recording {
     began: Timestamp,
     /// The time of the last change, in milliseconds since the beginning.
@@ -114,14 +130,34 @@ impl Recording {
         }
     }
 
-    /// Adds initial objects and changes, and returns the redacted initial objects.
-    fn take(&mut self, initial: &[&(Kind, Arc<Value>)], seen: &[Seen]) -> Vec<Value> {
-        // An annotation of a Job contains the name of its Workload.
-        for (kind, object) in initial {
-            if *kind == Kind::Workload {
-                self.name_workload(&key(*kind, object), object);
+    /// Adds the names that may occur before their objects. An annotation of a Job contains the name
+    /// of its Workload. An event may come before its Workload: their resource versions are not
+    /// comparable if events are in an etcd of their own. Messages contain names of finished jobs,
+    /// too; these are last, because slices of a job are counted.
+    fn name(
+        &mut self,
+        initial: &[&(Kind, Arc<Value>)],
+        seen: &[Seen],
+        over: &[&(Kind, Arc<Value>)],
+    ) {
+        let of_changes = seen.iter().filter_map(|seen| match seen.what {
+            What::Is(kind) => Some((kind, &seen.object)),
+            What::Gone(_) | What::Event => None,
+        });
+        let all = initial.iter().map(|(kind, object)| (*kind, object));
+        let finished = over.iter().map(|(kind, object)| (*kind, object));
+        for (kind, object) in all.chain(of_changes).chain(finished) {
+            if kind == Kind::Workload {
+                self.name_workload(&key(kind, object), object);
             }
         }
+        for (kind, object) in over {
+            redacted(*kind, object, &mut self.names);
+        }
+    }
+
+    /// Adds initial objects and changes, and returns the redacted initial objects.
+    fn take(&mut self, initial: &[&(Kind, Arc<Value>)], seen: &[Seen]) -> Vec<Value> {
         let objects = initial.iter().map(|(kind, object)| self.put(*kind, object));
         let objects = objects.collect();
         for seen in seen {
@@ -149,7 +185,7 @@ impl Recording {
             return;
         };
         let job = self.names.name("job", namespace, job);
-        let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
+        let hash = hash(name, object);
         let generated = format!("job-{job}-{hash}");
         if self.workload_names.contains_key(&generated) {
             return;
@@ -175,7 +211,7 @@ impl Recording {
             What::Is(kind) => self.changed(kind, &seen.object),
             What::Gone(kind) => self.gone(kind, &seen.object),
             What::Event => {
-                let event = redacted_event(&seen.object, &self.names);
+                let event = redacted_event(&seen.object, &mut self.names);
                 let state = full_projection("Event", &event);
                 self.observe(json!({"kind": "Event", "name": "", "type": "ADDED", "state": state}));
             }
@@ -273,4 +309,65 @@ const REPORTERS: [&str; 4] = [
 pub(super) fn is_of_model(event: &Value) -> bool {
     let reporter = event["reportingController"].as_str();
     reporter.is_some_and(|reporter| REPORTERS.contains(&reporter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(what: What, object: Value) -> Seen {
+        Seen {
+            at: Timestamp::UNIX_EPOCH,
+            what,
+            object: Arc::new(object),
+        }
+    }
+
+    fn workload(name: &str, version: &str) -> Value {
+        json!({
+            "metadata": {
+                "name": name, "namespace": "team-a", "resourceVersion": version,
+                "uid": "abcdef00-1111",
+                "ownerReferences": [{
+                    "apiVersion": "batch/v1", "kind": "Job", "name": "alice", "controller": true,
+                }],
+            },
+            "spec": {"queueName": "vault"}, "status": {},
+        })
+    }
+
+    fn event(about: &str, note: &str) -> Value {
+        json!({
+            "metadata": {"resourceVersion": "1"}, "type": "Normal", "reason": "Pending",
+            "reportingController": "kueue-admission", "note": note,
+            "regarding": {"kind": "Workload", "namespace": "team-a", "name": about},
+        })
+    }
+
+    /// Events may be in an etcd of their own.
+    #[test]
+    fn names_are_replaced_in_an_event_before_its_workload() {
+        let mut over = workload("job-alice-00000", "5");
+        over["status"] = json!({"conditions": [{"type": "Finished", "status": "True"}]});
+        let initial = [(Kind::Workload, Arc::new(over))];
+        for (name, expected) in [
+            ("job-alice-1a2b3", "job-job-1-1a2b3"),
+            // Names that a user has chosen.
+            ("job-alice-secret", "job-job-1-abcde"),
+            ("alice", "job-job-1-abcde"),
+        ] {
+            let note = format!("team-a/{name} follows job-alice-00000");
+            let changes = vec![
+                seen(What::Event, event(name, &note)),
+                seen(What::Event, event("alice-unknown", "")),
+                seen(What::Is(Kind::Workload), workload(name, "10")),
+            ];
+            let trace = trace(Timestamp::UNIX_EPOCH, &initial, changes);
+            let text = trace.to_string();
+            assert!(text.contains(expected), "{text}");
+            for secret in ["alice", "secret", "team-a", "vault"] {
+                assert!(!text.contains(secret), "{secret}: {text}");
+            }
+        }
+    }
 }

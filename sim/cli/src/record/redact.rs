@@ -36,7 +36,10 @@ pub(super) fn redacted(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Va
         Kind::LocalQueue => vec![("spec", redactor.local_queue(spec))],
         Kind::Workload => vec![
             ("spec", redactor.workload(spec)),
-            ("status", redactor.workload_status(status)),
+            (
+                "status",
+                redactor.workload_status(status, job_of(object).is_some()),
+            ),
         ],
         Kind::Job => vec![
             ("spec", redactor.job(spec)),
@@ -52,18 +55,34 @@ pub(super) fn redacted(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Va
 }
 
 /// Returns the redacted event, for the replay's projection.
-pub(super) fn redacted_event(event: &Value, names: &Pseudonyms) -> Value {
+pub(super) fn redacted_event(event: &Value, names: &mut Pseudonyms) -> Value {
     let regarding = &event["regarding"];
     let namespace = regarding["namespace"].as_str().unwrap_or_default();
     let name = regarding["name"].as_str().unwrap_or_default();
+    let kind = if regarding["kind"] == "Job" {
+        Kind::Job
+    } else {
+        Kind::Workload
+    };
+    let name = names.name(kind.pseudonym(), namespace, name);
     let note = event["note"].as_str().unwrap_or_default();
     let mut out = only(event, &["type", "reason", "action", "reportingController"]);
-    out["note"] = json!(names.text(namespace, note));
+    out["note"] = json!(if event["reason"] == "UpdatedAdmissionCheck" {
+        names.of_checks(note)
+    } else {
+        names.text(namespace, note)
+    });
     out["regarding"] = json!({
-        "kind": regarding["kind"], "name": names.text(namespace, name), "namespace": NAMESPACE,
+        "kind": regarding["kind"], "name": name, "namespace": NAMESPACE,
     });
     out
 }
+
+/// The pointer to a flavor in the spec of a ClusterQueue.
+const LAST_ACCEPTABLE: &str =
+    "/concurrentAdmissionPolicy/migration/constraints/lastAcceptableFlavorName";
+/// The default of `terminationMessagePath`.
+const TERMINATION_LOG: &str = "/dev/termination-log";
 
 struct Redactor<'a> {
     namespace: &'a str,
@@ -167,6 +186,7 @@ impl Redactor<'_> {
             self.rename_all(check.get_mut("onFlavors"), "flavor");
         }
         self.rename_all(out.get_mut("admissionChecks"), "check");
+        self.rename(&mut out, LAST_ACCEPTABLE, "flavor");
         out
     }
 
@@ -210,10 +230,15 @@ impl Redactor<'_> {
         let sets = list(&spec["podSets"]).map(|set| {
             let mut out = only(set, &["count", "minCount"]);
             // Kueue sets the other fields for every pod set.
-            let requested = only(
+            let mut requested = only(
                 &set["topologyRequest"],
                 &["required", "preferred", "unconstrained"],
             );
+            for field in ["required", "preferred"] {
+                if let Some(level) = requested[field].as_str() {
+                    requested[field] = json!(self.names.key(level));
+                }
+            }
             if requested
                 .as_object()
                 .is_some_and(|requested| !requested.is_empty())
@@ -262,6 +287,9 @@ impl Redactor<'_> {
                 if let Some(resources) = out.get_mut("resources").and_then(Value::as_object_mut) {
                     resources.remove("claims");
                 }
+                if out["terminationMessagePath"] != TERMINATION_LOG {
+                    self.rename(&mut out, "/terminationMessagePath", "path");
+                }
                 out["name"] = json!(format!("{short}{at}"));
                 out["image"] = json!("image");
                 out
@@ -305,7 +333,23 @@ impl Redactor<'_> {
         each.collect()
     }
 
-    fn workload_status(&mut self, status: &Value) -> Value {
+    /// Redacts the status of a Workload. The message of its end is that of its owner. Kueue copies
+    /// it from a Job, whose conditions are recorded.
+    fn workload_status(&mut self, status: &Value, has_job: bool) -> Value {
+        let mut conditions = self.conditions(status);
+        let copied = conditions
+            .get_mut("conditions")
+            .and_then(Value::as_array_mut);
+        for (copy, condition) in copied
+            .into_iter()
+            .flatten()
+            .zip(list(&status["conditions"]))
+        {
+            if condition["type"] == "Finished" && !has_job {
+                let message = condition["message"].as_str().unwrap_or_default();
+                copy["message"] = json!(self.names.foreign(message));
+            }
+        }
         let mut out = only(status, &["requeueState", "preemptionGates"]);
         let entries: Vec<Value> = list(&status["admissionChecks"])
             .map(|entry| self.entry(entry))
@@ -318,20 +362,29 @@ impl Redactor<'_> {
             set["name"] = self.pod_set(&set["name"]);
         }
         out["reclaimablePods"] = done;
-        let mut admission = status["admission"].clone();
-        self.rename(&mut admission, "/clusterQueue", "cluster-queue");
-        let sets = admission.get_mut("podSetAssignments");
-        for set in sets.and_then(Value::as_array_mut).into_iter().flatten() {
-            set["name"] = self.pod_set(&set["name"]);
-            let flavors = set.get_mut("flavors").and_then(Value::as_object_mut);
+        out["admission"] = self.admission(&status["admission"]);
+        out["conditions"] = conditions["conditions"].clone();
+        without_nulls(out)
+    }
+
+    /// Redacts an admission. The assignment of a topology contains names of nodes.
+    fn admission(&mut self, admission: &Value) -> Value {
+        if admission.is_null() {
+            return Value::Null;
+        }
+        let mut out = only(admission, &["clusterQueue"]);
+        self.rename(&mut out, "/clusterQueue", "cluster-queue");
+        let sets = list(&admission["podSetAssignments"]).map(|set| {
+            let mut out = only(set, &["flavors", "count", "resourceUsage"]);
+            out["name"] = self.pod_set(&set["name"]);
+            let flavors = out.get_mut("flavors").and_then(Value::as_object_mut);
             for (_, flavor) in flavors.into_iter().flatten() {
                 self.rename(flavor, "", "flavor");
             }
-        }
-        out["admission"] = admission;
-        let conditions = self.conditions(status);
-        out["conditions"] = conditions["conditions"].clone();
-        without_nulls(out)
+            out
+        });
+        out["podSetAssignments"] = sets.collect();
+        out
     }
 
     /// Redacts an admission check state.
@@ -453,4 +506,65 @@ fn without_nulls(mut value: Value) -> Value {
         map.retain(|_, value| !value.is_null());
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields have `secret` where the cluster's owner or a check has chosen a text.
+    #[test]
+    fn chosen_texts_are_replaced_in_all_fields() {
+        let topology = json!({
+            "levels": ["kubernetes.io/hostname"],
+            "slices": [{"domainCount": 1, "valuesPerLevel": [{"universal": "secret-node"}]}],
+        });
+        let container = json!({"name": "secret", "terminationMessagePath": "/secret"});
+        let table = [
+            (
+                Kind::Workload,
+                json!({
+                    "spec": {"podSets": [{
+                        "name": "secret", "count": 1,
+                        "topologyRequest": {"required": "secret.example/rack"},
+                        "template": {"spec": {"containers": [container]}},
+                    }]},
+                    "status": {
+                        "admission": {"clusterQueue": "secret", "podSetAssignments": [{
+                            "name": "secret", "count": 1, "flavors": {"cpu": "secret"},
+                            "resourceUsage": {"cpu": "1"}, "topologyAssignment": topology,
+                        }]},
+                        "conditions": [{
+                            "type": "Finished", "status": "True", "message": "RayJob secret failed",
+                        }],
+                    },
+                }),
+            ),
+            (
+                Kind::ClusterQueue,
+                json!({"spec": {"concurrentAdmissionPolicy": {"migration": {
+                    "constraints": {"lastAcceptableFlavorName": "secret"},
+                }}}}),
+            ),
+            (
+                Kind::ResourceFlavor,
+                json!({"spec": {
+                    "topologyName": "secret",
+                    "nodeLabels": {"node-role.kubernetes.io/secret": "secret"},
+                }}),
+            ),
+        ];
+        for (kind, mut object) in table {
+            object["metadata"] = json!({"name": "secret", "namespace": "secret"});
+            let text = redacted(kind, &object, &mut Pseudonyms::default()).to_string();
+            assert!(!text.contains("secret"), "{text}");
+            for kept in ["lastAcceptableFlavorName", "resourceUsage", "required"] {
+                assert_eq!(
+                    text.contains(kept),
+                    object.to_string().contains(kept),
+                    "{text}"
+                );
+            }
+        }
+    }
 }

@@ -29,6 +29,8 @@ pub(super) enum Message {
     Seen(Seen),
     /// The initial list failed.
     Failed(RecordError),
+    /// A request failed with this error, and is sent again.
+    Retried(String),
 }
 
 /// A watch.
@@ -169,7 +171,8 @@ fn failed(resource: &ApiResource, began: bool, error: watcher::Error) -> Vec<Mes
         })];
     }
     tracing::warn!(resource = resource.plural, %error, "watch failed; will retry");
-    Vec::new()
+    let (plural, version) = (&resource.plural, &resource.api_version);
+    vec![Message::Retried(format!("{plural} ({version}): {error}"))]
 }
 
 fn keyed(object: DynamicObject) -> ((Option<String>, Option<String>), Arc<Value>) {

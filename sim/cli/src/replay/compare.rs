@@ -82,7 +82,9 @@ impl<'a> Recording<'a> {
             simulated(played, trace, self.reasons),
             self.overlook.as_ref(),
         );
-        states_and_events(trace, &self.observed, &simulated, &mut compared);
+        // The model has kinds that were not watched.
+        let kinds = kinds(&self.observed.0).collect();
+        states_and_events(trace, &kinds, &self.observed, &simulated, &mut compared);
         compared
     }
 }
@@ -117,19 +119,26 @@ pub(super) fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
     let mut compared = Comparison::new(differences);
     let reasons = Reasons::of(one);
     let (then, now) = (recorded(one, reasons), recorded(other, reasons));
-    states_and_events(one, &then, &now, &mut compared);
+    let kinds = kinds(&then.0).chain(kinds(&now.0)).collect();
+    states_and_events(one, &kinds, &then, &now, &mut compared);
     compared.differences
 }
 
+/// Returns the kinds of the observed objects.
+fn kinds(states: &States) -> impl Iterator<Item = &str> {
+    states.keys().map(|(kind, _)| kind.as_str())
+}
+
+/// Compares the states of objects of these kinds, and events.
 fn states_and_events(
     trace: &Trace,
+    kinds: &BTreeSet<&str>,
     (recorded, recorded_events): &(States, Events),
     (simulated, simulated_events): &(States, Events),
     compared: &mut Comparison,
 ) {
     let runs = close_steps(trace);
     let initial = initial_objects(trace);
-    let kinds: BTreeSet<&str> = recorded.keys().map(|(kind, _)| kind.as_str()).collect();
     let objects: BTreeSet<&(String, String)> = recorded.keys().chain(simulated.keys()).collect();
     for object in objects
         .into_iter()

@@ -106,6 +106,9 @@ pub enum ReplayError {
     /// The file is not a trace.
     #[error("the file is not a trace: {0}")]
     Json(#[from] serde_json::Error),
+    /// A part of the trace is impossible, or the trace is empty.
+    #[error("the trace is damaged: {0}")]
+    Damaged(String),
     /// The model does not support a request of the trace.
     #[error("the trace has a request that the model does not support: {0}")]
     Request(String),
@@ -243,8 +246,9 @@ impl Replay {
     ///
     /// # Errors
     /// If the trace has a request that the model does not support, or uses a feature that the model
-    /// does not have.
+    /// does not have; if a time or a state is impossible.
     pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
+        self.trace.check()?;
         scope::check(&self.trace)?;
         let trace = Arc::clone(&self.trace);
         let recording = Recording::of(&trace, self.overlook.take());
@@ -292,6 +296,10 @@ impl Replay {
 /// };
 /// assert_eq!(between(&trace(true), &trace(true)), []);
 /// assert_eq!(between(&trace(true), &trace(false)).len(), 1);
+/// let nothing: Trace =
+///     serde_json::from_value(serde_json::json!({"scenario": "s", "steps": [{"step": "submit", "t": 1.0}]})).unwrap();
+/// assert_eq!(between(&trace(true), &nothing).len(), 1);
+/// assert_eq!(between(&nothing, &trace(true)).len(), 1);
 /// ```
 #[must_use]
 pub fn between(one: &Trace, other: &Trace) -> Vec<Difference> {

@@ -18,6 +18,9 @@ use super::object::list;
 /// step takes longer.
 const CLOSE: f64 = 0.2;
 
+/// The longest trace, in seconds: a year.
+const LONGEST: f64 = 366.0 * 86_400.0;
+
 /// A recorded scenario.
 ///
 /// ```
@@ -153,9 +156,39 @@ impl Trace {
     /// Reads a trace file.
     ///
     /// # Errors
-    /// If the file can't be read, or is not a trace.
+    /// If the file can't be read, is not a trace, or has neither steps nor objects; if a time or a
+    /// state is impossible.
     pub fn read(path: &Path) -> Result<Self, ReplayError> {
-        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+        let trace: Self = serde_json::from_slice(&std::fs::read(path)?)?;
+        if trace.steps.is_empty() && trace.objects.is_empty() {
+            let what = "it has neither steps nor objects".to_owned();
+            return Err(ReplayError::Damaged(what));
+        }
+        trace.check()?;
+        Ok(trace)
+    }
+
+    /// Rejects impossible times and states.
+    pub(super) fn check(&self) -> Result<(), ReplayError> {
+        let is_possible = |t: f64| (0.0..=LONGEST).contains(&t);
+        for step in &self.steps {
+            let mut times = step.observed.iter().map(|seen| seen.t).chain([step.t]);
+            let mut states = step.observed.iter();
+            let what = if let Some(t) = times.find(|t| !is_possible(*t)) {
+                format!("{t} s, which is not within a year")
+            } else if let Some(seen) =
+                states.find(|seen| !seen.state.is_object() && !seen.state.is_null())
+            {
+                format!("a state of {}/{} that is no object", seen.kind, seen.name)
+            } else {
+                continue;
+            };
+            return Err(ReplayError::Damaged(format!(
+                "step {:?} has {what}",
+                step.name
+            )));
+        }
+        Ok(())
     }
 
     /// Returns the model of the recorded Kueue; default: 0.19.
@@ -237,8 +270,9 @@ impl Trace {
         let own = |body: &&mut Value| {
             body["kind"] == "AdmissionCheck" && body["metadata"]["name"] == check
         };
-        for body in bodies.filter(own) {
-            body["spec"]["controllerName"] = json!(controller);
+        let specs = bodies.filter(own).filter_map(|body| body.get_mut("spec"));
+        for spec in specs.filter_map(Value::as_object_mut) {
+            spec.insert("controllerName".to_owned(), json!(controller));
         }
     }
 
@@ -388,4 +422,52 @@ fn dates(value: &Value, found: &mut impl FnMut(Timestamp)) {
 /// Returns the instant this many seconds after the start.
 pub(super) fn at(zero: Instant, seconds: f64) -> Instant {
     zero + Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_times_and_states_are_rejected() {
+        let step = |t: f64, seen: f64, state: Value| {
+            let observed = json!({
+                "t": seen, "kind": "Workload", "name": "w", "type": "ADDED", "state": state,
+            });
+            json!({"step": "a", "t": t, "observed": [observed]})
+        };
+        let year = "which is not within a year";
+        let table = [
+            (step(1.0, 1.5, json!({"checks": []})), ""),
+            (step(1.0, 1.5, Value::Null), ""),
+            (step(1e19, 1.0, Value::Null), year),
+            (step(-1.0, 1.0, Value::Null), year),
+            (step(1.0, 1e19, Value::Null), year),
+            (
+                step(1.0, 1.5, json!("x")),
+                "a state of Workload/w that is no object",
+            ),
+            (
+                step(1.0, 1.5, json!([])),
+                "a state of Workload/w that is no object",
+            ),
+        ];
+        for (step, expected) in table {
+            let trace: Trace =
+                serde_json::from_value(json!({"scenario": "s", "steps": [step]})).unwrap();
+            let error = trace.check().err().map(|error| error.to_string());
+            let error = error.unwrap_or_default();
+            assert_eq!(error.is_empty(), expected.is_empty(), "{error}");
+            assert!(error.ends_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_check_without_a_proper_spec_keeps_it() {
+        let check = json!({"kind": "AdmissionCheck", "metadata": {"name": "c"}, "spec": "x"});
+        let trace = json!({"scenario": "s", "objects": [check], "steps": []});
+        let mut trace: Trace = serde_json::from_value(trace).unwrap();
+        trace.decide_by("example.com/other", "c");
+        assert_eq!(trace.objects, [check]);
+    }
 }

@@ -3,13 +3,16 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kueue_check::api::{Owner, Workload};
 use kueue_check::runtime::Runtime;
 use kueue_check::{Verdict, admission_check};
-use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
-use kueue_check_sim::definitions::KueueApi;
+use kueue_check_sim::apiserver::{
+    ApiRequest, ApiServer, Faults, Patch, RequestFault, RequestInfo, Resource, Status, Verb,
+};
+use kueue_check_sim::definitions::{self, KueueApi};
 use kueue_check_sim::{Cluster, Job, Simulation};
 use kueue_check_sim_cli::record::{RecordError, Recorder};
 use kueue_check_sim_cli::replay::{Replay, Trace};
@@ -214,6 +217,8 @@ fn a_workload_of_another_kind_of_job_is_recorded_as_one_without() {
         Some(&2),
         "verdict and end: {counts:?}"
     );
+    let text = trace.to_string();
+    assert!(!text.contains("alice"), "{}", around(&text, "alice"));
 }
 
 /// A stand-in for a `RayJob`: an owner without an integration in the model.
@@ -281,6 +286,24 @@ fn names_and_messages_of_others_are_replaced() {
     }
 }
 
+/// The entry of the check was reset before the recording. Its message lives on in conditions.
+#[test]
+fn messages_of_an_earlier_eviction_are_replaced() {
+    let trace = recorded(
+        async |cluster| {
+            cluster.submit(Job::new("never"));
+            cluster.expect_deactivated("never").await;
+        },
+        async |cluster| cluster.advance(Duration::from_secs(5)).await,
+    );
+    assert_eq!(differences(&trace), "");
+    let text = trace.to_string();
+    assert!(text.contains("in Rejected state: "), "{text}");
+    for secret in ["alice", "may not"] {
+        assert!(!text.contains(secret), "{}", around(&text, secret));
+    }
+}
+
 #[admission_check(controller = "acme.example/closed")]
 async fn closed() -> Verdict {
     Verdict::pending("closed")
@@ -339,6 +362,44 @@ fn a_resource_that_cannot_be_listed_is_an_error() {
         assert!(
             error.to_string().contains("(kueue.x-k8s.io/v1beta2): "),
             "{error}"
+        );
+    });
+}
+
+/// Refuses every list, as an API server that does not come up.
+struct NoLists;
+
+impl Faults for NoLists {
+    fn request(&self, request: &RequestInfo) -> Option<RequestFault> {
+        let status = Status::new(503, "ServiceUnavailable", "not yet");
+        let refused = RequestFault::Refuse {
+            status,
+            retry_after: None,
+        };
+        (request.call.verb == Verb::List).then_some(refused)
+    }
+}
+
+/// A recording has an end although the initial lists have none.
+#[test]
+fn a_recording_without_the_initial_lists_is_an_error() {
+    Simulation::new(|| licences).run(async |cluster| {
+        let client = || cluster.server().client_as("recorder");
+        let at_once = std::future::ready(());
+        let result = RECORDER.record(client(), cluster.clock(), at_once).await;
+        let error = result.unwrap_err();
+        assert_eq!(error.to_string(), "the initial lists are not complete");
+
+        let server = ApiServer::with_definitions(cluster.clock().clone(), definitions::kueue());
+        server.set_faults(Arc::new(NoLists));
+        let client = server.client_as("recorder");
+        let record = RECORDER.record(client, cluster.clock(), std::future::pending());
+        let error = record.await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, RecordError::Incomplete { .. }), "{text}");
+        assert!(
+            text.contains("the last error: ") && text.contains("not yet"),
+            "{text}"
         );
     });
 }
