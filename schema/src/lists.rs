@@ -30,6 +30,21 @@ pub fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<String, Val
     found
 }
 
+/// Returns the earlier state of an item: only items with keys can be matched.
+pub(crate) fn counterpart<'a>(
+    item: &Value,
+    old: Option<&'a Value>,
+    list: &Schema,
+    schema: &Schema,
+) -> Option<&'a Value> {
+    let ListKind::Map(keys) = &list.list else {
+        return None;
+    };
+    let mut before = old?.as_array()?.iter();
+    let key = key_of(item, keys, schema);
+    before.find(|other| key_of(other, keys, schema) == key)
+}
+
 /// Returns an error for each item that appears twice in a list that is a set or a map.
 ///
 /// ```

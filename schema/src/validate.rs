@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::lists::counterpart;
 use super::{Path, Schema, Type};
 use crate::FieldError;
 
@@ -21,12 +22,37 @@ use crate::FieldError;
 /// assert_eq!(errors[0].to_string(), r#"spec.limit: Invalid value: "string": spec.limit in body must be of type integer: "string""#);
 /// ```
 pub fn validate(value: &Value, schema: &Schema) -> Vec<FieldError> {
-    validate_at(value, schema, &Path::root(""))
+    validate_at(value, None, schema, &Path::root(""))
 }
 
-fn validate_at(value: &Value, schema: &Schema, path: &Path<'_>) -> Vec<FieldError> {
+/// Returns the errors of an object that was `old` before, like [`validate`]. What did not change is
+/// not reported, so that an object can still be written after its definition has become stricter.
+/// Items of a list are compared by their keys (Kubernetes 1.36.3,
+/// `apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go`).
+///
+/// ```
+/// use kueue_check_schema::{compile, validate_change};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {
+///     "limit": {"type": "integer", "maximum": 5}, "unit": {"type": "string", "maxLength": 4},
+/// }}));
+/// let old = json!({"limit": 9, "unit": "pods"});
+/// assert_eq!(validate_change(&json!({"limit": 9, "unit": "gpus"}), &old, &schema), []);
+/// assert_eq!(validate_change(&json!({"limit": 8, "unit": "gpus"}), &old, &schema).len(), 1);
+/// ```
+pub fn validate_change(new: &Value, old: &Value, schema: &Schema) -> Vec<FieldError> {
+    validate_at(new, Some(old), schema, &Path::root(""))
+}
+
+fn validate_at(
+    value: &Value,
+    old: Option<&Value>,
+    schema: &Schema,
+    path: &Path<'_>,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    check(value, schema, path, &mut errors);
+    check(value, old, schema, path, &mut errors);
     errors
 }
 
@@ -44,11 +70,32 @@ fn validate_at(value: &Value, schema: &Schema, path: &Path<'_>) -> Vec<FieldErro
 /// assert_eq!(errors[0].to_string(), "status.used: Invalid value: -1: used in body should be greater than or equal to 0");
 /// ```
 pub fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
+    check_status(object, None, schema)
+}
+
+/// Returns the errors of a status that is written by itself, like [`validate_status`], without
+/// those of what did not change, like [`validate_change`].
+///
+/// ```
+/// use kueue_check_schema::{compile, validate_status_change};
+/// use serde_json::json;
+///
+/// let schema = compile(&json!({"type": "object", "properties": {
+///     "status": {"type": "object", "properties": {"used": {"type": "integer", "minimum": 0}}},
+/// }}));
+/// let old = json!({"status": {"used": -1}});
+/// assert_eq!(validate_status_change(&json!({"status": {"used": -1, "phase": "Ready"}}), &old, &schema), []);
+/// ```
+pub fn validate_status_change(new: &Value, old: &Value, schema: &Schema) -> Vec<FieldError> {
+    check_status(new, old.get("status"), schema)
+}
+
+fn check_status(object: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
     let (Some(status), Some(schema)) = (object.get("status"), schema.properties.get("status"))
     else {
         return Vec::new();
     };
-    let mut errors = validate(status, schema);
+    let mut errors = validate_at(status, old, schema, &Path::root(""));
     for error in errors.iter_mut().filter(|e| e.field != "<nil>") {
         error.field = if error.field.is_empty() {
             "status".to_owned()
@@ -82,7 +129,17 @@ pub fn blocks_rules(errors: &[FieldError]) -> bool {
     })
 }
 
-fn check(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+/// Checks a value that was `old` before; nothing if it is the same.
+fn check(
+    value: &Value,
+    old: Option<&Value>,
+    schema: &Schema,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    if old == Some(value) {
+        return;
+    }
     if value.is_null() {
         check_null(schema, path, errors);
         return;
@@ -90,18 +147,18 @@ fn check(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<Field
     if let Some((wanted, found)) = misfit(value, schema) {
         errors.push(wrong_type(wanted, found, path));
     }
-    junctors(value, schema, path, errors);
+    junctors(value, old, schema, path, errors);
     match value {
         Value::String(text) => check_text(value, text, schema, path, errors),
         Value::Number(_) => check_number(value, schema, path, errors),
-        Value::Array(list) => check_list(list, schema, path, errors),
+        Value::Array(list) => check_list(list, old, schema, path, errors),
         _ => {}
     }
     if !schema.allowed.is_empty() && !schema.allowed.contains(value) {
         errors.push(FieldError::not_supported(path, value, &schema.allowed));
     }
     if let Value::Object(map) = value {
-        check_object(value, map, schema, path, errors);
+        check_object((value, map), old, schema, path, errors);
     }
 }
 
@@ -283,10 +340,17 @@ fn check_range(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec
     }
 }
 
-fn check_list(list: &[Value], schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn check_list(
+    list: &[Value],
+    old: Option<&Value>,
+    schema: &Schema,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     if let Some(item) = &schema.items {
         for (index, child) in list.iter().enumerate() {
-            check(child, item, &path.index(index), errors);
+            let before = counterpart(child, old, schema, item);
+            check(child, before, item, &path.index(index), errors);
         }
     }
     let length = list.len() as u64;
@@ -300,8 +364,8 @@ fn check_list(list: &[Value], schema: &Schema, path: &Path<'_>, errors: &mut Vec
 }
 
 fn check_object(
-    value: &Value,
-    map: &serde_json::Map<String, Value>,
+    (value, map): (&Value, &serde_json::Map<String, Value>),
+    old: Option<&Value>,
     schema: &Schema,
     path: &Path<'_>,
     errors: &mut Vec<FieldError>,
@@ -323,13 +387,20 @@ fn check_object(
             // Metadata has rules of its own.
             && !(path.is_root() && key == "metadata")
         {
-            check(child, below, &path.field(key), errors);
+            let before = old.and_then(|old| old.get(key));
+            check(child, before, below, &path.field(key), errors);
         }
     }
 }
 
-fn junctors(value: &Value, schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let of = |part: &Schema| validate_at(value, part, path);
+fn junctors(
+    value: &Value,
+    old: Option<&Value>,
+    schema: &Schema,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let of = |part: &Schema| validate_at(value, old, part, path);
     if !schema.any_of.is_empty() {
         let failures: Vec<_> = schema.any_of.iter().map(|part| of(part)).collect();
         if failures.iter().all(|f| !f.is_empty()) {

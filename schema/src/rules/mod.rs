@@ -14,7 +14,8 @@ mod value;
 
 use serde_json::Value;
 
-use crate::{FieldError, ListKind, Path, Schema, key_of};
+use crate::lists::counterpart;
+use crate::{FieldError, Path, Schema};
 
 pub use rule::Rule;
 pub(crate) use rule::rules;
@@ -86,19 +87,4 @@ fn walk(
         }
         _ => {}
     }
-}
-
-/// Returns the earlier state of an item: only items with keys can be matched.
-fn counterpart<'a>(
-    item: &Value,
-    old: Option<&'a Value>,
-    list: &Schema,
-    schema: &Schema,
-) -> Option<&'a Value> {
-    let ListKind::Map(keys) = &list.list else {
-        return None;
-    };
-    let key = key_of(item, keys, schema);
-    let mut before = old?.as_array()?.iter();
-    before.find(|other| key_of(other, keys, schema) == key)
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 pub(crate) use kueue_check_schema::{
     Definitions, ListKind, Schema, Type, blocks_rules, compile, default_fields, drop_nulls,
-    duplicates, key_of, prune, validate, validate_status, violated_rules,
+    duplicates, key_of, prune, validate, validate_change, validate_status_change, violated_rules,
 };
 
 /// Returns why `value` cannot be decoded. `root` is the decoded Go type, such as `ConfigMap`. Only

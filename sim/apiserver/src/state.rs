@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::call::{ApiRequest, ApiResponse, Verb};
 use super::hooks::{Admission, Faults, Stored};
 use super::kinds::{Kind, Registry, TableKey, custom_kinds};
-use super::metadata::{finalizers, is_deleting};
+use super::metadata::{finalizers, is_deleting, text};
 use super::server::TimeSource;
 use super::store::{ChangeVerb, Store, Write};
 use super::verbs;
@@ -142,6 +142,11 @@ impl Core {
     pub(crate) fn after_write(&self, kind: &Kind, object: &Arc<Value>, gone: bool) {
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
             self.serve_definition(object, gone);
+            if !gone && verbs::is_ending(object) {
+                verbs::remove_objects(self, object);
+            }
+        } else if gone && kind.ends {
+            verbs::end_of_kind(self, kind);
         }
         if !self.collects.load(Ordering::Relaxed) {
             return;
@@ -155,14 +160,15 @@ impl Core {
 
     fn serve_definition(&self, definition: &Value, gone: bool) {
         if let Some((group, plural, kinds)) = custom_kinds(definition) {
-            let kinds = if gone { Vec::new() } else { kinds };
-            self.store().registry.set(&group, &plural, kinds);
+            let mut store = self.store();
+            let registry = &mut store.registry;
+            if gone {
+                registry.set(&group, &plural, Vec::new());
+            } else {
+                let version = text(definition, "resourceVersion").parse().unwrap_or(0);
+                registry.change(&group, &plural, kinds, version);
+            }
         }
-    }
-
-    /// Returns true if an object with this uid exists.
-    pub(crate) fn exists(&self, uid: &str) -> bool {
-        self.find(uid).is_some()
     }
 
     pub(crate) fn find(&self, uid: &str) -> Option<(TableKey, Arc<Value>)> {

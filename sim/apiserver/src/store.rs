@@ -389,10 +389,14 @@ impl Store {
         found
     }
 
-    /// Returns the resource of this kind, in its storage version.
+    /// Returns the resource of this kind: in its storage version, or another if that is not served.
     pub(crate) fn stored_as(&self, table: &TableKey) -> Option<Resource> {
-        let kind = self.registry.iter().find(|k| k.table() == *table)?;
-        Some(Resource::new(&table.0, &kind.stored, &table.1))
+        let mut kinds = self.registry.iter().filter(|k| k.table() == *table);
+        let first = kinds.next()?;
+        let stored = |kind: &&Arc<Kind>| kind.resource.version == kind.stored;
+        let kind = Some(first).filter(stored).or_else(|| kinds.find(stored));
+        let version = &kind.unwrap_or(first).resource.version;
+        Some(Resource::new(&table.0, version, &table.1))
     }
 }
 

@@ -3,6 +3,7 @@
 //! All of it is pure: values and sets in, values and sets out.
 
 mod compare;
+mod last_applied;
 mod malformed;
 mod managers;
 mod merge;
@@ -10,6 +11,7 @@ mod set;
 mod typed;
 mod update;
 
+pub(crate) use last_applied::apply_after_client;
 pub(crate) use malformed::go_map;
 pub(crate) use managers::{Managers, Owner};
-pub(crate) use update::{Request, apply, reset_fields, update};
+pub(crate) use update::{Request, reset_fields, update};

@@ -42,13 +42,19 @@ pub(super) fn start(
     lag: Duration,
 ) -> Result<Body, Status> {
     let watch = Watch::start(Arc::clone(core), options(call))?;
-    let lifetime = match call.parameter("timeoutSeconds") {
-        Some(text) => Duration::from_secs(text.parse().map_err(|_| {
+    let given = match call.parameter("timeoutSeconds") {
+        Some(text) => text.parse().map_err(|_| {
             Status::bad_request(format!(
                 "strconv.ParseInt: parsing {text:?}: invalid syntax"
             ))
-        })?),
-        None => LIFETIME,
+        })?,
+        None => 0,
+    };
+    // Zero is the default, as in `ListResource` of Kubernetes 1.36.3
+    // (`apiserver/pkg/endpoints/handlers/get.go`).
+    let lifetime = match given {
+        0 => LIFETIME,
+        seconds => Duration::from_secs(seconds),
     };
     let now = Instant::now();
     let lines = Lines {

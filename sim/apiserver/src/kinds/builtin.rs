@@ -67,6 +67,11 @@ fn read() -> (Registry, Arc<Schema>) {
             status: entry.status,
             custom: false,
             columns: vec![age("string")],
+            schemas: Arc::default(),
+            generation: 0,
+            deprecation: None,
+            since: 0,
+            ends: false,
         };
         registry.set(&entry.group, &entry.plural, vec![kind]);
     }

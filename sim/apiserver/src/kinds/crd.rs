@@ -1,13 +1,16 @@
 //! Kinds from a CustomResourceDefinition.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::columns::columns;
+use super::discovery::order;
 use super::{Kind, builtin};
 use crate::call::Resource;
-use crate::schema::compile;
+use crate::metadata::is_deleting;
+use crate::schema::{Schema, compile};
 
 /// Returns the kinds of a definition's served versions, with group and plural.
 ///
@@ -28,27 +31,61 @@ pub(crate) fn custom_kinds(definition: &Value) -> Option<(String, String, Vec<Ki
     // The server does not call conversion webhooks. Objects in versions other than the stored one
     // would be wrong.
     let converts = spec.pointer("/conversion/strategy").and_then(Value::as_str) == Some("Webhook");
+    let of_all = versions.iter().filter_map(|version| {
+        let name = version.get("name")?.as_str()?;
+        Some((name.to_owned(), compile_custom(&source_of(version))))
+    });
+    let shared = Shared {
+        spec,
+        names,
+        group,
+        plural,
+        stored,
+        schemas: Arc::new(of_all.collect()),
+        generation: definition["metadata"]["generation"].as_i64().unwrap_or(0),
+        ends: is_deleting(definition),
+    };
     let kinds = served
         .filter(|v| !converts || v.get("name").and_then(Value::as_str) == Some(stored))
-        .filter_map(|version| kind(spec, names, (group, plural, stored), version))
+        .filter_map(|version| kind(&shared, version))
         .collect();
     Some((group.to_owned(), plural.to_owned(), kinds))
 }
 
-fn kind(
-    spec: &Value,
-    names: &Value,
-    (group, plural, stored): (&str, &str, &str),
-    version: &Value,
-) -> Option<Kind> {
-    let kind = names.get("kind")?.as_str()?.to_owned();
-    let name = version.get("name")?.as_str()?;
-    let mut source = version
+/// What the versions of a definition share.
+struct Shared<'a> {
+    spec: &'a Value,
+    names: &'a Value,
+    group: &'a str,
+    plural: &'a str,
+    /// The storage version.
+    stored: &'a str,
+    schemas: Arc<BTreeMap<String, Arc<Schema>>>,
+    generation: i64,
+    /// Whether the definition is being deleted.
+    ends: bool,
+}
+
+/// Returns the schema of a version, as in the definition.
+fn source_of(version: &Value) -> Value {
+    version
         .pointer("/schema/openAPIV3Schema")
         .cloned()
-        .unwrap_or_else(|| json!({"type": "object"}));
+        .unwrap_or_else(|| json!({"type": "object"}))
+}
+
+fn kind(shared: &Shared<'_>, version: &Value) -> Option<Kind> {
+    let Shared {
+        spec,
+        names,
+        group,
+        plural,
+        ..
+    } = *shared;
+    let kind = names.get("kind")?.as_str()?.to_owned();
+    let name = version.get("name")?.as_str()?;
+    let mut source = source_of(version);
     let text = |name: &str| names.get(name).and_then(Value::as_str).map(str::to_owned);
-    let schema = compile_custom(&source);
     let fields = version.get("selectableFields").and_then(Value::as_array);
     if let Some(fields) = fields.filter(|f| !f.is_empty()) {
         let paths: Vec<Value> = fields
@@ -71,7 +108,7 @@ fn kind(
             .pointer("/subresources/status")
             .is_some_and(|s| !s.is_null()),
         custom: true,
-        schema,
+        schema: Arc::clone(shared.schemas.get(name)?),
         source: Arc::new(source),
         selectable: fields
             .into_iter()
@@ -80,13 +117,40 @@ fn kind(
             .map(|p| p.trim_start_matches('.').to_owned())
             .collect(),
         columns: columns(version),
-        stored: stored.to_owned(),
+        stored: shared.stored.to_owned(),
+        schemas: Arc::clone(&shared.schemas),
+        generation: shared.generation,
+        deprecation: deprecation(shared, version),
+        since: 0,
+        ends: shared.ends,
         kind,
     })
 }
 
+/// Returns the warning for clients of a version that is deprecated (Kubernetes 1.36.3,
+/// `defaultDeprecationWarning` in `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`).
+fn deprecation(shared: &Shared<'_>, version: &Value) -> Option<String> {
+    let is_set = |version: &Value, name: &str| version.get(name) == Some(&Value::Bool(true));
+    if !is_set(version, "deprecated") {
+        return None;
+    }
+    if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(own.to_owned());
+    }
+    let (group, kind) = (shared.group, shared.names.get("kind")?.as_str()?);
+    let name = version.get("name")?.as_str()?;
+    let others = shared.spec.get("versions")?.as_array()?.iter();
+    let newer = others
+        .filter(|other| is_set(other, "served") && !is_set(other, "deprecated"))
+        .filter_map(|other| other.get("name")?.as_str())
+        .filter(|other| order(other) > order(name))
+        .max_by_key(|other| order(other));
+    let better = newer.map_or_else(String::new, |newer| format!("; use {group}/{newer} {kind}"));
+    Some(format!("{group}/{name} {kind} is deprecated{better}"))
+}
+
 /// Compiles a schema, with `apiVersion`, `kind` and `metadata` as in all objects.
-fn compile_custom(source: &Value) -> Arc<crate::schema::Schema> {
+fn compile_custom(source: &Value) -> Arc<Schema> {
     let schema = compile(source);
     let Ok(mut schema) = Arc::try_unwrap(schema) else {
         return compile(source);
@@ -111,20 +175,34 @@ fn texts(value: &Value, name: &str) -> Vec<String> {
         .collect()
 }
 
+/// Returns the name of the storage version.
+fn storage_version(definition: &Value) -> Option<Value> {
+    let versions = definition.pointer("/spec/versions")?.as_array()?;
+    let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
+    versions.iter().find(is_stored)?.get("name").cloned()
+}
+
+/// Adds the storage version of a changed definition to those of stored objects (Kubernetes 1.36.3,
+/// `PrepareForUpdate` in `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`).
+pub(crate) fn note_storage(definition: &mut Value) {
+    let Some(version) = storage_version(definition) else {
+        return;
+    };
+    if let Some(list) = definition.pointer_mut("/status/storedVersions")
+        && let Some(list) = list.as_array_mut()
+        && !list.contains(&version)
+    {
+        list.push(version);
+    }
+}
+
 /// Returns the status that the server writes into an accepted definition.
 pub(crate) fn condition_status(definition: &Value, now: &str) -> Value {
     let names = definition
         .pointer("/spec/names")
         .cloned()
         .unwrap_or_default();
-    let stored = definition
-        .pointer("/spec/versions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
-        .filter_map(|v| v.get("name").cloned())
-        .collect::<Vec<_>>();
+    let stored: Vec<Value> = storage_version(definition).into_iter().collect();
     json!({
         "acceptedNames": names,
         "conditions": [

@@ -51,7 +51,7 @@ fn group_entry(registry: &Registry, name: &str) -> Option<Value> {
 }
 
 /// Returns the sort key of a version: stable, then beta, then alpha; newest first in each.
-fn order(version: &str) -> (u8, u32, u32) {
+pub(super) fn order(version: &str) -> (u8, u32, u32) {
     let numbers = |text: &str| text.parse::<u32>().unwrap_or(0);
     let rest = version.trim_start_matches('v');
     if let Some((major, minor)) = rest.split_once("beta") {

@@ -14,11 +14,12 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::call::Resource;
-use super::schema::Schema;
+use super::metadata::text;
+use super::schema::{Schema, default_fields, drop_nulls, prune};
 
 pub(crate) use builtin::builtin;
 pub(crate) use columns::Column;
-pub(crate) use crd::{condition_status, custom_kinds};
+pub(crate) use crd::{condition_status, custom_kinds, note_storage};
 pub(crate) use discovery::{group, groups, resources, versions};
 pub(crate) use events::kept_path;
 pub(crate) use openapi::{document, index};
@@ -45,8 +46,18 @@ pub(crate) struct Kind {
     pub(crate) selectable: Vec<String>,
     /// The columns of `kubectl get` besides the name.
     pub(crate) columns: Vec<Column>,
+    /// The warning for clients of a deprecated version.
+    pub(crate) deprecation: Option<String>,
     /// The storage version.
     pub(crate) stored: String,
+    /// The schemas of all versions of a custom kind, by version. Empty for built-in kinds.
+    pub(crate) schemas: Arc<BTreeMap<String, Arc<Schema>>>,
+    /// The generation of the definition.
+    pub(crate) generation: i64,
+    /// Objects with an older `resourceVersion` were written under an earlier definition.
+    pub(crate) since: u64,
+    /// Whether the definition is being deleted: no objects can be created.
+    pub(crate) ends: bool,
 }
 
 /// Group and plural: the table with the objects of all versions of a kind.
@@ -66,28 +77,68 @@ impl Kind {
         table_of(&self.resource)
     }
 
-    /// Returns true if the stored form of objects differs from this version.
-    pub(crate) fn converts(&self) -> bool {
-        self.resource.version != self.stored || self.is("", "events")
+    /// Returns true if the stored form of all objects is that of this version.
+    pub(crate) fn has_one_form(&self) -> bool {
+        self.schemas.len() < 2 && self.since == 0 && !self.is("", "events")
     }
 
-    /// Converts an object from its stored form to this version.
+    /// Returns true if this stored object differs from its form in this version: it is stored in
+    /// another version, or was written under an earlier definition.
+    pub(crate) fn converts(&self, stored: &Value) -> bool {
+        if self.has_one_form() {
+            return false;
+        }
+        let is_earlier = || {
+            let version = text(stored, "resourceVersion").parse::<u64>();
+            version.is_ok_and(|version| version < self.since)
+        };
+        self.is("", "events") || version_of(stored) != self.resource.version || is_earlier()
+    }
+
+    /// Returns the schema of another version of the kind.
+    pub(crate) fn other_schema(&self, api_version: &str) -> Option<&Arc<Schema>> {
+        let version = api_version.rsplit('/').next().unwrap_or(api_version);
+        let others =
+            (self.schemas.len() > 1 && version != self.resource.version).then_some(&self.schemas);
+        others?.get(version)
+    }
+
+    /// Converts a stored object to this version. A custom object gets the defaults of the version
+    /// in which it is stored and loses the fields that one of the two versions does not have
+    /// (Kubernetes 1.36.3, `crdConversionRESTOptionsGetter` in
+    /// `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`).
     pub(crate) fn show(&self, object: &mut Value) {
         if self.is("", "events") {
             events::to_core(object);
-        } else {
+            return;
+        }
+        if let Some(schema) = self.schemas.get(version_of(object)) {
+            conform(object, schema);
+            default_fields(object, schema);
+        }
+        if version_of(object) != self.resource.version {
             object["apiVersion"] = self.api_version().into();
+            conform(object, &self.schema);
         }
     }
 
-    /// Converts an object from this version to its stored form.
+    /// Converts an object, in whichever version it is, to its stored form.
     pub(crate) fn keep(&self, object: &mut Value) {
         if self.is("", "events") {
-            events::from_core(object);
-        } else {
-            let group = &self.resource.group;
-            let kept = Resource::new(group, &self.stored, &self.resource.plural);
-            object["apiVersion"] = kept.api_version().into();
+            if object["apiVersion"] == "v1" {
+                events::from_core(object);
+            }
+            return;
+        }
+        if version_of(object) == self.stored {
+            return;
+        }
+        let group = &self.resource.group;
+        let kept = Resource::new(group, &self.stored, &self.resource.plural);
+        object["apiVersion"] = kept.api_version().into();
+        if let Some(schema) = self.schemas.get(&self.stored) {
+            conform(object, schema);
+            default_fields(object, schema);
         }
     }
 
@@ -107,6 +158,19 @@ impl Kind {
     }
 }
 
+/// Returns the version in the `apiVersion` of an object, without its group.
+fn version_of(object: &Value) -> &str {
+    let full = object.get("apiVersion").and_then(Value::as_str);
+    let full = full.unwrap_or_default();
+    full.rsplit('/').next().unwrap_or(full)
+}
+
+/// Drops what a schema does not allow in a stored object.
+fn conform(object: &mut Value, schema: &Schema) {
+    prune(object, schema);
+    drop_nulls(object, schema);
+}
+
 /// All kinds by resource. Cheap to clone: all servers start from the same registry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
@@ -122,6 +186,32 @@ struct Documents(Arc<Mutex<BTreeMap<String, Bytes>>>);
 impl Registry {
     pub(crate) fn get(&self, resource: &Resource) -> Option<Arc<Kind>> {
         self.kinds.get(resource).cloned()
+    }
+
+    /// Serves the kinds of a changed definition of this group and plural. Objects that were written
+    /// before `version` are read as the definition describes them now.
+    pub(crate) fn change(&mut self, group: &str, plural: &str, mut kinds: Vec<Kind>, version: u64) {
+        let earlier = self.iter().find(|kind| kind.is(group, plural)).cloned();
+        let Some(earlier) = earlier else {
+            self.set(group, plural, kinds);
+            return;
+        };
+        let is_same = |kind: &Kind| kind.generation == earlier.generation;
+        for kind in &mut kinds {
+            let since = if is_same(kind) {
+                earlier.since
+            } else {
+                version
+            };
+            kind.since = since;
+        }
+        // Most changes of the status change nothing here.
+        if !kinds
+            .iter()
+            .all(|kind| is_same(kind) && kind.ends == earlier.ends)
+        {
+            self.set(group, plural, kinds);
+        }
     }
 
     /// Replaces the kinds of this group and plural.

@@ -32,7 +32,10 @@ pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
             settle(core, &table, &dependent);
         }
         end_wait(core, &kind.table(), object);
-    } else if owners(object).any(|uid| !core.exists(uid)) {
+    } else if list(object, "ownerReferences")
+        .iter()
+        .any(|reference| referenced(core, object, reference).is_none())
+    {
         settle(core, &kind.table(), object);
     }
 }
@@ -58,13 +61,40 @@ enum Owner {
     Waiting,
 }
 
-fn owner_of(core: &Core, reference: &Value) -> Owner {
-    let uid = reference["uid"].as_str().unwrap_or_default();
-    match core.find(uid) {
-        None => Owner::Gone,
-        Some((_, owner)) if waits_for_dependents(&owner) && blocks(reference) => Owner::Waiting,
-        Some(_) => Owner::Solid,
+/// Returns the owner of a dependent; `None` if it cannot be looked up, which the collector tries
+/// again and again (Kubernetes 1.36.3, `isDangling` in
+/// `pkg/controller/garbagecollector/garbagecollector.go`).
+fn owner_of(core: &Core, dependent: &Value, reference: &Value) -> Option<Owner> {
+    match referenced(core, dependent, reference) {
+        Some(owner) if waits_for_dependents(&owner) && blocks(reference) => Some(Owner::Waiting),
+        Some(_) => Some(Owner::Solid),
+        None => is_absent(core, dependent, reference).then_some(Owner::Gone),
     }
+}
+
+/// Returns the object of a reference: it has the uid, the kind and the name, and is in the
+/// dependent's Namespace or in none.
+fn referenced(core: &Core, dependent: &Value, reference: &Value) -> Option<Arc<Value>> {
+    let (table, owner) = core.find(reference["uid"].as_str()?)?;
+    let group = reference["apiVersion"].as_str()?;
+    let group = group.split_once('/').map_or("", |(group, _)| group);
+    let namespace = text(&owner, "namespace");
+    let matches = reference["kind"] == owner["kind"]
+        && reference["name"] == text(&owner, "name")
+        && group == table.0
+        && (namespace.is_empty() || namespace == text(dependent, "namespace"));
+    matches.then_some(owner)
+}
+
+/// Returns true if the owner of a reference can be looked up and is not there: its kind is served,
+/// and no object without a Namespace refers to one in a Namespace.
+fn is_absent(core: &Core, dependent: &Value, reference: &Value) -> bool {
+    let store = core.store();
+    let mut kinds = store.registry.iter();
+    let kind = kinds.find(|kind| {
+        reference["kind"] == *kind.kind && reference["apiVersion"] == *kind.api_version()
+    });
+    kind.is_some_and(|kind| !kind.namespaced || !text(dependent, "namespace").is_empty())
 }
 
 /// Returns true if a reference blocks the removal of its owner.
@@ -76,10 +106,11 @@ fn blocks(reference: &Value) -> bool {
 fn settle(core: &Core, table: &TableKey, dependent: &Value) {
     let (mut solid, mut waiting, mut others) = (false, false, Vec::new());
     for reference in list(dependent, "ownerReferences") {
-        match owner_of(core, reference) {
-            Owner::Solid => solid = true,
-            Owner::Gone => others.push(reference),
-            Owner::Waiting => {
+        match owner_of(core, dependent, reference) {
+            None => return,
+            Some(Owner::Solid) => solid = true,
+            Some(Owner::Gone) => others.push(reference),
+            Some(Owner::Waiting) => {
                 waiting = true;
                 others.push(reference);
             }

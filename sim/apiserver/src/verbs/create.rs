@@ -52,6 +52,11 @@ pub(super) fn create_object(
         let why = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(500, "", why));
     }
+    if kind.ends {
+        // `forbidCreateAdmission` in `customresource_handler.go` of Kubernetes 1.36.3.
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(&kind.resource, &name, why));
+    }
     check_namespace_exists(context, &name)?;
     let key = key(&context.namespace, &name);
     let metadata = &mut object["metadata"];

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::list::{item, list_metadata, listed, matching};
+use super::definitions::{self, definition_resource};
+use super::list::{Page, item, listed, page};
 use super::{Context, builtin, meta};
 use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
@@ -23,7 +24,11 @@ pub(super) fn delete(context: &Context<'_>) -> Result<ApiResponse, Status> {
     let table = context.kind.table();
     let old = context.core.store().get(&table, &context.key());
     let old = old.ok_or_else(|| context.not_found())?;
-    let outcome = delete_object(context, &old)?;
+    let outcome = if kind.resource == definition_resource() && !is_deleting(&old) {
+        mark_definition(context, &old)?
+    } else {
+        delete_object(context, &old)?
+    };
     let whole = outcome.pending || builtin::returns_deleted(&context.kind);
     let body = if whole {
         context.show(&outcome.object)
@@ -39,7 +44,7 @@ pub(super) fn delete(context: &Context<'_>) -> Result<ApiResponse, Status> {
 fn orphan_warning(context: &Context<'_>) -> Option<String> {
     let has_policy = ["propagationPolicy", "orphanDependents"]
         .iter()
-        .any(|name| option(context, name).is_some() || context.call.parameter(name).is_some());
+        .any(|name| option(context, name).is_some() || in_query(context, name).is_some());
     (context.kind.is("batch", "jobs") && !has_policy).then(|| {
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".to_owned()
     })
@@ -62,7 +67,7 @@ pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
             word("apiVersion")
         )));
     }
-    if let Some(text) = context.call.parameter("gracePeriodSeconds")
+    if let Some(text) = in_query(context, "gracePeriodSeconds")
         && text.parse::<i64>().is_err()
     {
         return Err(Status::bad_request(format!(
@@ -71,7 +76,7 @@ pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
     }
     let mut errors = Vec::new();
     let policy = option(context, "propagationPolicy").and_then(Value::as_str);
-    let policy = policy.or_else(|| context.call.parameter("propagationPolicy"));
+    let policy = policy.or_else(|| in_query(context, "propagationPolicy"));
     if let Some(policy) = policy {
         let allowed = ["Foreground", "Background", "Orphan", "nil"];
         let shown = policy.into();
@@ -96,15 +101,18 @@ pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
 }
 
 pub(super) fn delete_collection(context: &Context<'_>) -> Result<ApiResponse, Status> {
-    let found = matching(context)?;
-    let version = context.core.store().version();
-    for object in &found {
-        delete_object(context, object)?;
+    let Page { metadata, objects } = page(context, None)?;
+    let table = context.kind.table();
+    for (key, _) in &objects {
+        // The deletion of one object may change or remove the next.
+        let now = context.core.store().get(&table, key);
+        if let Some(object) = now {
+            delete_object(context, &object)?;
+        }
     }
     // The objects as they were before the deletion.
-    let items: Vec<Value> = found.iter().map(|o| item(context, o)).collect();
-    let list = listed(context, list_metadata(context, version), items);
-    Ok(ApiResponse::new(200, list))
+    let items: Vec<Value> = objects.iter().map(|(_, o)| item(context, o)).collect();
+    Ok(ApiResponse::new(200, listed(context, metadata, items)))
 }
 
 fn success(context: &Context<'_>, object: &Value) -> Value {
@@ -126,7 +134,15 @@ struct Outcome {
 /// Returns true if nothing is stored: a dry run by the query or the body.
 fn dry_run(context: &Context<'_>) -> bool {
     let values = option(context, "dryRun").and_then(Value::as_array);
-    context.dry_run || values.is_some_and(|list| list.iter().any(|word| word == "All"))
+    let of_query = context.dry_run && context.call.body.is_null();
+    of_query || values.is_some_and(|list| list.iter().any(|word| word == "All"))
+}
+
+/// Returns an option of the query. Options in a body replace all of them (Kubernetes 1.36.3,
+/// `DeleteResource` in `apiserver/pkg/endpoints/handlers/delete.go`).
+fn in_query<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a str> {
+    let query = context.call.body.is_null().then_some(context.call);
+    query?.parameter(name)
 }
 
 fn option<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a Value> {
@@ -169,11 +185,26 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
     if (pending || context.kind.is("", "pods")) && !is_deleting(old) {
         mark(context, &mut new, grace);
     }
+    context.kind.keep(&mut new);
+    Ok(store(context, old, new, pending))
+}
+
+/// Marks a definition as deleted, whose objects are removed next.
+fn mark_definition(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Status> {
+    check_preconditions(context, old)?;
+    review(context, old)?;
+    let mut new = (**old).clone();
+    definitions::mark(&mut new, &context.now);
+    Ok(store(context, old, new, true))
+}
+
+/// Stores what is left of a deleted object, or removes it.
+fn store(context: &Context<'_>, old: &Value, new: Value, pending: bool) -> Outcome {
     if dry_run(context) {
-        return Ok(Outcome {
+        return Outcome {
             object: Arc::new(new),
             pending,
-        });
+        };
     }
     let write = Write {
         kind: Arc::clone(&context.kind),
@@ -189,10 +220,10 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
     };
     let stored = context.core.store().commit(write);
     context.core.after_write(&context.kind, &stored, !pending);
-    Ok(Outcome {
+    Outcome {
         object: stored,
         pending,
-    })
+    }
 }
 
 fn mark(context: &Context<'_>, new: &mut Value, grace: i64) {
@@ -231,7 +262,7 @@ fn shorten(context: &Context<'_>, new: &mut Value, before: i64, grace: i64) {
 /// Returns the grace period of the request, in seconds.
 fn given_grace(context: &Context<'_>) -> Option<i64> {
     let of_query = || {
-        let text = context.call.parameter("gracePeriodSeconds")?;
+        let text = in_query(context, "gracePeriodSeconds")?;
         text.parse().ok()
     };
     let given = option(context, "gracePeriodSeconds").and_then(Value::as_i64);
@@ -260,7 +291,7 @@ fn policy<'a>(context: &'a Context<'_>, object: &Value) -> &'a str {
     let orphan = option(context, "orphanDependents").and_then(Value::as_bool);
     option(context, "propagationPolicy")
         .and_then(Value::as_str)
-        .or_else(|| context.call.parameter("propagationPolicy"))
+        .or_else(|| in_query(context, "propagationPolicy"))
         .or(match orphan {
             Some(true) => Some("Orphan"),
             Some(false) => Some("Background"),

@@ -11,7 +11,10 @@ use super::{Context, builtin, decode, meta};
 use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
 use crate::metadata::{finalizers, is_deleting, text};
-use crate::schema::{blocks_rules, duplicates, validate, validate_status, violated_rules};
+use crate::schema::{
+    Schema, blocks_rules, duplicates, validate, validate_change, validate_status_change,
+    violated_rules,
+};
 use crate::status::{FieldError, Status};
 use crate::store::{ChangeVerb, Write};
 
@@ -19,6 +22,9 @@ use crate::store::{ChangeVerb, Write};
 pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<ApiResponse, Status> {
     if !prepared.applied {
         own(context, &mut prepared);
+    }
+    if prepared.old.is_none() {
+        builtin::admit(context, &mut prepared.new)?;
     }
     mutate(context, &mut prepared)?;
     split(context, &mut prepared);
@@ -67,7 +73,6 @@ fn review(
         Operation::Create
     };
     let old = prepared.old.as_deref().unwrap_or(&Value::Null);
-    let old = context.shown(old);
     admission.review(&Review {
         phase,
         operation,
@@ -76,7 +81,7 @@ fn review(
         namespace: &context.namespace,
         name: &prepared.name,
         object: &prepared.new,
-        old: &old,
+        old,
         dry_run: context.dry_run,
         agent: &context.call.agent,
         stored: context.core.stored(),
@@ -98,12 +103,14 @@ fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
         errors.extend(builtin::check(kind, prepared.old.as_deref(), new));
         return errors;
     }
-    if context.subresource() == "status" {
-        errors.extend(validate_status(new, &kind.schema));
-    } else {
-        errors.extend(validate(new, &kind.schema));
-    }
-    errors.extend(duplicates(new, &kind.schema));
+    errors.extend(match prepared.old.as_deref() {
+        None => validate(new, &kind.schema),
+        Some(old) if context.subresource() == "status" => {
+            validate_status_change(new, old, &kind.schema)
+        }
+        Some(old) => validate_change(new, old, &kind.schema),
+    });
+    errors.extend(added_duplicates(prepared, &kind.schema));
     if !kind.schema.has_rules {
         return errors;
     }
@@ -114,6 +121,17 @@ fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
         errors.extend(violated_rules(new, prepared.old.as_deref(), &kind.schema));
     }
     errors
+}
+
+/// Returns the duplicate items of sets and maps; none if the object had some before (Kubernetes
+/// 1.36.3, `apiextensions-apiserver/pkg/registry/customresource/strategy.go`).
+fn added_duplicates(prepared: &Prepared, schema: &Schema) -> Vec<FieldError> {
+    let found = duplicates(&prepared.new, schema);
+    let had = |old: &Arc<Value>| !duplicates(old, schema).is_empty();
+    if !found.is_empty() && prepared.old.as_ref().is_some_and(had) {
+        return Vec::new();
+    }
+    found
 }
 
 /// Returns the error for a name that an existing object has.
@@ -141,15 +159,16 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
         finalizers(new).is_empty() && !waits(new) && !meta::has_spec_finalizers(kind, new)
     };
     if let Some(old) = &old {
-        new["apiVersion"] = old["apiVersion"].clone();
         keep_times(old, &mut new);
-        if **old == new && !(is_deleting(old) && is_last(old)) {
+        let is_same = **old == new && !(is_deleting(old) && is_last(old));
+        if is_same && !changes_form(context, &key, &new) {
             return Ok(ApiResponse {
                 warnings,
-                ..ApiResponse::new(code, context.response(old))
+                ..ApiResponse::new(code, Arc::clone(old))
             });
         }
     }
+    kind.keep(&mut new);
     let mut store = context.core.store();
     let current = store.get(&kind.table(), &key);
     match (&old, &current) {
@@ -167,9 +186,6 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
             warnings,
             ..ApiResponse::new(code, context.response(&Arc::new(new)))
         });
-    }
-    if kind.converts() {
-        kind.keep(&mut new);
     }
     let ends = old.is_some() && is_deleting(&new) && is_last(&new);
     let write = Write {
@@ -191,6 +207,22 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
         warnings,
         ..ApiResponse::new(code, context.response(&stored))
     })
+}
+
+/// Returns true if a write of an unchanged object changes what is stored: the object is in another
+/// version or form than it would be now (Kubernetes 1.36.3, `GuaranteedUpdate` in
+/// `apiserver/pkg/storage/etcd3/store.go` compares the stored bytes).
+fn changes_form(context: &Context<'_>, key: &str, new: &Value) -> bool {
+    let kind = &context.kind;
+    if !kind.custom || kind.has_one_form() {
+        return false;
+    }
+    let Some(stored) = context.core.store().get(&kind.table(), key) else {
+        return false;
+    };
+    let mut kept = new.clone();
+    kind.keep(&mut kept);
+    *stored != kept
 }
 
 /// Returns true if an object waits for the end of its grace period.

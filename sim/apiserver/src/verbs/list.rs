@@ -29,15 +29,6 @@ pub(super) fn selector(context: &Context<'_>) -> Result<Selector, Status> {
     Ok(selector)
 }
 
-/// Returns all objects that the request selects, now.
-pub(super) fn matching(context: &Context<'_>) -> Result<Vec<Arc<Value>>, Status> {
-    let selector = selector(context)?;
-    let (table, prefix) = (context.kind.table(), prefix(context));
-    let store = context.core.store();
-    let objects = store.list(&table, &prefix).map(|(_, object)| object);
-    Ok(objects.filter(|o| selector.matches(o)).cloned().collect())
-}
-
 fn prefix(context: &Context<'_>) -> String {
     key(&context.namespace, "")
 }
@@ -50,6 +41,19 @@ struct Continue {
 }
 
 pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<ApiResponse, Status> {
+    let Page { metadata, objects } = page(context, view)?;
+    let items: Vec<Value> = objects.iter().map(|(_, o)| item(context, o)).collect();
+    Ok(ApiResponse::new(200, listed(context, metadata, items)))
+}
+
+/// The objects of a list, at most as many as its limit, with their keys.
+pub(super) struct Page {
+    pub(super) metadata: Value,
+    pub(super) objects: Vec<(String, Arc<Value>)>,
+}
+
+/// Returns the objects that the request selects.
+pub(super) fn page(context: &Context<'_>, view: Option<u64>) -> Result<Page, Status> {
     let selector = selector(context)?;
     check_options(context)?;
     let mut limit = usize::try_from(number(context, "limit")?).unwrap_or(0);
@@ -66,27 +70,26 @@ pub(crate) fn list(context: &Context<'_>, view: Option<u64>) -> Result<ApiRespon
     let start = token.map(|t| t.start).unwrap_or_default();
     let mut rest = range
         .objects
-        .iter()
+        .into_iter()
         .filter(|(key, object)| key.as_str() >= start.as_str() && selector.matches(object));
-    let mut page: Vec<&(String, Arc<Value>)> = Vec::new();
-    while limit == 0 || page.len() < limit {
+    let mut objects: Vec<(String, Arc<Value>)> = Vec::new();
+    while limit == 0 || objects.len() < limit {
         match rest.next() {
-            Some(entry) => page.push(entry),
+            Some(entry) => objects.push(entry),
             None => break,
         }
     }
     let mut metadata = list_metadata(context, range.version);
     let left = rest.count();
     if left > 0
-        && let Some((last, _)) = page.last()
+        && let Some((last, _)) = objects.last()
     {
         metadata["continue"] = write_token(context, range.version, last).into();
         if selector.is_empty() {
             metadata["remainingItemCount"] = left.into();
         }
     }
-    let items: Vec<Value> = page.iter().map(|(_, o)| item(context, o)).collect();
-    Ok(ApiResponse::new(200, listed(context, metadata, items)))
+    Ok(Page { metadata, objects })
 }
 
 /// Returns a list of the kind. The items are moved: `json!` would copy them.
@@ -109,7 +112,7 @@ fn number(context: &Context<'_>, name: &str) -> Result<i64, Status> {
 }
 
 /// Returns the metadata of a list. Lists of custom kinds always have a `continue`.
-pub(super) fn list_metadata(context: &Context<'_>, version: u64) -> Value {
+fn list_metadata(context: &Context<'_>, version: u64) -> Value {
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if context.kind.custom {
         metadata["continue"] = "".into();

@@ -1,11 +1,15 @@
 //! Field managers of a write.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::prepared::Prepared;
 use super::{Context, builtin};
 use crate::apply::{self, Managers, Owner};
+use crate::kinds::Kind;
 use crate::metadata::list;
+use crate::schema::{Schema, prune};
 
 /// Returns the field manager of this request.
 pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
@@ -44,6 +48,10 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
         empty = builtin::zero(kind);
         &empty
     };
+    if loses_owners(kind, &managers, [old, &prepared.new]) {
+        Managers::default().write_to(&mut prepared.new);
+        return;
+    }
     let next = apply::update(
         old,
         &prepared.new,
@@ -54,6 +62,23 @@ pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
         apply::reset_fields(kind, context.subresource()),
     );
     next.write_to(&mut prepared.new);
+}
+
+/// Returns true if an object before or after a change has a field that the version of one of its
+/// owners does not have. The fields can't be compared in that version then, and all owners are lost
+/// (Kubernetes 1.36.3, `UpdateNoErrors` in
+/// `apimachinery/pkg/util/managedfields/internal/fieldmanager.go`).
+fn loses_owners(kind: &Kind, managers: &Managers, objects: [&Value; 2]) -> bool {
+    let mut schemas: Vec<_> = managers
+        .owners
+        .keys()
+        .filter_map(|owner| kind.other_schema(&owner.api_version))
+        .collect();
+    schemas.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    let lacks = |schema: &Schema, object: &Value| !prune(&mut object.clone(), schema).is_empty();
+    schemas
+        .iter()
+        .any(|schema| objects.iter().any(|object| lacks(schema, object)))
 }
 
 /// Returns true if a client sent owners that can be read. Otherwise those that are stored count.

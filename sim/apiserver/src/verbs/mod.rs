@@ -4,6 +4,7 @@ mod builtin;
 mod collect;
 mod create;
 pub(crate) mod decode;
+mod definitions;
 mod delete;
 mod finish;
 pub(crate) mod list;
@@ -26,6 +27,7 @@ use super::status::{FieldError, Status};
 
 pub(crate) use builtin::zero;
 pub(crate) use collect::{collect, namespace_resource};
+pub(crate) use definitions::{end_of_kind, is_ending, remove_objects};
 pub(crate) use list::{list, parse_version};
 
 /// A request in flight.
@@ -55,7 +57,11 @@ impl Context<'_> {
 
     /// Returns the field manager.
     fn manager(&self) -> String {
-        let default = || self.call.agent.split('/').next().unwrap_or("unknown");
+        // Kubernetes 1.36.3, `apimachinery/pkg/util/managedfields/internal/buildmanagerinfo.go`.
+        let default = || match self.call.agent.split('/').next() {
+            None | Some("") => "unknown",
+            Some(name) => name,
+        };
         let name = self.call.parameter("fieldManager").unwrap_or_else(default);
         name.chars().take(128).collect()
     }
@@ -65,15 +71,10 @@ impl Context<'_> {
         self.call.parameter("fieldValidation").unwrap_or("Warn")
     }
 
-    /// Returns the stored object.
+    /// Returns the stored object in the form of this version; copied only if that differs.
     fn live(&self) -> Option<Arc<Value>> {
         let found = self.core.store().get(&self.kind.table(), &self.key())?;
-        // Versions of one kind differ only in their name; the two groups of Events differ in
-        // fields.
-        if self.kind.is("", "events") {
-            return Some(Arc::new(self.show(&found)));
-        }
-        Some(found)
+        Some(self.response(&found))
     }
 
     fn not_found(&self) -> Status {
@@ -82,7 +83,7 @@ impl Context<'_> {
 
     /// Returns an object in the form of this version; copied only if its stored form differs.
     fn shown<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
-        if self.kind.converts() && !object.is_null() {
+        if self.kind.converts(object) && !object.is_null() {
             Cow::Owned(self.show(object))
         } else {
             Cow::Borrowed(object)
@@ -103,7 +104,7 @@ impl Context<'_> {
 /// Returns a copy of an object in the form of a version of its kind.
 pub(crate) fn show(kind: &Kind, object: &Value) -> Value {
     let mut object = object.clone();
-    if kind.converts() {
+    if kind.converts(&object) {
         kind.show(&mut object);
     }
     object
@@ -112,7 +113,7 @@ pub(crate) fn show(kind: &Kind, object: &Value) -> Value {
 /// Returns a stored object in the form of a version of its kind; copied only if its stored form
 /// differs.
 pub(crate) fn shared(kind: &Kind, object: &Arc<Value>) -> Arc<Value> {
-    if kind.converts() {
+    if kind.converts(object) {
         Arc::new(show(kind, object))
     } else {
         Arc::clone(object)
@@ -151,16 +152,24 @@ fn respond(core: &Core, call: &ApiRequest, view: Option<u64>) -> Result<ApiRespo
         dry_run: call.parameter("dryRun") == Some("All"),
         kind,
     };
-    check_subresource(&context)?;
-    check_options(&context)?;
-    match call.verb {
-        Verb::Get => get(&context),
-        Verb::List => list(&context, view),
-        Verb::Create => create::create(&context),
-        Verb::Update => update::update(&context),
-        Verb::Patch(patch) => patch::patch(&context, patch),
-        Verb::Delete => delete::delete(&context),
-        Verb::DeleteCollection => delete::delete_collection(&context),
+    let mut response = perform(&context, view).unwrap_or_else(ApiResponse::from);
+    if let Some(warning) = &context.kind.deprecation {
+        response.warnings.insert(0, warning.clone());
+    }
+    Ok(response)
+}
+
+fn perform(context: &Context<'_>, view: Option<u64>) -> Result<ApiResponse, Status> {
+    check_subresource(context)?;
+    check_options(context)?;
+    match context.call.verb {
+        Verb::Get => get(context),
+        Verb::List => list(context, view),
+        Verb::Create => create::create(context),
+        Verb::Update => update::update(context),
+        Verb::Patch(patch) => patch::patch(context, patch),
+        Verb::Delete => delete::delete(context),
+        Verb::DeleteCollection => delete::delete_collection(context),
     }
 }
 
@@ -305,5 +314,5 @@ fn get(context: &Context<'_>) -> Result<ApiResponse, Status> {
         status
     })?;
     let object = context.live().ok_or_else(|| context.not_found())?;
-    Ok(ApiResponse::new(200, context.response(&object)))
+    Ok(ApiResponse::new(200, object))
 }

@@ -22,7 +22,7 @@ pub(super) fn patch(context: &Context<'_>, how: Patch) -> Result<ApiResponse, St
         return apply(context);
     }
     let old = context.live().ok_or_else(|| context.not_found())?;
-    let shown = context.show(&old);
+    let shown = (*old).clone();
     let patch = &context.call.body;
     let new = match how {
         Patch::Json => pure::json(shown, patch)?,
@@ -83,18 +83,12 @@ fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
     }
     let version = text(&config, "resourceVersion").to_owned();
     let reset = apply::reset_fields(kind, context.subresource());
-    // An object stored in the form of the request is not copied.
-    let other;
-    let base: &Value = match &live {
-        Some(live) if !kind.converts() => live,
-        Some(live) => {
-            other = context.show(live);
-            &other
-        }
-        None => {
-            other = builtin::zero(kind);
-            &other
-        }
+    let zero;
+    let base: &Value = if let Some(live) = &live {
+        live
+    } else {
+        zero = builtin::zero(kind);
+        &zero
     };
     let managers = known_managers(context, live.is_some(), base, reset);
     if let Some(map) = config.as_object_mut() {
@@ -109,7 +103,7 @@ fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
         now: &context.now,
         reset,
     };
-    let applied = apply::apply(base, &config, managers, &request)
+    let applied = apply::apply_after_client(base, &config, managers, &request)
         .map_err(|error| error.into_status(&subject(context, &config)))?;
     let mut new = applied.object;
     decode::shape(context, &mut new, false);

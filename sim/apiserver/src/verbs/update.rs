@@ -41,7 +41,9 @@ pub(super) fn check_identity(context: &Context<'_>, new: &Value) -> Result<(), S
         )));
     }
     let namespace = text(new, "namespace");
-    if !namespace.is_empty() && namespace != context.namespace {
+    // The namespace of an object without one is ignored (Kubernetes 1.36.3,
+    // `EnsureObjectNamespaceMatchesRequestNamespace` in `apiserver/pkg/registry/rest/meta.go`).
+    if context.kind.namespaced && !namespace.is_empty() && namespace != context.namespace {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
@@ -58,7 +60,12 @@ pub(super) fn replace(
     mut warnings: Vec<String>,
 ) -> Result<ApiResponse, Status> {
     let kind = &context.kind;
-    let version = text(&new, "resourceVersion").to_owned();
+    // 0 is no version.
+    let version = match text(&new, "resourceVersion") {
+        "0" => "",
+        version => version,
+    };
+    let version = version.to_owned();
     if !version.is_empty() && version.parse::<u64>().is_err() {
         return Err(Status::new(
             500,

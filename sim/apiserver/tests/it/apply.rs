@@ -33,9 +33,50 @@ fn status(manager: &str, status: Value) -> Step {
     )
 }
 
+/// Returns the row in which kubectl takes what it applied on the client.
+fn from_the_client() -> Row {
+    let last = "{\"apiVersion\":\"test.example.com/v1\",\"kind\":\"Widget\",\"metadata\":{\"annotations\":{},\"name\":\"a\"},\"spec\":{\"count\":1,\"parts\":[{\"name\":\"p\",\"size\":1}],\"text\":\"abc\"}}\n";
+    let mut first =
+        config(json!({"text": "abc", "count": 1, "even": 2, "parts": [{"name": "p", "size": 1}]}));
+    first["metadata"]["annotations"] =
+        json!({"kubectl.kubernetes.io/last-applied-configuration": last});
+    let count = json!({"spec": {"count": 2}});
+    row(
+        "kubectl applies on the client and then on the server",
+        [
+            post(
+                201,
+                format!("{WIDGETS}?fieldManager=kubectl-client-side-apply"),
+                first,
+            ),
+            merge(200, widget_path("a?fieldManager=other"), count),
+            by(
+                409,
+                "kubectl",
+                json!({"text": "abd", "count": 3, "even": 4}),
+            ),
+            by(409, "kubectl", json!({"text": "abd", "count": 3})),
+            by(409, "x", json!({"text": "abd"})),
+            by(
+                200,
+                "kubectl",
+                json!({"text": "abd", "parts": [{"name": "p", "size": 2}]}),
+            ),
+            by(
+                200,
+                "kubectl",
+                json!({"text": "abd", "parts": [{"name": "p", "size": 2}]}),
+            ),
+            forced("kubectl", json!({"text": "abd", "count": 4})),
+            forced("y", json!({"count": 5})),
+        ],
+    )
+}
+
 pub(super) fn rows() -> Vec<Row> {
     let w = widget_path("a");
     vec![
+        from_the_client(),
         row("an apply makes", [by(201, "x", json!({"text": "abc", "parts": [{"name": "p", "size": 1}], "tags": ["t"], "words": ["w"]})), get(200, &w)]),
         row("an apply needs a manager", [ssa(422, &w, config(json!({}))).message("fieldManager: Required value: is required for apply patch")]),
         row("the same apply again", [by(201, "x", json!({"text": "abc"})), by(200, "x", json!({"text": "abc"}))]),

@@ -9,6 +9,7 @@ use super::harness::{
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/{ns}/events";
 const JOBS: &str = "/apis/batch/v1/namespaces/{ns}/jobs";
+const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const PODS: &str = "/api/v1/namespaces/{ns}/pods";
 
 fn lease(version: &str, spec: Value) -> Value {
@@ -47,6 +48,13 @@ fn pod(spec: Value) -> Value {
         object["spec"][name] = value.clone();
     }
     object
+}
+
+/// Returns the step that creates a Pod with these fields.
+fn new_pod(code: u16, spec: Value) -> Step {
+    let mut body = pod(spec);
+    body["metadata"] = json!({"generateName": "gen-"});
+    post(code, PODS, body)
 }
 
 pub(super) fn rows() -> Vec<Row> {
@@ -436,6 +444,37 @@ pub(super) fn rows() -> Vec<Row> {
                     json!({"description": "d"}),
                 ),
             ],
+        ),
+        row(
+            "a Pod with a priority class",
+            [
+                post(
+                    201,
+                    CLASSES,
+                    json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "{ns}-low"}, "value": -7, "preemptionPolicy": "Never"}),
+                ),
+                get(200, format!("{CLASSES}/{{ns}}-low")),
+                new_pod(201, json!({"priorityClassName": "{ns}-low"})),
+                new_pod(403, json!({"priorityClassName": "{ns}-other"})),
+                new_pod(403, json!({"priorityClassName": "{ns}-low", "priority": 5})),
+                new_pod(403, json!({"priority": 5})),
+                new_pod(
+                    403,
+                    json!({"priorityClassName": "{ns}-low", "preemptionPolicy": "PreemptLowerPriority"}),
+                ),
+                new_pod(
+                    201,
+                    json!({"priorityClassName": "{ns}-low", "priority": -7}),
+                ),
+                new_pod(201, json!({"priorityClassName": "system-node-critical"})),
+            ],
+        ),
+        row(
+            "the ports of a container",
+            [new_pod(
+                201,
+                json!({"containers": [{"name": "c", "image": "i:1", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}]}]}),
+            )],
         ),
         row(
             "a Node",

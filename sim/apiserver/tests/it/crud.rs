@@ -15,6 +15,10 @@ pub(super) fn rows() -> Vec<Row> {
             post(201, WIDGETS, widget("a", json!({"text": "abc"}))),
             get(200, &w),
         ]),
+        row("a client without a name", [
+            post(201, WIDGETS, widget("a", json!({"text": "abc"}))).by("/1"),
+            post(201, configs, config(json!({"k": "v"}))).by("\u{e9}x/1"),
+        ]),
         row("a status in a new object is dropped", [
             post(201, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"on": true}, "status": {"phase": "x"}})),
         ]),

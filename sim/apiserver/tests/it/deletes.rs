@@ -31,6 +31,35 @@ pub(super) fn rows() -> Vec<Row> {
         row("an object goes", [make("a"), delete(200, &w), get(404, &w)]),
         row("an object that is not there", [delete(404, &w)]),
         row(
+            "options in the query and in a body",
+            [
+                held("a"),
+                make("b"),
+                delete_with(
+                    200,
+                    format!("{w}?propagationPolicy=Foreground"),
+                    options(json!({})),
+                ),
+                get(200, &w),
+                delete_with(
+                    200,
+                    format!("{}?dryRun=All&gracePeriodSeconds=x", widget_path("b")),
+                    options(json!({})),
+                ),
+                get(404, widget_path("b")),
+            ],
+        ),
+        row(
+            "some of all objects",
+            [
+                make("a"),
+                make("b"),
+                make("c"),
+                delete(200, format!("{WIDGETS}?limit=2")),
+                get(200, WIDGETS),
+            ],
+        ),
+        row(
             "a Namespace that Kubernetes needs",
             [delete(403, "/api/v1/namespaces/default")
                 .message("this namespace may not be deleted")],

@@ -191,6 +191,44 @@ fn what_is_owned_goes_with_its_owners() {
 }
 
 #[test]
+fn an_owner_has_the_kind_the_name_and_the_namespace_of_the_reference() {
+    // The group and version, kind, name and Namespace of the reference; whether it is kept.
+    let cases = [
+        (("v1", "ConfigMap", "a", "default"), true),
+        (("v1", "ConfigMap", "b", "default"), false),
+        (("v1", "Secret", "a", "default"), false),
+        (("v1", "ConfigMap", "a", "kube-system"), false),
+        // No such kind is served: the collector cannot look the owner up.
+        (("v2", "ConfigMap", "b", "default"), true),
+        (("example.com/v1", "ConfigMap", "a", "default"), true),
+        // An object without a Namespace cannot have an owner in one.
+        (("v1", "ConfigMap", "a", ""), true),
+    ];
+    for ((api_version, kind, name, namespace), kept) in cases {
+        let cluster = Box::new();
+        cluster.make("a", &[], &[]);
+        let owner = cluster.server.get(&cluster.resource, "default", "a");
+        let uid = owner.unwrap()["metadata"]["uid"].clone();
+        let references =
+            json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}]);
+        let resource = if namespace.is_empty() {
+            Resource::new("", "v1", "nodes")
+        } else {
+            cluster.resource.clone()
+        };
+        let body = json!({"metadata": {"name": "c", "ownerReferences": references}});
+        let call = ApiRequest::new(Verb::Create, &resource).namespace(namespace);
+        assert_eq!(cluster.server.call(&call.body(body)).code, 201);
+        let found = cluster.server.get(&resource, namespace, "c");
+        assert_eq!(
+            found.is_some(),
+            kept,
+            "{api_version} {kind} {name} {namespace}"
+        );
+    }
+}
+
+#[test]
 fn the_last_finalizer_lets_a_foreground_deletion_end() {
     let cluster = Box::new();
     cluster.make("a", &[], &[]);

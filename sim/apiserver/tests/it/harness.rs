@@ -19,6 +19,9 @@ use serde_json::{Value, json};
 
 use super::definitions;
 
+/// The user agent of most requests.
+const AGENT: &str = "table/1";
+
 /// One row: requests in order, in a Namespace of their own.
 pub(super) struct Row {
     name: &'static str,
@@ -36,6 +39,8 @@ pub(super) struct Step {
     accept: &'static str,
     code: u16,
     message: Option<&'static str>,
+    until: Option<&'static str>,
+    agent: &'static str,
 }
 
 pub(super) fn row<const N: usize>(name: &'static str, steps: [Step; N]) -> Row {
@@ -55,7 +60,22 @@ impl Step {
             accept: "",
             content_type: "application/json",
             message: None,
+            until: None,
+            agent: AGENT,
         }
+    }
+
+    /// Sets the user agent.
+    pub(super) fn by(mut self, agent: &'static str) -> Self {
+        self.agent = agent;
+        self
+    }
+
+    /// Repeats the request until the response has the code and contains this text. The response is
+    /// not compared: the real server changes its definitions and kinds in several steps.
+    pub(super) fn until(mut self, text: &'static str) -> Self {
+        self.until = Some(text);
+        self
     }
 
     /// Sets the form of the response.
@@ -156,7 +176,7 @@ pub(super) async fn simulated() -> Side {
     server.install(definitions::all());
     server.install(crds(KueueVersion::V0_19_2).expect("definitions"));
     Side {
-        client: server.client_as("table/1"),
+        client: server.client_as(AGENT),
         cluster: None,
         server: Some(server),
     }
@@ -245,7 +265,10 @@ impl Side {
         for step in &row.steps {
             let (code, mut body) = self.send(step, &mut memory).await;
             memory.learn(&body["body"]);
-            body = normal(&body);
+            body = match step.until {
+                Some(_) => Value::Null,
+                None => normal(&body),
+            };
             replies.push(Reply { code, body });
         }
         Replies(replies)
@@ -257,14 +280,18 @@ impl Side {
             self.compact().await;
             return (step.code, json!({"body": null}));
         }
-        for _ in 0..20 {
+        for _ in 0..100 {
             let (code, reply) = self.send_once(step, memory).await;
-            if code != 429 {
+            let done = match step.until {
+                Some(text) => code == step.code && reply.to_string().contains(text),
+                None => code != 429,
+            };
+            if done {
                 return (code, reply);
             }
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("{} {}: 429 for ten seconds", step.method, step.path);
+        panic!("{} {}: not done in ten seconds", step.method, step.path);
     }
 
     /// Returns the code, and the response with the compared headers.
@@ -273,7 +300,7 @@ impl Side {
         let mut request = Request::builder()
             .method(step.method.clone())
             .uri(memory.fill(&step.path))
-            .header("user-agent", "table/1")
+            .header("user-agent", step.agent)
             .body(Body::from(body.unwrap_or_default().into_bytes()))
             .expect("request");
         for (name, value) in [("content-type", step.content_type), ("accept", step.accept)] {
@@ -282,7 +309,11 @@ impl Side {
                 request.headers_mut().insert(name, value);
             }
         }
-        let response = self.client.send(request).await.expect("response");
+        // A client of the simulated server has one user agent.
+        let other = self.server.as_ref().filter(|_| step.agent != AGENT);
+        let other = other.map(|server| server.client_as(step.agent));
+        let client = other.as_ref().unwrap_or(&self.client);
+        let response = client.send(request).await.expect("response");
         let code = response.status().as_u16();
         let mut reply = json!({});
         for name in ["warning", "retry-after"] {

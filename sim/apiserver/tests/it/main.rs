@@ -26,6 +26,7 @@ mod rejections;
 mod rules;
 mod selectors;
 mod validation;
+mod versions;
 mod watches;
 
 use harness::{Row, compare, real, simulated};
@@ -37,6 +38,7 @@ fn table() -> Vec<Row> {
         apply::rows(),
         validation::rows(),
         rules::rows(),
+        versions::rows(),
         builtin::rows(),
         forms::rows(),
         options::rows(),

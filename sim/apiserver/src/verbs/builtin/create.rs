@@ -29,6 +29,9 @@ pub(crate) fn on_update(kind: &Kind, old: &Value, new: &mut Value) {
     if kind.is("", "namespaces") {
         new["spec"] = old["spec"].clone();
     }
+    if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        crate::kinds::note_storage(new);
+    }
 }
 
 /// Taints a new Node as not ready, until a client removes the taint.

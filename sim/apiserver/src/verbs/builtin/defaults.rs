@@ -75,6 +75,10 @@ fn default_container(container: &mut Value) {
     );
     default(container, "terminationMessagePolicy", json!("File"));
     default(container, "resources", json!({}));
+    let ports = container.get_mut("ports").and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten() {
+        default(port, "protocol", json!("TCP"));
+    }
     let image = container
         .get("image")
         .and_then(Value::as_str)

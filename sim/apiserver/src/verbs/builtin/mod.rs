@@ -3,6 +3,7 @@
 mod check;
 mod create;
 mod defaults;
+mod priority;
 mod zero;
 
 use crate::kinds::Kind;
@@ -10,6 +11,7 @@ use crate::kinds::Kind;
 pub(crate) use check::check;
 pub(crate) use create::{on_create, on_update};
 pub(crate) use defaults::default_object;
+pub(crate) use priority::admit;
 pub(crate) use zero::zero;
 
 /// Returns true if objects of this kind have a generation.
