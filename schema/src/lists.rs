@@ -22,12 +22,17 @@ use crate::FieldError;
 pub fn key_of(item: &Value, keys: &[String], schema: &Schema) -> Map<String, Value> {
     let mut found = Map::new();
     for key in keys {
-        let default = || schema.properties.get(key)?.default.as_ref();
-        if let Some(value) = item.get(key).or_else(default) {
+        if let Some(value) = key_field(item, key, schema) {
             found.insert(key.clone(), value.clone());
         }
     }
     found
+}
+
+/// Returns a key field of an item, or its default.
+fn key_field<'a>(item: &'a Value, key: &str, schema: &'a Schema) -> Option<&'a Value> {
+    let default = || schema.properties.get(key)?.default.as_ref();
+    item.get(key).or_else(default)
 }
 
 /// Returns the earlier state of an item: only items with keys can be matched.
@@ -41,8 +46,10 @@ pub(crate) fn counterpart<'a>(
         return None;
     };
     let mut before = old?.as_array()?.iter();
-    let key = key_of(item, keys, schema);
-    before.find(|other| key_of(other, keys, schema) == key)
+    before.find(|other| {
+        let is_same = |key: &String| key_field(other, key, schema) == key_field(item, key, schema);
+        keys.iter().all(is_same)
+    })
 }
 
 /// Returns an error for each item that appears twice in a list that is a set or a map.

@@ -145,7 +145,7 @@ impl Core {
             if !gone && verbs::is_ending(object) {
                 verbs::remove_objects(self, object);
             }
-        } else if gone && kind.ends {
+        } else if gone && kind.definition.ends {
             verbs::end_of_kind(self, kind);
         }
         if !self.collects.load(Ordering::Relaxed) {

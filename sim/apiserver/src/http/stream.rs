@@ -34,6 +34,21 @@ fn next_bookmark(left: Duration) -> Duration {
     }
 }
 
+/// Returns the lifetime of a watch from its `timeoutSeconds`. Zero means the default (Kubernetes
+/// 1.36.3, `handleWatch` in `apiserver/pkg/endpoints/handlers/get.go`).
+fn lifetime(seconds: Option<&str>) -> Result<Duration, Status> {
+    let Some(text) = seconds else {
+        return Ok(LIFETIME);
+    };
+    match text.parse() {
+        Ok(0) => Ok(LIFETIME),
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => Err(Status::bad_request(format!(
+            "strconv.ParseInt: parsing {text:?}: invalid syntax"
+        ))),
+    }
+}
+
 /// Starts the watch of a call and returns its body. Each event is sent `lag` after it happened.
 pub(super) fn start(
     core: &Arc<Core>,
@@ -42,20 +57,7 @@ pub(super) fn start(
     lag: Duration,
 ) -> Result<Body, Status> {
     let watch = Watch::start(Arc::clone(core), options(call))?;
-    let given = match call.parameter("timeoutSeconds") {
-        Some(text) => text.parse().map_err(|_| {
-            Status::bad_request(format!(
-                "strconv.ParseInt: parsing {text:?}: invalid syntax"
-            ))
-        })?,
-        None => 0,
-    };
-    // Zero is the default, as in `ListResource` of Kubernetes 1.36.3
-    // (`apiserver/pkg/endpoints/handlers/get.go`).
-    let lifetime = match given {
-        0 => LIFETIME,
-        seconds => Duration::from_secs(seconds),
-    };
+    let lifetime = lifetime(call.parameter("timeoutSeconds"))?;
     let now = Instant::now();
     let lines = Lines {
         core: Arc::clone(core),
@@ -247,5 +249,23 @@ impl Lines {
         self.sent = true;
         out.extend_from_slice(b"}\n");
         out.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_without_a_timeout_or_with_zero_has_the_default_lifetime() {
+        let cases = [
+            (None, Some(LIFETIME)),
+            (Some("0"), Some(LIFETIME)),
+            (Some("5"), Some(Duration::from_secs(5))),
+            (Some("x"), None),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(lifetime(given).ok(), expected, "{given:?}");
+        }
     }
 }

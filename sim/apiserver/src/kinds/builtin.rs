@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::columns::age;
-use super::{Kind, Registry};
+use super::{DefinitionState, Kind, Registry};
 use crate::call::Resource;
 use crate::schema::{Definitions, Schema};
 
@@ -68,10 +68,8 @@ fn read() -> (Registry, Arc<Schema>) {
             custom: false,
             columns: vec![age("string")],
             schemas: Arc::default(),
-            generation: 0,
             deprecation: None,
-            since: 0,
-            ends: false,
+            definition: DefinitionState::default(),
         };
         registry.set(&entry.group, &entry.plural, vec![kind]);
     }

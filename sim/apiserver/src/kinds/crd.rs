@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::columns::columns;
 use super::discovery::order;
-use super::{Kind, builtin};
+use super::{DefinitionState, Kind, builtin};
 use crate::call::Resource;
 use crate::metadata::is_deleting;
 use crate::schema::{Schema, compile};
@@ -42,8 +42,11 @@ pub(crate) fn custom_kinds(definition: &Value) -> Option<(String, String, Vec<Ki
         plural,
         stored,
         schemas: Arc::new(of_all.collect()),
-        generation: definition["metadata"]["generation"].as_i64().unwrap_or(0),
-        ends: is_deleting(definition),
+        definition: DefinitionState {
+            generation: definition["metadata"]["generation"].as_i64().unwrap_or(0),
+            since: 0,
+            ends: is_deleting(definition),
+        },
     };
     let kinds = served
         .filter(|v| !converts || v.get("name").and_then(Value::as_str) == Some(stored))
@@ -61,9 +64,7 @@ struct Shared<'a> {
     /// The storage version.
     stored: &'a str,
     schemas: Arc<BTreeMap<String, Arc<Schema>>>,
-    generation: i64,
-    /// Whether the definition is being deleted.
-    ends: bool,
+    definition: DefinitionState,
 }
 
 /// Returns the schema of a version, as in the definition.
@@ -119,10 +120,8 @@ fn kind(shared: &Shared<'_>, version: &Value) -> Option<Kind> {
         columns: columns(version),
         stored: shared.stored.to_owned(),
         schemas: Arc::clone(&shared.schemas),
-        generation: shared.generation,
         deprecation: deprecation(shared, version),
-        since: 0,
-        ends: shared.ends,
+        definition: shared.definition,
         kind,
     })
 }

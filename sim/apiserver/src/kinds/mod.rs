@@ -5,6 +5,7 @@ mod columns;
 mod crd;
 mod discovery;
 mod events;
+mod forms;
 mod openapi;
 
 use std::collections::BTreeMap;
@@ -14,8 +15,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::call::Resource;
-use super::metadata::text;
-use super::schema::{Schema, default_fields, drop_nulls, prune};
+use super::schema::Schema;
 
 pub(crate) use builtin::builtin;
 pub(crate) use columns::Column;
@@ -52,7 +52,12 @@ pub(crate) struct Kind {
     pub(crate) stored: String,
     /// The schemas of all versions of a custom kind, by version. Empty for built-in kinds.
     pub(crate) schemas: Arc<BTreeMap<String, Arc<Schema>>>,
-    /// The generation of the definition.
+    pub(crate) definition: DefinitionState,
+}
+
+/// The state of the definition of a custom kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DefinitionState {
     pub(crate) generation: i64,
     /// Objects with an older `resourceVersion` were written under an earlier definition.
     pub(crate) since: u64,
@@ -77,71 +82,6 @@ impl Kind {
         table_of(&self.resource)
     }
 
-    /// Returns true if the stored form of all objects is that of this version.
-    pub(crate) fn has_one_form(&self) -> bool {
-        self.schemas.len() < 2 && self.since == 0 && !self.is("", "events")
-    }
-
-    /// Returns true if this stored object differs from its form in this version: it is stored in
-    /// another version, or was written under an earlier definition.
-    pub(crate) fn converts(&self, stored: &Value) -> bool {
-        if self.has_one_form() {
-            return false;
-        }
-        let is_earlier = || {
-            let version = text(stored, "resourceVersion").parse::<u64>();
-            version.is_ok_and(|version| version < self.since)
-        };
-        self.is("", "events") || version_of(stored) != self.resource.version || is_earlier()
-    }
-
-    /// Returns the schema of another version of the kind.
-    pub(crate) fn other_schema(&self, api_version: &str) -> Option<&Arc<Schema>> {
-        let version = api_version.rsplit('/').next().unwrap_or(api_version);
-        let others =
-            (self.schemas.len() > 1 && version != self.resource.version).then_some(&self.schemas);
-        others?.get(version)
-    }
-
-    /// Converts a stored object to this version. A custom object gets the defaults of the version
-    /// in which it is stored and loses the fields that one of the two versions does not have
-    /// (Kubernetes 1.36.3, `crdConversionRESTOptionsGetter` in
-    /// `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`).
-    pub(crate) fn show(&self, object: &mut Value) {
-        if self.is("", "events") {
-            events::to_core(object);
-            return;
-        }
-        if let Some(schema) = self.schemas.get(version_of(object)) {
-            conform(object, schema);
-            default_fields(object, schema);
-        }
-        if version_of(object) != self.resource.version {
-            object["apiVersion"] = self.api_version().into();
-            conform(object, &self.schema);
-        }
-    }
-
-    /// Converts an object, in whichever version it is, to its stored form.
-    pub(crate) fn keep(&self, object: &mut Value) {
-        if self.is("", "events") {
-            if object["apiVersion"] == "v1" {
-                events::from_core(object);
-            }
-            return;
-        }
-        if version_of(object) == self.stored {
-            return;
-        }
-        let group = &self.resource.group;
-        let kept = Resource::new(group, &self.stored, &self.resource.plural);
-        object["apiVersion"] = kept.api_version().into();
-        if let Some(schema) = self.schemas.get(&self.stored) {
-            conform(object, schema);
-            default_fields(object, schema);
-        }
-    }
-
     pub(crate) fn api_version(&self) -> String {
         self.resource.api_version()
     }
@@ -156,19 +96,6 @@ impl Kind {
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.resource.group == group && self.resource.plural == plural
     }
-}
-
-/// Returns the version in the `apiVersion` of an object, without its group.
-fn version_of(object: &Value) -> &str {
-    let full = object.get("apiVersion").and_then(Value::as_str);
-    let full = full.unwrap_or_default();
-    full.rsplit('/').next().unwrap_or(full)
-}
-
-/// Drops what a schema does not allow in a stored object.
-fn conform(object: &mut Value, schema: &Schema) {
-    prune(object, schema);
-    drop_nulls(object, schema);
 }
 
 /// All kinds by resource. Cheap to clone: all servers start from the same registry.
@@ -196,20 +123,19 @@ impl Registry {
             self.set(group, plural, kinds);
             return;
         };
-        let is_same = |kind: &Kind| kind.generation == earlier.generation;
+        let earlier = earlier.definition;
+        let is_same = |kind: &Kind| kind.definition.generation == earlier.generation;
         for kind in &mut kinds {
             let since = if is_same(kind) {
                 earlier.since
             } else {
                 version
             };
-            kind.since = since;
+            kind.definition.since = since;
         }
         // Most changes of the status change nothing here.
-        if !kinds
-            .iter()
-            .all(|kind| is_same(kind) && kind.ends == earlier.ends)
-        {
+        let same = |kind: &Kind| is_same(kind) && kind.definition.ends == earlier.ends;
+        if kinds.is_empty() || !kinds.iter().all(same) {
             self.set(group, plural, kinds);
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn create_object(
         let why = "resourceVersion should not be set on objects to be created";
         return Err(Status::new(500, "", why));
     }
-    if kind.ends {
+    if kind.definition.ends {
         // `forbidCreateAdmission` in `customresource_handler.go` of Kubernetes 1.36.3.
         let why = "create not allowed while custom resource definition is terminating";
         return Err(Status::forbidden(&kind.resource, &name, why));

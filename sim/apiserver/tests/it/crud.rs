@@ -19,6 +19,12 @@ pub(super) fn rows() -> Vec<Row> {
             post(201, WIDGETS, widget("a", json!({"text": "abc"}))).by("/1"),
             post(201, configs, config(json!({"k": "v"}))).by("\u{e9}x/1"),
         ]),
+        row("a replacement with the version 0", [
+            post(201, configs, config(json!({"k": "v"}))),
+            put(200, format!("{configs}/a"), json!({"metadata": {"name": "a", "resourceVersion": "0"}, "data": {"k": "w"}})),
+            post(201, WIDGETS, widget("a", json!({"text": "abc"}))),
+            put(422, &w, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "0"}, "spec": {}})),
+        ]),
         row("a status in a new object is dropped", [
             post(201, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"on": true}, "status": {"phase": "x"}})),
         ]),

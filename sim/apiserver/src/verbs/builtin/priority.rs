@@ -69,5 +69,5 @@ fn default_class(context: &Context<'_>) -> Option<Arc<Value>> {
     classes
         .filter(|class| class["globalDefault"] == true)
         .min_by_key(|class| class["value"].as_i64())
-        .map(Arc::clone)
+        .cloned()
 }
