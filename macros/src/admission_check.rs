@@ -140,7 +140,7 @@ fn flag(value: &Expr, errors: &mut Errors) -> Option<bool> {
     if let Expr::Lit(ExprLit {
         lit: Lit::Bool(flag),
         ..
-    }) = value
+    }) = ungrouped(value)
     {
         return Some(flag.value);
     }
@@ -149,22 +149,27 @@ fn flag(value: &Expr, errors: &mut Errors) -> Option<bool> {
 }
 
 fn text(value: &Expr, errors: &mut Errors) -> Option<LitStr> {
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Str(text),
+        ..
+    }) = ungrouped(value)
+    {
+        return Some(text.clone());
+    }
+    errors.at(value, "expected a string");
+    None
+}
+
+/// Returns the expression in the invisible group of one that `macro_rules!` inserts.
+pub(crate) fn ungrouped(value: &Expr) -> &Expr {
     match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => Some(text.clone()),
-        // What `macro_rules!` inserts.
-        Expr::Group(group) => text(&group.expr, errors),
-        _ => {
-            errors.at(value, "expected a string");
-            None
-        }
+        Expr::Group(group) => ungrouped(&group.expr),
+        _ => value,
     }
 }
 
 fn texts(value: &Expr, errors: &mut Errors) -> Vec<LitStr> {
-    if let Expr::Array(ExprArray { elems, .. }) = value {
+    if let Expr::Array(ExprArray { elems, .. }) = ungrouped(value) {
         elems
             .iter()
             .filter_map(|element| text(element, errors))

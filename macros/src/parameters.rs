@@ -12,7 +12,7 @@ use crate::errors::Errors;
 
 pub(crate) const NAMESPACED: &str = "parameters are cluster-scoped: an AdmissionCheck refers to them without a namespace; remove `namespaced`";
 
-pub(crate) const NO_TYPE: &str = r#"`kind` is the name of a type: `kind = "Window"`"#;
+pub(crate) const NO_TYPE: &str = r#"the name of a type is expected, such as `kind = "Window"`"#;
 
 /// The options in `#[kube(...)]` and `#[parameters(...)]`.
 #[derive(Default)]
@@ -155,12 +155,14 @@ fn is_policy(field: &Type) -> bool {
     matches!(field, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Policy"))
 }
 
-/// Returns true for `Option<Policy>` and the like.
+/// Returns true for `Option<Policy>` and `Box<Policy>`.
 fn contains_policy(field: &Type) -> bool {
     let Type::Path(path) = field else {
         return false;
     };
-    let last = path.path.segments.last().map(|last| &last.arguments);
+    let last = path.path.segments.last();
+    let last = last.filter(|last| last.ident == "Option" || last.ident == "Box");
+    let last = last.map(|last| &last.arguments);
     let Some(PathArguments::AngleBracketed(arguments)) = last else {
         return false;
     };

@@ -7,6 +7,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{DeriveInput, Expr, ExprPath, Lit, Path, Token};
 
+use crate::admission_check::ungrouped;
 use crate::errors::Errors;
 use crate::parameters;
 
@@ -60,7 +61,7 @@ impl Parse for Argument {
 
 impl Argument {
     fn text(&self) -> Option<String> {
-        match &self.value {
+        match self.value.as_ref().map(ungrouped) {
             Some(Expr::Lit(literal)) => match &literal.lit {
                 Lit::Str(text) => Some(text.value()),
                 _ => None,

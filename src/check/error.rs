@@ -61,6 +61,11 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Returns true for [`Transient`](Self::Transient) and [`Throttled`](Self::Throttled).
+    pub(crate) fn may_go_away(self) -> bool {
+        matches!(self, Self::Transient | Self::Throttled { .. })
+    }
+
     /// Returns the name for metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

@@ -10,14 +10,14 @@ use tower::ServiceExt;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::check::{CheckError, ErrorKind};
+use crate::check::CheckError;
 
 /// A circuit breaker: after a number of failures in a row, it sends no request for a set time.
 ///
 /// It then sends one request, and if that does not fail, all. Only transient and throttled errors
 /// count as failures. A request that is dropped before it ends is not counted, so a
-/// [`TimeoutLayer`](super::TimeoutLayer) belongs inside of this layer: the check's own timeout is
-/// outside. The other requests fail at once, with the time until when to wait. The service may
+/// [`TimeoutLayer`](super::TimeoutLayer) belongs inside of this layer: the check's own timeout and
+/// `any_of` are outside. The other requests fail at once, with the time until when to wait. The service may
 /// return any type, so a client of another system can be wrapped too.
 ///
 /// ```
@@ -170,12 +170,9 @@ where
                 ));
             }
             let result = inner.oneshot(request).await.map_err(Into::into);
-            let failed = result.as_ref().is_err_and(|error: &CheckError| {
-                matches!(
-                    error.kind(),
-                    ErrorKind::Transient | ErrorKind::Throttled { .. }
-                )
-            });
+            let failed = result
+                .as_ref()
+                .is_err_and(|error: &CheckError| error.kind().may_go_away());
             lock().record(failed, Instant::now(), &settings);
             result
         })
@@ -187,7 +184,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use super::*;
-    use crate::check::Verdict;
+    use crate::check::{ErrorKind, Verdict};
 
     const PAUSE: Duration = Duration::from_secs(60);
 

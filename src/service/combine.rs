@@ -55,8 +55,9 @@ impl<P: Parameters> Check<P> {
 
     /// Makes a check that is Ready when one of its members is: its verdict is the most lenient of
     /// theirs. The pod set updates are those of the first that is Ready; members before it have 1 s
-    /// more. While none is Ready, an error of a member that may go away keeps the state, as it would
-    /// without the others. For the rest, see [`all_of`](Self::all_of).
+    /// more from the first that admits. The others are dropped at an `await`, so `release` must find
+    /// what they have allocated. While none is Ready, an error of a member that may go away keeps the
+    /// state, as it would without the others. For the rest, see [`all_of`](Self::all_of).
     ///
     /// ```
     /// # use kueue_check::prelude::*;
@@ -268,15 +269,14 @@ fn combine(
     if rule == Rule::All {
         results.reverse();
     }
-    let may_go_away = |error: &CheckError| {
-        matches!(
-            error.kind(),
-            ErrorKind::Transient | ErrorKind::Throttled { .. }
-        )
-    };
-    let first = results.first().and_then(|result| result.as_ref().err());
-    if rule == Rule::Any && first.is_some_and(may_go_away) {
-        return Err(with_reasons(results, &others));
+    if let Some(Err(error)) = results.first()
+        && error.kind().may_go_away()
+    {
+        let waiting = match rule {
+            Rule::Any => &*others,
+            Rule::All => &[],
+        };
+        return Err(with_reasons(results, waiting));
     }
     let mut agreeing = results
         .into_iter()
@@ -311,11 +311,14 @@ fn combine(
     Ok(verdict)
 }
 
-/// Returns the error that decides, with the longest pause and with what the others wait for.
+/// Returns the error that decides, with the longest pause, but not longer than until the recheck of
+/// one of the others, and with what those wait for.
 fn with_reasons(
     errors: Vec<Result<Verdict, CheckError>>,
     others: &[Result<Verdict, CheckError>],
 ) -> CheckError {
+    let recheck = others.iter().flatten().filter_map(|other| other.recheck_in);
+    let recheck = recheck.min();
     let errors: Vec<CheckError> = errors.into_iter().filter_map(Result::err).collect();
     let pause = |error: &CheckError| match error.kind() {
         ErrorKind::Throttled { after } => after,
@@ -330,7 +333,9 @@ fn with_reasons(
     let text = texts.filter(|text| !text.is_empty()).collect::<Vec<_>>();
     let text = text.join("; ");
     match errors.iter().map(pause).max() {
-        Some(after) if !after.is_zero() => CheckError::throttled(after, text),
+        Some(after) if !after.is_zero() => {
+            CheckError::throttled(recheck.map_or(after, |recheck| recheck.min(after)), text)
+        }
         _ => CheckError::transient(text),
     }
 }
@@ -495,6 +500,12 @@ mod tests {
         };
         let throttled = combine(Rule::Any, vec![down(), busy(60, "b"), busy(90, "c")]);
         let after = Duration::from_secs(90);
+        let opens = Ok(Verdict::pending("opens").recheck_in(Duration::from_secs(5)));
+        let sooner = combine(Rule::Any, vec![busy(60, "b"), opens]).unwrap_err();
+        let recheck = Duration::from_secs(5);
+        assert_eq!(sooner.kind(), ErrorKind::Throttled { after: recheck });
+        let both = combine(Rule::All, vec![busy(60, "b"), busy(90, "c")]).unwrap_err();
+        assert_eq!(both.kind(), ErrorKind::Throttled { after });
         assert_eq!(
             throttled.unwrap_err().kind(),
             ErrorKind::Throttled { after },

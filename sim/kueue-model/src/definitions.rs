@@ -11,9 +11,6 @@ use crate::kueue::KueueVersion;
 
 pub use kueue_check_apiserver::definitions::{DefinitionError, read};
 
-/// The largest number of pod sets in Kueue 0.19.2.
-const NEWEST_MOST_POD_SETS: u8 = 18;
-
 /// The definitions of Kueue 0.19.2 and the autoscaler, without the Pod schema, which is nine tenths
 /// of them.
 const TEXTS: [&str; 10] = [
@@ -68,7 +65,8 @@ pub fn kueue() -> &'static CompiledDefinitions {
 }
 
 /// Returns the same kinds as a version of Kueue defines them: versions before 0.19 allow fewer pod
-/// sets, and allow a Workload with quota to lose its `queueName` or to get one.
+/// sets, and allow a Workload with quota to lose its `queueName` or to get one. The limit is 8, 10 or
+/// 18; another `most_pod_sets` has the next lower one, or 8.
 ///
 /// ```
 /// use kueue_check_sim::definitions;
@@ -109,7 +107,7 @@ fn with_fewer_pod_sets(most: usize) -> CompiledDefinitions {
 /// Lowers each maximum of 0.19 for pod sets, and restricts the rule for `queueName` to Workloads
 /// that have and had one.
 fn make_older(schema: &mut Value, most: usize) {
-    if schema["maxItems"] == NEWEST_MOST_POD_SETS {
+    if schema["maxItems"] == KueueVersion::V0_19.most_pod_sets {
         schema["maxItems"] = most.into();
     }
     if schema["message"] == "queueName is immutable while workload quota reserved"

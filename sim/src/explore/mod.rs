@@ -84,7 +84,8 @@ pub struct Exploration {
     pub runs: usize,
     /// The number of injection points.
     pub points: usize,
-    /// The number of points that were left out because they repeat others.
+    /// The number of points that were left out: because they repeat others or, with random faults,
+    /// because no fault is possible there.
     pub left_out: usize,
     /// The number of single faults that were left out of the [sample](Simulation::sample), or of
     /// pairs that were left out because of their limit.

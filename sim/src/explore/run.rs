@@ -195,7 +195,7 @@ impl Run {
     pub(crate) fn require_injected(&mut self) {
         if !self.not_injected.is_none() {
             self.violations.push(format!(
-                "not injected: `{}`: the run has no such point, or the fault is impossible there",
+                "not injected: `{}`: the run has no such point, or the fault is impossible there; if an exploration chose it, two runs of the check differ (random numbers, the order of a hash map, real time)",
                 self.not_injected
             ));
         }

@@ -368,8 +368,7 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
         let forged = json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
             "metadata": {"name": "forged", "namespace": "elsewhere", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": marks},
             "spec": {"provisioningClassName": CLASS, "parameters": {}, "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}});
-        let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x", "namespace": "elsewhere", "labels": {"kueue.x-k8s.io/managed": "true"},
-            "ownerReferences": [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "w", "uid": workload["metadata"]["uid"], "controller": true}]},
+        let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x", "namespace": "elsewhere", "labels": {"kueue.x-k8s.io/managed": "true"}},
             "template": {"spec": {"containers": []}}});
         cluster.apply(&template);
         cluster.apply(&forged);

@@ -150,8 +150,8 @@ impl Recorder {
     ///
     /// # Errors
     /// If a kind cannot be listed: forbidden, or not served. Kueue serves `kueue.x-k8s.io/v1beta2`
-    /// since 0.15. If the initial lists make no progress for 1 min, or `end` is ready before they
-    /// are complete.
+    /// since 0.15. If the initial lists make no progress for 1 min, or `end` is ready or the limit
+    /// of changes is reached before they are complete.
     pub async fn record(
         &self,
         client: Client,
@@ -192,10 +192,8 @@ impl Recorder {
                 None => break,
                 Some(Message::Failed(error)) => return Err(error),
                 Some(Message::Retried(error)) => last = Some(error),
-                Some(Message::Initial(kind, object)) => {
-                    progress = Instant::now();
-                    initial.push((kind, object));
-                }
+                Some(Message::Progress) => progress = Instant::now(),
+                Some(Message::Initial(kind, object)) => initial.push((kind, object)),
                 Some(Message::Complete) => {
                     progress = Instant::now();
                     waits -= 1;

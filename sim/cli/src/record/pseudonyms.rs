@@ -237,7 +237,8 @@ impl Pseudonyms {
         let key = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
         key.contains('/').then_some(())?;
         let known = self.names.get(&(String::new(), key.to_owned()))?;
-        Some((key.len(), &known.text))
+        // Values of annotations contain slashes, too.
+        (known.kind == "label").then_some((key.len(), &known.text))
     }
 
     /// Returns the pseudonym of a word. Kueue's messages contain the names of LocalQueues without
@@ -297,7 +298,14 @@ impl Pseudonyms {
                 return self.name("queue", namespace, value).into();
             }
             Some("priority-class") => return self.name("class", "", value).into(),
-            Some("workload") => return self.name("workload", namespace, value).into(),
+            Some("workload" | "workload-slice-name") => {
+                return self.name("workload", namespace, value).into();
+            }
+            Some("workload-slice-replacement-for") => {
+                let (namespace, value) = value.split_once('/').unwrap_or((namespace, value));
+                let name = self.name("workload", namespace, value);
+                return format!("{NAMESPACE}/{name}").into();
+            }
             _ if plain || key.ends_with("controller-uid") => return value.into(),
             _ if key.ends_with("job-name") => return self.name("job", namespace, value).into(),
             _ => "value",

@@ -146,9 +146,14 @@ impl Recording {
         });
         let all = initial.iter().map(|(kind, object)| (*kind, object));
         let finished = over.iter().map(|(kind, object)| (*kind, object));
-        for (kind, object) in all.chain(of_changes).chain(finished) {
+        for (kind, object) in all.chain(of_changes) {
             if kind == Kind::Workload {
                 self.name_workload(&key(kind, object), object);
+            }
+        }
+        for (kind, object) in finished {
+            if kind == Kind::Workload {
+                self.generated_name(&key(kind, object), object);
             }
         }
         for (kind, object) in over {
@@ -178,15 +183,26 @@ impl Recording {
         redacted
     }
 
-    /// Adds the pseudonym of the Workload of a Job. Kueue generates its name from the Job's name
-    /// and a hash that differs in a replay, so the trace maps it to the Job.
-    fn name_workload(&mut self, (_, namespace, name): &Key, object: &Value) {
-        let Some(job) = job_of(object).and_then(|owner| owner["name"].as_str()) else {
+    /// Adds the pseudonym of the Workload of a Job, and returns it with that of the Job.
+    fn generated_name(
+        &mut self,
+        (_, namespace, name): &Key,
+        object: &Value,
+    ) -> Option<(String, String)> {
+        let job = job_of(object).and_then(|owner| owner["name"].as_str())?;
+        let job = self.names.name("job", namespace, job);
+        let generated = format!("job-{job}-{}", hash(name, object));
+        self.names
+            .insert_workload(namespace, name, generated.clone());
+        Some((generated, job))
+    }
+
+    /// Names the Workload of a Job. Kueue generates its name from the Job's name and a hash that
+    /// differs in a replay, so the trace maps it to the Job.
+    fn name_workload(&mut self, key: &Key, object: &Value) {
+        let Some((generated, job)) = self.generated_name(key, object) else {
             return;
         };
-        let job = self.names.name("job", namespace, job);
-        let hash = hash(name, object);
-        let generated = format!("job-{job}-{hash}");
         if self.workload_names.contains_key(&generated) {
             return;
         }
@@ -199,8 +215,6 @@ impl Recording {
         } else {
             format!("{slice}{}", slices + 1)
         };
-        self.names
-            .insert_workload(namespace, name, generated.clone());
         self.workload_names.insert(generated, short);
     }
 

@@ -23,6 +23,8 @@ const PAGE: u32 = 500;
 pub(super) enum Message {
     /// An object of the initial list.
     Initial(Kind, Arc<Value>),
+    /// An object of a list that may begin again.
+    Progress,
     /// The initial list is complete.
     Complete,
     /// A change.
@@ -73,7 +75,7 @@ impl Watch {
                         .is_some_and(|known| version(known) == version(&object));
                     listed.insert(key, Arc::clone(&object));
                     match (began, is_known) {
-                        (false, _) => vec![Message::Initial(kind, object)],
+                        (false, _) => vec![Message::Progress],
                         (true, true) => Vec::new(),
                         (true, false) => vec![self.seen(What::Is(kind), object)],
                     }
@@ -85,6 +87,8 @@ impl Watch {
                         .collect();
                     known = std::mem::take(&mut listed);
                     if !std::mem::replace(&mut began, true) {
+                        let initial = known.values().map(Arc::clone);
+                        messages.extend(initial.map(|object| Message::Initial(kind, object)));
                         messages.push(Message::Complete);
                     }
                     messages
@@ -122,6 +126,7 @@ impl Watch {
                 Ok(Event::InitDone) if !std::mem::replace(&mut began, true) => {
                     vec![Message::Complete]
                 }
+                Ok(Event::InitApply(_)) if !began => vec![Message::Progress],
                 Ok(Event::Apply(object)) => {
                     let object = keyed(object).1;
                     // An event with a series was recorded before.

@@ -161,7 +161,7 @@ impl fmt::Debug for Replay {
 impl Replay {
     /// Creates a replay on the model of the recorded Kueue (0.19 if the trace has no version).
     ///
-    /// The server has [Kueue's kinds](kueue_check_sim::definitions::kueue).
+    /// The server has [the kinds of that version](kueue_check_sim::definitions::of_version).
     pub fn new(trace: Trace) -> Self {
         Self {
             version: trace.version(),

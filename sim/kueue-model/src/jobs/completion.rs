@@ -69,9 +69,11 @@ fn ended(job: &Value, kinds: &[&str], reason: &str, message: &str, now: Timestam
         status["completionTime"] = json!(now);
         status["succeeded"] = json!(completions);
         if job["spec"]["completionMode"] == "Indexed" {
-            let last = completions - 1;
-            let all = format!("0-{last}");
-            status["completedIndexes"] = json!(if last > 0 { &all } else { "0" });
+            status["completedIndexes"] = json!(match completions {
+                ..=0 => String::new(),
+                1 => "0".to_owned(),
+                _ => format!("0-{}", completions - 1),
+            });
         }
     } else {
         status["failed"] = json!(1);

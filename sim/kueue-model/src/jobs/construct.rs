@@ -6,6 +6,7 @@ use super::hash::sha1;
 use super::labels::{GATED_BY, maximum_execution_time};
 use super::priority::Priority;
 use super::slices::{ELASTIC, REPLACES, SLICE_NAME};
+use crate::kueue::api::FINALIZER;
 use crate::kueue::objects::Workload;
 
 /// The API group, kind and version of a job.
@@ -115,7 +116,7 @@ pub(super) fn workload_of(
             "name": workload_name(owner, name, uid, generation),
             "labels": {"kueue.x-k8s.io/job-uid": uid},
             "annotations": passed_on,
-            "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            "finalizers": [FINALIZER],
             "ownerReferences": [{
                 "apiVersion": owner.api_version, "kind": owner.kind, "name": name, "uid": uid,
                 "controller": true, "blockOwnerDeletion": true,

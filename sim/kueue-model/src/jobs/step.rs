@@ -13,12 +13,10 @@ use super::priority::priority;
 use super::slices::{self, Next, is_elastic};
 use super::{job, pod};
 use crate::kueue::KueueVersion;
-use crate::kueue::api::{Api, Recorder, Regarding, kueue};
+use crate::kueue::api::{Api, FINALIZER, Recorder, Regarding, kueue};
 use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{EventRecord, finish, unset_quota};
-
-const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 /// The context of an action.
 pub(super) struct Step<'a> {
@@ -407,12 +405,12 @@ impl Step<'_> {
     /// Its time is that of the write, even if only its reason changes, since Kueue applies it
     /// without looking at the known one (0.19.2, `PatchStatus` in
     /// `pkg/workload/patching/patching.go`; 0.15.0, `UpdateStatus` in `pkg/workload/workload.go`).
-    /// With a merge patch it does look.
+    /// With a merge patch it does look, since 0.17.
     pub(super) fn condition(&self, workload: &Workload, mut condition: Condition) -> bool {
         let metadata = &workload.metadata;
         condition.observed_generation = Some(metadata.generation);
         let known = workload.status.conditions.get(&condition.kind);
-        let known = known.filter(|_| self.version.merge_patches);
+        let known = known.filter(|_| self.version.merge_patches && !self.version.releases_at_end);
         if let Some(known) = known.filter(|known| known.status == condition.status) {
             condition.last_transition_time = known.last_transition_time;
         }

@@ -15,6 +15,8 @@ use super::reconcile::{EventKind, EventRecord};
 use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
 
 const KUEUE: &str = "kueue.x-k8s.io";
+/// The finalizer of Workloads, ResourceFlavors and ClusterQueues that are in use.
+pub(crate) const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 /// Returns a kind of Kueue's own API, such as `workloads`, in the stored version.
 pub fn kueue(plural: &str) -> Resource {
@@ -194,8 +196,14 @@ impl Recorder {
         if self.drops(note, &metadata.uid, now) {
             return;
         }
-        let Some(text) = note_of(note, self.counts_messages) else {
-            return;
+        // Without it, an event joins its series whatever its note.
+        let counted = if self.counts_messages {
+            match note_of(note, true) {
+                None => return,
+                text => text,
+            }
+        } else {
+            None
         };
         let key = format!(
             "{}/{}/{}/{}/{}",
@@ -203,11 +211,7 @@ impl Recorder {
             note.reason,
             note.reporter,
             metadata.uid,
-            if self.counts_messages {
-                &text
-            } else {
-                &metadata.resource_version
-            }
+            counted.as_ref().unwrap_or(&metadata.resource_version)
         );
         let events = Resource::new("events.k8s.io", "v1", "events");
         let namespace = if metadata.namespace.is_empty() {
@@ -222,6 +226,9 @@ impl Recorder {
             }
             return;
         }
+        let Some(text) = counted.or_else(|| note_of(note, self.counts_messages)) else {
+            return;
+        };
         self.count += 1;
         let name = format!(
             "{}.{:x}.{}",

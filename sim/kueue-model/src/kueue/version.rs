@@ -159,6 +159,9 @@ pub struct KueueVersion {
     /// `pkg/controller/jobframework/constants.go`). Below 18 the `queueName` of a Workload with
     /// quota may be removed, or added.
     pub most_pod_sets: usize,
+    /// Limits of a Pod itself count as missing requests, and its requests may not exceed them (since
+    /// 0.18: `pkg/workload/resources.go`).
+    pub compares_pod_limits: bool,
     /// A change of a job leaves its Workload inactive (0.17.0: `updateWorkloadToMatchJob` in
     /// `pkg/controller/jobframework/reconciler.go`). Before, it activates it (0.15.0: measured).
     pub keeps_inactive: bool,
@@ -330,6 +333,7 @@ impl KueueVersion {
         preempts_for_pods: false,
         validates_templates: true,
         most_pod_sets: 18,
+        compares_pod_limits: true,
         keeps_inactive: true,
         releases_at_end: false,
         excludes_unlabeled: false,
@@ -396,6 +400,7 @@ impl KueueVersion {
         waits_for_replacements: false,
         preempts_for_pods: true,
         most_pod_sets: 8,
+        compares_pod_limits: false,
         elastic_jobs: false,
         reads_group_annotation: false,
         matches_tolerations: false,

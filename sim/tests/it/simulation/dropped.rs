@@ -129,7 +129,7 @@ fn whatever_event_is_dropped_heals_with_the_resync() {
         (point, simulation.run_with(&scenario, &plan))
     });
     let failed: Vec<String> = runs
-        .filter(|(_, run)| run.failed())
+        .filter(|(_, run)| run.failed() || !run.not_injected.is_none())
         .map(|(point, run)| format!("{} is dropped: {run}", point.what))
         .collect();
     println!("{} events dropped, one in each run", shown.len());

@@ -96,6 +96,7 @@ fn try_out(name: &str, simulation: &Simulation, scenario: impl AsyncFn(&Cluster)
     for (point, fault) in lost_responses.chain(spread.step_by(step)) {
         let run = simulation.run_with(&scenario, &FaultPlan::of(point.clone(), fault));
         assert!(!run.failed(), "{name}: {run}");
+        assert!(run.not_injected.is_none(), "{name}: {run}");
         assert_eq!(run.outcome, without.outcome, "{name}: {run}");
         runs += 1;
     }

@@ -8,14 +8,12 @@ use super::cache::Change;
 use super::place::Start;
 use super::{Kueue, Task};
 use crate::kueue::active::active;
-use crate::kueue::api::kueue;
+use crate::kueue::api::{FINALIZER, kueue};
 use crate::kueue::objects::{
     AdmissionCheck, ClusterQueue, Cohort, Namespace, QueueStatus, QueueingStrategy, StopPolicy,
 };
 use crate::kueue::queue::PendingQueue;
 use crate::kueue::queue_status::{Taken, counted};
-
-const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 impl Kueue {
     /// Processes all changes that the watches have received.

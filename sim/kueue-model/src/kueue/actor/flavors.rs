@@ -6,10 +6,8 @@ use serde_json::json;
 
 use super::cache::Change;
 use super::{Kueue, Task};
-use crate::kueue::api::kueue;
+use crate::kueue::api::{FINALIZER, kueue};
 use crate::kueue::objects::ResourceFlavor;
-
-const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 impl Kueue {
     pub(super) fn flavor_changed(&mut self, change: &Change<ResourceFlavor>) {

@@ -41,12 +41,12 @@ impl Kueue {
         } else {
             BTreeSet::new()
         };
+        let start = if started {
+            Start::LocalQueue
+        } else {
+            Start::No
+        };
         for workload in workloads {
-            let start = if started {
-                Start::LocalQueue
-            } else {
-                Start::No
-            };
             self.place_as(&workload, start);
             if missed.contains(&workload) {
                 self.miss_queue(&workload, &cluster_queue);

@@ -306,7 +306,7 @@ impl Kueue {
             };
             Some((why.to_owned(), "Misconfigured", Requeue::NamespaceMismatch))
         } else {
-            let why = above_limits(workload)?;
+            let why = above_limits(workload, self.version)?;
             Some((why, "Misconfigured", Requeue::Other))
         }
     }
@@ -674,7 +674,7 @@ impl Kueue {
         let metadata = metadata.clone();
         let mut changed = unset_quota(&mut new, reason, why, self.version, now);
         let with_pods = left.tried && version.preempts_for_pods && queue.group_of("pods").is_some();
-        let requests = requests_of(workload, with_pods);
+        let requests = requests_of(workload, with_pods, version);
         if new.status.resource_requests != requests {
             new.status.resource_requests = requests;
             changed = true;
@@ -682,7 +682,9 @@ impl Kueue {
         if requeue == Requeue::Gated {
             let why = why.as_str();
             let blocked = Condition::new(BLOCKED, True(true), "PreemptionGated", why, now);
-            changed |= new.set_condition(blocked);
+            // Whether the rest is written depends on it alone (0.18.3 and 0.19.2, `requeueAndUpdate`
+            // in `pkg/scheduler/scheduler.go`).
+            changed = new.set_condition(blocked);
         }
         if changed {
             let response = write_admission(&self.api, workload, &new, Guard::Loose, self.version);

@@ -5,14 +5,12 @@ use serde_json::json;
 use super::cache::{CachedWorkload, Change, holds};
 use super::{Kueue, Task};
 use crate::kueue::KueueVersion;
-use crate::kueue::api::{Regarding, kueue};
+use crate::kueue::api::{FINALIZER, Regarding, kueue};
 use crate::kueue::objects::{Metadata, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{EventRecord, Outcome, ReconcileInput, Write, reconcile};
 use crate::kueue::variants::PARENT;
 use kueue_check_apiserver::ApiResponse;
-
-const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 impl Kueue {
     pub(super) fn workload_changed(&mut self, change: Change<CachedWorkload>) {

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use kueue_check::api::Quantity;
 use serde_json::Value;
 
+use crate::json::list;
+use crate::kueue::KueueVersion;
+
 /// Amounts by resource, in Kueue's units: thousandths of CPU, whole units of all else.
 pub(crate) type Requests = BTreeMap<String, i64>;
 
@@ -13,16 +16,17 @@ pub(crate) type Requests = BTreeMap<String, i64>;
 /// containers. A limit counts as the request if there is no request.
 ///
 /// A sidecar is an init container with `restartPolicy: Always`. It runs beside the init containers
-/// after it and beside the containers. The rules are those of Kueue 0.19.2: `AdjustResources` in
+/// after it and beside the containers. Before 0.18, limits of the Pod itself are no requests (0.17.0:
+/// `UseLimitsAsMissingRequestsInPod`). The other rules are those of Kueue 0.19.2: `AdjustResources` in
 /// `pkg/workload/resources.go`, `PodRequests` in `resource/helpers.go` of component-helpers 0.36.2.
-pub(crate) fn pod_requests(spec: &Value) -> Requests {
+pub(crate) fn pod_requests(spec: &Value, version: KueueVersion) -> Requests {
     let mut total = Requests::new();
-    for container in containers(spec, "containers") {
+    for container in list(&spec["containers"]) {
         add(&mut total, &requests(container));
     }
     let mut sidecars = Requests::new();
     let mut at_start = Requests::new();
-    for container in containers(spec, "initContainers") {
+    for container in list(&spec["initContainers"]) {
         let own = requests(container);
         let mut together = sidecars.clone();
         add(&mut together, &own);
@@ -33,11 +37,12 @@ pub(crate) fn pod_requests(spec: &Value) -> Requests {
         }
     }
     raise(&mut total, &at_start);
-    total.extend(
+    let own = if version.compares_pod_limits {
         requests(spec)
-            .into_iter()
-            .filter(|(name, _)| is_of_pod(name)),
-    );
+    } else {
+        amounts(&spec["resources"]["requests"])
+    };
+    total.extend(own.into_iter().filter(|(name, _)| is_of_pod(name)));
     add(&mut total, &amounts(&spec["overhead"]));
     total
 }
@@ -60,10 +65,6 @@ fn raise(total: &mut Requests, least: &Requests) {
 /// file).
 fn is_of_pod(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
-}
-
-fn containers<'a>(spec: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
-    spec[field].as_array().into_iter().flatten()
 }
 
 /// Returns the requests in the field `resources` of a container or Pod.
@@ -124,7 +125,8 @@ mod tests {
         for (starting, cpus) in rows {
             let spec =
                 json!({"containers": [container("1"), container("1")], "initContainers": starting});
-            assert_eq!(pod_requests(&spec)["cpu"], cpus * 1000, "{starting}");
+            let found = pod_requests(&spec, KueueVersion::V0_19);
+            assert_eq!(found["cpu"], cpus * 1000, "{starting}");
         }
     }
 
@@ -139,8 +141,10 @@ mod tests {
             },
             "overhead": {"cpu": "500m"},
         });
-        let found = pod_requests(&spec);
-        let found = ["cpu", "memory", "hugepages-2Mi", "gpu"].map(|name| found[name]);
-        assert_eq!(found, [3500, 5, 8, 1]);
+        for (version, huge) in [(KueueVersion::V0_19, 8), (KueueVersion::V0_17, 2)] {
+            let found = pod_requests(&spec, version);
+            let found = ["cpu", "memory", "hugepages-2Mi", "gpu"].map(|name| found[name]);
+            assert_eq!(found, [3500, 5, huge, 1]);
+        }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) use outcome::{EventKind, EventRecord, Outcome, Write};
 pub(crate) use quota::{BLOCKED, admitted_event, finish, reserve, sync_admitted, unset_quota};
 
 use crate::kueue::KueueVersion;
+use crate::kueue::api::FINALIZER;
 use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
 
 /// The reporter of the reconciler's events.
@@ -97,7 +98,7 @@ fn orphaned(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
         finish(&mut finished, why, at.version, at.now);
         return Some(Outcome::admission(finished));
     }
-    if metadata.finalizers.is_empty() {
+    if !metadata.finalizers.iter().any(|name| name == FINALIZER) {
         going.then(Outcome::nothing)
     } else {
         Some(Outcome::write(Write::DropFinalizer))

@@ -2,17 +2,19 @@
 
 /// Formats an amount in Kubernetes' canonical form: `500m`, `2`, `64Gi`. An amount of bytes that is
 /// no multiple of 1,024 has a decimal suffix, such as `500k` (Kueue 0.15.0, `newCanonicalQuantity`
-/// in `pkg/resources/requests.go`; 0.19.2, in `pkg/resources/formatter.go`).
+/// in `pkg/resources/requests.go`; 0.19.2, in `pkg/resources/resource_formatter.go`).
 pub(crate) fn show(resource: &str, amount: i64) -> String {
     match resource {
-        "cpu" if amount % 1000 == 0 => (amount / 1000).to_string(),
+        "cpu" if amount % 1000 == 0 => suffixed(amount / 1000, 1000, &DECIMAL),
         "cpu" => format!("{amount}m"),
         _ if in_bytes(resource) && amount % 1024 == 0 => {
             suffixed(amount, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
         }
-        _ => suffixed(amount, 1000, &["", "k", "M", "G", "T", "P", "E"]),
+        _ => suffixed(amount, 1000, &DECIMAL),
     }
 }
+
+const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
 fn in_bytes(resource: &str) -> bool {
     ["memory", "ephemeral-storage"].contains(&resource) || resource.starts_with("hugepages-")
@@ -36,6 +38,8 @@ mod tests {
         for (resource, amount, expected) in [
             ("cpu", 1500, "1500m"),
             ("cpu", 2000, "2"),
+            ("cpu", 1_000_000, "1k"),
+            ("cpu", 1_500_000_000, "1500k"),
             ("memory", 0, "0"),
             ("memory", 1500, "1500"),
             ("memory", 2_000_000, "2M"),

@@ -8,12 +8,13 @@ use super::amount::show;
 use super::fit::Fit;
 use super::node_affinity::{Flavors, unsuitable};
 use super::rejected_flavors::RejectedFlavors;
+use super::requests::totals;
 use super::tree::{NodeId, Tree};
 use super::usage::{Cell, Usage, usage_of_set};
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{
     Admission, ClusterQueue, FlavorFungibility, FlavorQuota, PodSet, PodSetAssignment,
-    PreemptionPolicy, Requests, ResourceGroup, Workload, pod_requests,
+    PreemptionPolicy, Requests, ResourceGroup, Workload,
 };
 
 /// The last flavor tried for each resource of a pod set, if untried flavors remain.
@@ -272,13 +273,8 @@ impl Attempt<'_> {
     /// covers it. Drops zero requests of resources that the ClusterQueue does not cover.
     fn requests(&self, set: &PodSet, count: i64) -> Requests {
         let queue = self.ground.queue;
-        let mut requests = pod_requests(&set.template["spec"]);
-        for amount in requests.values_mut() {
-            *amount = amount.saturating_mul(count);
-        }
-        if queue.group_of("pods").is_some() {
-            requests.insert("pods".to_owned(), count);
-        }
+        let pods = queue.group_of("pods").is_some();
+        let mut requests = totals(set, count, pods, self.ground.version);
         requests.retain(|name, amount| *amount != 0 || queue.group_of(name).is_some());
         requests
     }

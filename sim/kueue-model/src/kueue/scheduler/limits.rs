@@ -2,18 +2,19 @@
 
 use serde_json::Value;
 
-use crate::kueue::objects::{Requests, Workload, amount_of};
+use crate::json::list;
+use crate::kueue::KueueVersion;
+use crate::kueue::objects::{Workload, amount_of};
 
 /// Returns why a Workload with requests above their limits gets no quota. A resource without a
-/// limit is not compared (Kueue 0.19.2, `ValidateResources` in `pkg/workload/resources.go`; 0.15.0
-/// and 0.17.0 do not compare `spec.resources`, and up to 0.18 the order of the names is that of a Go
-/// map).
-pub(crate) fn above_limits(workload: &Workload) -> Option<String> {
+/// limit is not compared (Kueue 0.19.2, `ValidateResources` in `pkg/workload/resources.go`; up to
+/// 0.18 the order of the names is that of a Go map).
+pub(crate) fn above_limits(workload: &Workload, version: KueueVersion) -> Option<String> {
     let sets = workload.spec.pod_sets.iter().enumerate();
     let errors: Vec<String> = sets
         .flat_map(|(at, set)| {
             let path = format!("spec.podSets[{at}].template.spec");
-            errors_of(&path, &set.template["spec"])
+            errors_of(&path, &set.template["spec"], version)
         })
         .collect();
     let text = match errors.as_slice() {
@@ -24,38 +25,41 @@ pub(crate) fn above_limits(workload: &Workload) -> Option<String> {
     Some(format!("resources validation failed: {text}"))
 }
 
-fn errors_of(path: &str, spec: &Value) -> Vec<String> {
+fn errors_of(path: &str, spec: &Value, version: KueueVersion) -> Vec<String> {
     let containers = ["initContainers", "containers"].into_iter();
     let containers = containers.flat_map(|field| {
-        let list = spec[field].as_array().into_iter().flatten().enumerate();
-        list.map(move |(at, container)| (format!("{field}[{at}]"), &container["resources"]))
+        let all = list(&spec[field]).enumerate();
+        all.map(move |(at, container)| (field, Some(at), &container["resources"]))
     });
-    let whole = [("resources".to_owned(), &spec["resources"])];
-    let parts = containers.chain(whole);
-    let errors = parts.filter_map(|(part, resources)| {
-        let names = larger(resources);
-        let text = Value::from(names.clone());
-        let error =
-            format!("{path}.{part}: Invalid value: {text}: requests must not exceed its limits");
-        (!names.is_empty()).then_some(error)
-    });
+    let whole = ("resources", None, &spec["resources"]);
+    let whole = version.compares_pod_limits.then_some(whole);
+    let errors = containers
+        .chain(whole)
+        .filter_map(|(field, at, resources)| {
+            let names = larger(resources);
+            if names.is_empty() {
+                return None;
+            }
+            let at = at.map(|at| format!("[{at}]")).unwrap_or_default();
+            let names = Value::from(names);
+            Some(format!(
+                "{path}.{field}{at}: Invalid value: {names}: requests must not exceed its limits"
+            ))
+        });
     errors.collect()
 }
 
 /// Returns the resources whose request is larger than the limit, sorted.
-fn larger(resources: &Value) -> Vec<String> {
-    let limits = amounts(&resources["limits"]);
-    let requests = amounts(&resources["requests"]).into_iter();
-    let larger =
-        requests.filter(|(name, amount)| limits.get(name).is_some_and(|limit| amount > limit));
-    larger.map(|(name, _)| name).collect()
-}
-
-fn amounts(list: &Value) -> Requests {
-    let entries = list.as_object().into_iter().flatten();
-    entries
-        .filter_map(|(name, amount)| Some((name.clone(), amount_of(name, amount)?)))
-        .collect()
+fn larger(resources: &Value) -> Vec<&str> {
+    let limits = &resources["limits"];
+    let requests = resources["requests"]
+        .as_object()
+        .filter(|_| limits.is_object());
+    let larger = requests.into_iter().flatten().filter(|(name, request)| {
+        let limit = amount_of(name, &limits[name.as_str()]);
+        limit.is_some_and(|limit| amount_of(name, request) > Some(limit))
+    });
+    larger.map(|(name, _)| name.as_str()).collect()
 }
 
 #[cfg(test)]
@@ -67,7 +71,7 @@ mod tests {
     fn error_of(spec: &Value) -> Option<String> {
         let sets = json!([{"name": "a", "template": {"spec": {}}}, {"name": "b", "template": {"spec": spec}}]);
         let workload = serde_json::from_value(json!({"spec": {"podSets": sets}})).unwrap();
-        above_limits(&workload)
+        above_limits(&workload, KueueVersion::V0_19)
     }
 
     #[test]
