@@ -19,6 +19,12 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     list.filter_map(Value::as_str).collect()
 }
 
+/// Returns the finalizers of an object except one.
+pub(crate) fn finalizers_without(object: &Value, finalizer: &str) -> Vec<String> {
+    let others = finalizers(object).into_iter().filter(|f| *f != finalizer);
+    others.map(str::to_owned).collect()
+}
+
 /// Returns the uids of an object's owners.
 pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &str> {
     let list = list(object, "ownerReferences").iter();

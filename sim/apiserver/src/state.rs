@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::call::{ApiRequest, ApiResponse, Verb};
 use super::hooks::{Admission, Faults, Stored};
 use super::kinds::{Kind, Registry, TableKey, custom_kinds};
-use super::metadata::{finalizers, is_deleting, text};
+use super::metadata::{finalizers, is_deleting};
 use super::server::TimeSource;
 use super::store::{ChangeVerb, Store, Write};
 use super::verbs;
@@ -140,7 +140,7 @@ impl Core {
 
     /// Processes the consequences of a write.
     pub(crate) fn after_write(&self, kind: &Kind, object: &Arc<Value>, gone: bool) {
-        if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        if kind.is_definition() {
             self.serve_definition(object, gone);
             if !gone && verbs::is_ending(object) {
                 verbs::remove_objects(self, object);
@@ -161,13 +161,18 @@ impl Core {
     fn serve_definition(&self, definition: &Value, gone: bool) {
         if let Some((group, plural, kinds)) = custom_kinds(definition) {
             let mut store = self.store();
-            let registry = &mut store.registry;
             if gone {
-                registry.set(&group, &plural, Vec::new());
-            } else {
-                let version = text(definition, "resourceVersion").parse().unwrap_or(0);
-                registry.change(&group, &plural, kinds, version);
+                store.registry.set(&group, &plural, Vec::new());
+                return;
             }
+            // Objects that were written after the definition was stored, but before this, had the
+            // earlier kinds too.
+            let version = store.version() + 1;
+            let table = (group, plural);
+            let has_objects = store.list(&table, "").next().is_some();
+            let (group, plural) = &table;
+            let registry = &mut store.registry;
+            registry.change((group, plural), kinds, version, has_objects);
         }
     }
 

@@ -331,9 +331,10 @@ impl Watch {
             (true, true) => Some(self.event("MODIFIED", &change.object)),
             (true, false) => {
                 // The object as it was last sent, with the version of its removal.
-                let mut gone = (**change.previous.as_ref()?).clone();
+                let mut event = self.event("DELETED", change.previous.as_ref()?);
+                let gone = Arc::make_mut(&mut event.object);
                 gone["metadata"]["resourceVersion"] = change.resource_version.to_string().into();
-                Some(self.event("DELETED", &Arc::new(gone)))
+                Some(event)
             }
         }
     }

@@ -131,10 +131,15 @@ fn perform(
     behind: StaleCache,
 ) -> Response<Body> {
     if watch {
-        return match stream::start(core, call, form, behind.lag) {
+        let mut response = match stream::start(core, call, form, behind.lag) {
             Ok(body) => response::stream(body),
             Err(status) => response::status(&status, None),
         };
+        let kind = core.store().registry.get(&call.resource);
+        if let Some(warning) = kind.as_ref().and_then(|kind| kind.deprecation.as_deref()) {
+            response::warn(&mut response, warning);
+        }
+        return response;
     }
     let mut reply = core.process_at(call, behind.version);
     if form != Form::Whole && reply.code < 300 {

@@ -45,12 +45,17 @@ pub(super) fn of(reply: &ApiResponse) -> Response<Body> {
             .insert(header::RETRY_AFTER, seconds.into());
     }
     for warning in &reply.warnings {
-        let text = format!("299 - {}", serde_json::Value::from(warning.as_str()));
-        if let Ok(value) = header::HeaderValue::from_str(&text) {
-            response.headers_mut().append(header::WARNING, value);
-        }
+        warn(&mut response, warning);
     }
     response
+}
+
+/// Adds a warning to a response.
+pub(super) fn warn(response: &mut Response<Body>, warning: &str) {
+    let text = format!("299 - {}", Value::from(warning));
+    if let Ok(value) = header::HeaderValue::from_str(&text) {
+        response.headers_mut().append(header::WARNING, value);
+    }
 }
 
 /// Returns the response of Go's own server for a path that is not served.

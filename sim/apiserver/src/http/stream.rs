@@ -16,8 +16,11 @@ use crate::Core;
 use crate::call::ApiRequest;
 use crate::hooks::{EventFault, WatchDelivery};
 use crate::status::Status;
+use crate::verbs::integer;
 use crate::watch::{Event, Watch, WatchOptions};
 
+/// The longest lifetime of a watch, a year.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The default lifetime of a watch.
 const LIFETIME: Duration = Duration::from_secs(1800);
 /// The interval between bookmarks.
@@ -34,19 +37,21 @@ fn next_bookmark(left: Duration) -> Duration {
     }
 }
 
-/// Returns the lifetime of a watch from its `timeoutSeconds`. Zero means the default (Kubernetes
-/// 1.36.3, `handleWatch` in `apiserver/pkg/endpoints/handlers/get.go`).
+/// Returns the lifetime of a watch from its `timeoutSeconds`. Zero means the default; a watch with
+/// a negative one ends at once (Kubernetes 1.36.3, `ListResource` in
+/// `apiserver/pkg/endpoints/handlers/get.go`).
 fn lifetime(seconds: Option<&str>) -> Result<Duration, Status> {
     let Some(text) = seconds else {
         return Ok(LIFETIME);
     };
-    match text.parse() {
-        Ok(0) => Ok(LIFETIME),
-        Ok(seconds) => Ok(Duration::from_secs(seconds)),
-        Err(_) => Err(Status::bad_request(format!(
-            "strconv.ParseInt: parsing {text:?}: invalid syntax"
-        ))),
+    let seconds = integer(text)?;
+    if seconds == 0 {
+        return Ok(LIFETIME);
     }
+    // The real server counts nanoseconds in 64 bits, which overflow.
+    let nanoseconds = seconds.wrapping_mul(1_000_000_000);
+    let given = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0));
+    Ok(given.min(LONGEST))
 }
 
 /// Starts the watch of a call and returns its body. Each event is sent `lag` after it happened.
@@ -257,12 +262,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_without_a_timeout_or_with_zero_has_the_default_lifetime() {
+    fn the_lifetime_of_a_watch() {
         let cases = [
             (None, Some(LIFETIME)),
             (Some("0"), Some(LIFETIME)),
             (Some("5"), Some(Duration::from_secs(5))),
             (Some("x"), None),
+            (Some("-1"), Some(Duration::ZERO)),
+            (Some("9223372036854775807"), Some(Duration::ZERO)),
+            (Some("9000000000"), Some(LONGEST)),
+            (Some("18446744073709551615"), None),
         ];
         for (given, expected) in cases {
             assert_eq!(lifetime(given).ok(), expected, "{given:?}");

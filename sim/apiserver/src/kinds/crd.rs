@@ -9,7 +9,6 @@ use super::columns::columns;
 use super::discovery::order;
 use super::{DefinitionState, Kind, builtin};
 use crate::call::Resource;
-use crate::metadata::is_deleting;
 use crate::schema::{Schema, compile};
 
 /// Returns the kinds of a definition's served versions, with group and plural.
@@ -21,17 +20,14 @@ pub(crate) fn custom_kinds(definition: &Value) -> Option<(String, String, Vec<Ki
     let names = spec.get("names")?;
     let plural = names.get("plural")?.as_str()?;
     let versions = spec.get("versions")?.as_array()?;
-    let stored = versions
-        .iter()
-        .find(|v| v.get("storage") == Some(&Value::Bool(true)))?;
-    let stored = stored.get("name")?.as_str()?;
-    let served = versions
-        .iter()
-        .filter(|v| v.get("served") == Some(&Value::Bool(true)));
+    let stored = storage_version(definition)?;
     // The server does not call conversion webhooks. Objects in versions other than the stored one
     // would be wrong.
     let converts = spec.pointer("/conversion/strategy").and_then(Value::as_str) == Some("Webhook");
-    let of_all = versions.iter().filter_map(|version| {
+    let is_kept =
+        |version: &&Value| !converts || version.get("name").and_then(Value::as_str) == Some(stored);
+    let kept = versions.iter().filter(is_kept);
+    let of_all = kept.clone().filter_map(|version| {
         let name = version.get("name")?.as_str()?;
         Some((name.to_owned(), compile_custom(&source_of(version))))
     });
@@ -45,11 +41,11 @@ pub(crate) fn custom_kinds(definition: &Value) -> Option<(String, String, Vec<Ki
         definition: DefinitionState {
             generation: definition["metadata"]["generation"].as_i64().unwrap_or(0),
             since: 0,
-            ends: is_deleting(definition),
+            ends: terminating(definition).is_some_and(|c| c["status"] == "True"),
         },
     };
-    let kinds = served
-        .filter(|v| !converts || v.get("name").and_then(Value::as_str) == Some(stored))
+    let kinds = kept
+        .filter(|v| v.get("served") == Some(&Value::Bool(true)))
         .filter_map(|version| kind(&shared, version))
         .collect();
     Some((group.to_owned(), plural.to_owned(), kinds))
@@ -175,16 +171,22 @@ fn texts(value: &Value, name: &str) -> Vec<String> {
 }
 
 /// Returns the name of the storage version.
-fn storage_version(definition: &Value) -> Option<Value> {
+fn storage_version(definition: &Value) -> Option<&str> {
     let versions = definition.pointer("/spec/versions")?.as_array()?;
     let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
-    versions.iter().find(is_stored)?.get("name").cloned()
+    versions.iter().find(is_stored)?.get("name")?.as_str()
+}
+
+/// Returns the condition `Terminating` of a definition.
+pub(crate) fn terminating(definition: &Value) -> Option<&Value> {
+    let conditions = definition.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|c| c["type"] == "Terminating")
 }
 
 /// Adds the storage version of a changed definition to those of stored objects (Kubernetes 1.36.3,
 /// `PrepareForUpdate` in `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`).
 pub(crate) fn note_storage(definition: &mut Value) {
-    let Some(version) = storage_version(definition) else {
+    let Some(version) = storage_version(definition).map(Value::from) else {
         return;
     };
     if let Some(list) = definition.pointer_mut("/status/storedVersions")
@@ -201,7 +203,7 @@ pub(crate) fn condition_status(definition: &Value, now: &str) -> Value {
         .pointer("/spec/names")
         .cloned()
         .unwrap_or_default();
-    let stored: Vec<Value> = storage_version(definition).into_iter().collect();
+    let stored: Vec<&str> = storage_version(definition).into_iter().collect();
     json!({
         "acceptedNames": names,
         "conditions": [

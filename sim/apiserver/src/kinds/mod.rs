@@ -19,7 +19,7 @@ use super::schema::Schema;
 
 pub(crate) use builtin::builtin;
 pub(crate) use columns::Column;
-pub(crate) use crd::{condition_status, custom_kinds, note_storage};
+pub(crate) use crd::{condition_status, custom_kinds, note_storage, terminating};
 pub(crate) use discovery::{group, groups, resources, versions};
 pub(crate) use events::kept_path;
 pub(crate) use openapi::{document, index};
@@ -77,6 +77,14 @@ pub(crate) fn table_of(resource: &Resource) -> TableKey {
     (group.to_owned(), resource.plural.clone())
 }
 
+/// The group and plural of definitions.
+const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
+
+/// Returns the resource of definitions.
+pub(crate) fn definition_resource() -> Resource {
+    Resource::new(DEFINITIONS.0, "v1", DEFINITIONS.1)
+}
+
 impl Kind {
     pub(crate) fn table(&self) -> TableKey {
         table_of(&self.resource)
@@ -88,8 +96,12 @@ impl Kind {
 
     /// Returns true if a write of the status changes metadata too, as for the old built-in kinds.
     pub(crate) fn status_has_metadata(&self) -> bool {
-        let is_definition = self.is("apiextensions.k8s.io", "customresourcedefinitions");
-        self.status && !self.custom && !is_definition
+        self.status && !self.custom && !self.is_definition()
+    }
+
+    /// Returns true for the kind of definitions.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.is(DEFINITIONS.0, DEFINITIONS.1)
     }
 
     /// Returns true if the kind has this group and plural.
@@ -116,10 +128,20 @@ impl Registry {
     }
 
     /// Serves the kinds of a changed definition of this group and plural. Objects that were written
-    /// before `version` are read as the definition describes them now.
-    pub(crate) fn change(&mut self, group: &str, plural: &str, mut kinds: Vec<Kind>, version: u64) {
+    /// before `version` are read as the definition describes them now. Without earlier kinds, there
+    /// are such objects only if `has_objects`.
+    pub(crate) fn change(
+        &mut self,
+        (group, plural): (&str, &str),
+        mut kinds: Vec<Kind>,
+        version: u64,
+        has_objects: bool,
+    ) {
         let earlier = self.iter().find(|kind| kind.is(group, plural)).cloned();
         let Some(earlier) = earlier else {
+            for kind in kinds.iter_mut().filter(|_| has_objects) {
+                kind.definition.since = version;
+            }
             self.set(group, plural, kinds);
             return;
         };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::Core;
 use crate::call::{ApiRequest, Patch, Resource, Verb};
 use crate::kinds::{Kind, TableKey};
-use crate::metadata::{finalizers, is_deleting, list, owners, text};
+use crate::metadata::{finalizers, finalizers_without, is_deleting, list, owners, text};
 
 const COLLECTOR: &str = "generic-garbage-collector";
 
@@ -188,10 +188,7 @@ fn remove_owners(core: &Core, table: &TableKey, dependent: &Value, uids: &[&str]
 }
 
 fn remove_finalizer(core: &Core, table: &TableKey, object: &Value, finalizer: &str) {
-    let left: Vec<&str> = finalizers(object)
-        .into_iter()
-        .filter(|f| *f != finalizer)
-        .collect();
+    let left = finalizers_without(object, finalizer);
     patch_metadata(core, table, object, json!({"finalizers": left}));
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::seconds;
+use super::{Context, delete, seconds};
 use crate::Core;
-use crate::call::{ApiRequest, Resource, Verb};
-use crate::kinds::{Kind, table_of};
-use crate::metadata::{finalizers, is_deleting, text};
+use crate::call::{ApiRequest, Verb};
+use crate::kinds::{Kind, TableKey, custom_kinds, definition_resource, terminating};
+use crate::metadata::{finalizers, finalizers_without, is_deleting, text};
 use crate::store::{ChangeVerb, Write};
 
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -18,18 +18,9 @@ const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// The user agent of the part of the API server that removes the objects.
 const AGENT: &str = "kube-apiserver";
 
-/// Returns the resource of definitions.
-pub(super) fn definition_resource() -> Resource {
-    Resource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-}
-
 /// Marks a definition as deleted. Its generation stays.
 pub(super) fn mark(definition: &mut Value, now: &str) {
-    let mut list: Vec<String> = finalizers(definition)
-        .into_iter()
-        .filter(|finalizer| *finalizer != FINALIZER)
-        .map(str::to_owned)
-        .collect();
+    let mut list = finalizers_without(definition, FINALIZER);
     list.push(FINALIZER.to_owned());
     definition["metadata"]["finalizers"] = list.into();
     definition["metadata"]["deletionTimestamp"] = now.into();
@@ -68,36 +59,51 @@ pub(crate) fn is_ending(definition: &Value) -> bool {
     is_deleting(definition) && finalizers(definition).contains(&FINALIZER)
 }
 
-/// Removes the objects of a definition that was marked as deleted.
+/// Removes the objects of a definition that was marked as deleted. Admission does not review this.
 pub(crate) fn remove_objects(core: &Core, definition: &Value) {
-    let Some(resource) = resource_of(core, definition) else {
-        return;
+    let keys: Vec<String> = match table_of_objects(definition) {
+        Some(table) => {
+            let store = core.store();
+            let objects = store.list(&table, "");
+            let left = objects.filter(|(_, object)| !is_deleting(object));
+            left.map(|(key, _)| key.clone()).collect()
+        }
+        None => Vec::new(),
     };
-    for (_, object) in objects_of(core, &resource)
-        .iter()
-        .filter(|(_, object)| !is_deleting(object))
+    if !keys.is_empty()
+        && let Some(kind) = stored_kind(definition)
     {
-        let call = ApiRequest::new(Verb::Delete, &resource)
-            .namespace(text(object, "namespace"))
-            .name(text(object, "name"))
-            .agent(AGENT);
-        core.process(&call);
+        let call = ApiRequest::new(Verb::Delete, &kind.resource).agent(AGENT);
+        let context = Context::new(core, &call, Arc::new(kind));
+        for key in &keys {
+            // An object that changes all the time waits for the next change of the definition.
+            let _ = delete::remove_unchecked(&context, key);
+        }
     }
     end(core, text(definition, "name"));
 }
 
-fn objects_of(core: &Core, resource: &Resource) -> Vec<(String, Arc<Value>)> {
-    let store = core.store();
-    store.list_at(&table_of(resource), "", store.version())
-}
-
-/// Returns a version in which the objects of a definition are served.
-fn resource_of(core: &Core, definition: &Value) -> Option<Resource> {
+/// Returns the table with the objects of a definition.
+fn table_of_objects(definition: &Value) -> Option<TableKey> {
     let spec = definition.get("spec")?;
     let group = spec.get("group")?.as_str()?;
     let plural = spec.get("names")?.get("plural")?.as_str()?;
-    core.store()
-        .stored_as(&(group.to_owned(), plural.to_owned()))
+    Some((group.to_owned(), plural.to_owned()))
+}
+
+/// Returns the kind of a definition in its storage version, even if that is not served.
+fn stored_kind(definition: &Value) -> Option<Kind> {
+    let mut definition = definition.clone();
+    let versions = definition.pointer_mut("/spec/versions")?.as_array_mut()?;
+    for version in versions.iter_mut().filter_map(Value::as_object_mut) {
+        let storage = version.get("storage").cloned().unwrap_or_default();
+        version.insert("served".to_owned(), storage);
+    }
+    let (_, _, kinds) = custom_kinds(&definition)?;
+    let mut kind = kinds.into_iter().next()?;
+    // All objects are read as the definition describes them now.
+    kind.definition.since = u64::MAX;
+    Some(kind)
 }
 
 /// Removes the definition of a kind whose last object went, if it is being deleted.
@@ -109,44 +115,21 @@ pub(crate) fn end_of_kind(core: &Core, kind: &Kind) {
 /// Takes the finalizer from a definition without objects, and removes it if it has no other.
 fn end(core: &Core, name: &str) {
     let resource = definition_resource();
-    let table = table_of(&resource);
-    let found = core.store().get(&table, name);
+    let mut store = core.store();
+    let Some(kind) = store.registry.get(&resource) else {
+        return;
+    };
+    let found = store.get(&kind.table(), name);
     let Some(found) = found.filter(|definition| is_ending(definition)) else {
         return;
     };
-    let Some(objects) = resource_of(core, &found) else {
+    let table = table_of_objects(&found);
+    let is_empty = table.is_none_or(|table| store.list(&table, "").next().is_none());
+    let Some(definition) = ended(&found, is_empty, &seconds(core.now())) else {
         return;
     };
-    let now = seconds(core.now());
-    let mut definition = (*found).clone();
-    if objects_of(core, &objects).is_empty() {
-        let done = (
-            "False",
-            "InstanceDeletionCompleted",
-            "removed all instances",
-        );
-        set_terminating(&mut definition, done, &now);
-        let left: Vec<&str> = finalizers(&found)
-            .into_iter()
-            .filter(|finalizer| *finalizer != FINALIZER)
-            .collect();
-        definition["metadata"]["finalizers"] = left.into();
-    } else {
-        let waits = (
-            "True",
-            "InstanceDeletionInProgress",
-            "CustomResource deletion is in progress",
-        );
-        set_terminating(&mut definition, waits, &now);
-    }
     let gone = finalizers(&definition).is_empty();
-    if definition == *found {
-        return;
-    }
-    let Some(kind) = core.store().registry.get(&resource) else {
-        return;
-    };
-    let stored = core.store().commit(Write {
+    let stored = store.commit(Write {
         kind: Arc::clone(&kind),
         key: name.to_owned(),
         verb: if gone {
@@ -158,5 +141,29 @@ fn end(core: &Core, name: &str) {
         agent: AGENT.to_owned(),
         at: core.now(),
     });
+    drop(store);
     core.after_write(&kind, &stored, gone);
+}
+
+/// Returns what becomes of a definition that is being deleted, with or without objects; `None` if
+/// it stays as it is.
+fn ended(found: &Value, is_empty: bool, now: &str) -> Option<Value> {
+    const WAITS: &str = "InstanceDeletionInProgress";
+    if !is_empty && terminating(found).is_some_and(|c| c["reason"] == WAITS) {
+        return None;
+    }
+    let mut definition = found.clone();
+    if is_empty {
+        let done = "removed all instances";
+        set_terminating(
+            &mut definition,
+            ("False", "InstanceDeletionCompleted", done),
+            now,
+        );
+        definition["metadata"]["finalizers"] = finalizers_without(found, FINALIZER).into();
+    } else {
+        let why = "CustomResource deletion is in progress";
+        set_terminating(&mut definition, ("True", WAITS, why), now);
+    }
+    Some(definition)
 }

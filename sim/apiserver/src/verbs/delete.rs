@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::definitions::{self, definition_resource};
+use super::definitions;
 use super::list::{Page, item, listed, page};
-use super::{Context, builtin, meta};
+use super::{Context, builtin, integer, meta};
 use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
 use crate::metadata::{finalizers, is_deleting, text};
@@ -21,14 +21,15 @@ pub(super) fn delete(context: &Context<'_>) -> Result<ApiResponse, Status> {
         let why = "this namespace may not be deleted";
         return Err(Status::forbidden(&kind.resource, &name, why));
     }
-    let table = context.kind.table();
-    let old = context.core.store().get(&table, &context.key());
-    let old = old.ok_or_else(|| context.not_found())?;
-    let outcome = if kind.resource == definition_resource() && !is_deleting(&old) {
-        mark_definition(context, &old)?
-    } else {
-        delete_object(context, &old)?
-    };
+    let is_definition = kind.is_definition();
+    let outcome = attempt(context, &context.key(), |old| {
+        if is_definition && !is_deleting(old) {
+            mark_definition(context, old)
+        } else {
+            delete_object(context, old)
+        }
+    })?;
+    let outcome = outcome.ok_or_else(|| context.not_found())?;
     let whole = outcome.pending || builtin::returns_deleted(&context.kind);
     let body = if whole {
         context.show(&outcome.object)
@@ -67,12 +68,8 @@ pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
             word("apiVersion")
         )));
     }
-    if let Some(text) = in_query(context, "gracePeriodSeconds")
-        && text.parse::<i64>().is_err()
-    {
-        return Err(Status::bad_request(format!(
-            "strconv.ParseInt: parsing {text:?}: invalid syntax"
-        )));
+    if let Some(text) = in_query(context, "gracePeriodSeconds") {
+        integer(text)?;
     }
     let mut errors = Vec::new();
     let policy = option(context, "propagationPolicy").and_then(Value::as_str);
@@ -102,13 +99,9 @@ pub(super) fn check_options(context: &Context<'_>) -> Result<(), Status> {
 
 pub(super) fn delete_collection(context: &Context<'_>) -> Result<ApiResponse, Status> {
     let Page { metadata, objects } = page(context, None)?;
-    let table = context.kind.table();
     for (key, _) in &objects {
         // The deletion of one object may change or remove the next.
-        let now = context.core.store().get(&table, key);
-        if let Some(object) = now {
-            delete_object(context, &object)?;
-        }
+        attempt(context, key, |object| delete_object(context, object))?;
     }
     // The objects as they were before the deletion.
     let items: Vec<Value> = objects.iter().map(|(_, o)| item(context, o)).collect();
@@ -149,21 +142,63 @@ fn option<'a>(context: &'a Context<'_>, name: &str) -> Option<&'a Value> {
     context.call.body.get(name).filter(|v| !v.is_null())
 }
 
-fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Status> {
+/// Deletes an object with `delete`, again if it has changed since it was read. Returns `None` if
+/// there is no such object.
+fn attempt(
+    context: &Context<'_>,
+    key: &str,
+    delete: impl Fn(&Arc<Value>) -> Result<Option<Outcome>, Status>,
+) -> Result<Option<Outcome>, Status> {
+    const ATTEMPTS: usize = 16;
+    let table = context.kind.table();
+    for _ in 0..ATTEMPTS {
+        let Some(old) = context.core.store().get(&table, key) else {
+            return Ok(None);
+        };
+        if let Some(outcome) = delete(&old)? {
+            return Ok(Some(outcome));
+        }
+    }
+    Err(Status::stale(&context.kind.resource, context.name()))
+}
+
+/// Checks and deletes an object. Returns `None` if it has changed since it was read.
+fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Option<Outcome>, Status> {
     check_preconditions(context, old)?;
     review(context, old)?;
+    Ok(remove(context, old))
+}
+
+/// Deletes an object without preconditions and admission, unless it is being deleted.
+pub(super) fn remove_unchecked(context: &Context<'_>, key: &str) -> Result<(), Status> {
+    let kept = |old: &Arc<Value>| Outcome {
+        object: Arc::clone(old),
+        pending: true,
+    };
+    let outcome = attempt(context, key, |old| {
+        Ok(if is_deleting(old) {
+            Some(kept(old))
+        } else {
+            remove(context, old)
+        })
+    });
+    outcome.map(drop)
+}
+
+/// Deletes an object. Returns `None` if it has changed since it was read.
+fn remove(context: &Context<'_>, old: &Arc<Value>) -> Option<Outcome> {
     let ends_in = old["metadata"]["deletionGracePeriodSeconds"].as_i64();
     let shortened = ends_in.filter(|seconds| *seconds > 0);
     if let Some(seconds) = shortened
         && given_grace(context).is_none_or(|given| given >= seconds)
     {
         // Only a shorter grace period changes a Pod that waits for its end.
-        return Ok(Outcome {
+        return Some(Outcome {
             object: Arc::clone(old),
             pending: true,
         });
     }
-    let mut new = (**old).clone();
+    let mut new = context.show(old);
     add_policy_finalizer(context, &mut new);
     let grace = match shortened {
         Some(_) => given_grace(context).unwrap_or(0),
@@ -173,7 +208,7 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
         !finalizers(&new).is_empty() || grace > 0 || meta::has_spec_finalizers(&context.kind, &new);
     let same_finalizers = new["metadata"]["finalizers"] == old["metadata"]["finalizers"];
     if pending && is_deleting(old) && same_finalizers && shortened.is_none() {
-        return Ok(Outcome {
+        return Some(Outcome {
             object: Arc::clone(old),
             pending,
         });
@@ -186,11 +221,12 @@ fn delete_object(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Sta
         mark(context, &mut new, grace);
     }
     context.kind.keep(&mut new);
-    Ok(store(context, old, new, pending))
+    store(context, old, new, pending)
 }
 
-/// Marks a definition as deleted, whose objects are removed next.
-fn mark_definition(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, Status> {
+/// Marks a definition as deleted, whose objects are removed next. Returns `None` if it has changed
+/// since it was read.
+fn mark_definition(context: &Context<'_>, old: &Arc<Value>) -> Result<Option<Outcome>, Status> {
     check_preconditions(context, old)?;
     review(context, old)?;
     let mut new = (**old).clone();
@@ -198,13 +234,14 @@ fn mark_definition(context: &Context<'_>, old: &Arc<Value>) -> Result<Outcome, S
     Ok(store(context, old, new, true))
 }
 
-/// Stores what is left of a deleted object, or removes it.
-fn store(context: &Context<'_>, old: &Value, new: Value, pending: bool) -> Outcome {
+/// Stores what is left of a deleted object, or removes it. Returns `None` if it has changed since
+/// it was read.
+fn store(context: &Context<'_>, old: &Arc<Value>, new: Value, pending: bool) -> Option<Outcome> {
     if dry_run(context) {
-        return Outcome {
+        return Some(Outcome {
             object: Arc::new(new),
             pending,
-        };
+        });
     }
     let write = Write {
         kind: Arc::clone(&context.kind),
@@ -218,12 +255,18 @@ fn store(context: &Context<'_>, old: &Value, new: Value, pending: bool) -> Outco
         agent: context.call.agent.clone(),
         at: context.at,
     };
-    let stored = context.core.store().commit(write);
+    let mut store = context.core.store();
+    let current = store.get(&context.kind.table(), &write.key)?;
+    if !Arc::ptr_eq(&current, old) {
+        return None;
+    }
+    let stored = store.commit(write);
+    drop(store);
     context.core.after_write(&context.kind, &stored, !pending);
-    Outcome {
+    Some(Outcome {
         object: stored,
         pending,
-    }
+    })
 }
 
 fn mark(context: &Context<'_>, new: &mut Value, grace: i64) {
@@ -356,11 +399,11 @@ fn check_preconditions(context: &Context<'_>, old: &Value) -> Result<(), Status>
     Ok(())
 }
 
-fn review(context: &Context<'_>, old: &Value) -> Result<(), Status> {
+fn review(context: &Context<'_>, old: &Arc<Value>) -> Result<(), Status> {
     let Some(admission) = context.core.admission() else {
         return Ok(());
     };
-    let shown = context.shown(old);
+    let shown = context.response(old);
     for phase in [Phase::Mutating, Phase::Validating] {
         admission.review(&Review {
             phase,

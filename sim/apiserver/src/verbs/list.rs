@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Context;
+use super::{Context, integer};
 use crate::call::ApiResponse;
 use crate::select::Selector;
 use crate::status::{FieldError, Status};
@@ -104,11 +104,7 @@ pub(super) fn listed(context: &Context<'_>, metadata: Value, items: Vec<Value>) 
 /// Parses a number in the query; 0 if it is missing.
 fn number(context: &Context<'_>, name: &str) -> Result<i64, Status> {
     let text = context.call.parameter(name).unwrap_or("0");
-    text.parse().map_err(|_| {
-        Status::bad_request(format!(
-            "strconv.ParseInt: parsing {text:?}: invalid syntax"
-        ))
-    })
+    integer(text)
 }
 
 /// Returns the metadata of a list. Lists of custom kinds always have a `continue`.

@@ -15,7 +15,7 @@ mod prepared;
 mod split;
 mod update;
 
-use std::borrow::Cow;
+use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -42,7 +42,24 @@ pub(crate) struct Context<'a> {
     pub(crate) dry_run: bool,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    fn new(core: &'a Core, call: &'a ApiRequest, kind: Arc<Kind>) -> Self {
+        let at = core.now();
+        Self {
+            core,
+            call,
+            at,
+            now: seconds(at),
+            namespace: if kind.namespaced {
+                call.namespace.clone().unwrap_or_default()
+            } else {
+                String::new()
+            },
+            dry_run: call.parameter("dryRun") == Some("All"),
+            kind,
+        }
+    }
+
     fn subresource(&self) -> &str {
         self.call.subresource.as_deref().unwrap_or_default()
     }
@@ -81,15 +98,6 @@ impl Context<'_> {
         Status::not_found(&self.kind.resource, self.name())
     }
 
-    /// Returns an object in the form of this version; copied only if its stored form differs.
-    fn shown<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
-        if self.kind.converts(object) && !object.is_null() {
-            Cow::Owned(self.show(object))
-        } else {
-            Cow::Borrowed(object)
-        }
-    }
-
     /// Returns a stored object in the form of this version, for a response.
     fn response(&self, object: &Arc<Value>) -> Arc<Value> {
         shared(&self.kind, object)
@@ -125,6 +133,17 @@ pub(crate) fn seconds(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// Parses an integer in the query.
+pub(crate) fn integer(text: &str) -> Result<i64, Status> {
+    text.parse().map_err(|error: ParseIntError| {
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+    })
+}
+
 /// Processes a call.
 pub(crate) fn process(core: &Core, call: &ApiRequest, view: Option<u64>) -> ApiResponse {
     match respond(core, call, view) {
@@ -138,20 +157,7 @@ fn respond(core: &Core, call: &ApiRequest, view: Option<u64>) -> Result<ApiRespo
         return Err(no_such_resource(core, &call.resource));
     };
     check_place(&kind, call)?;
-    let at = core.now();
-    let context = Context {
-        core,
-        call,
-        at,
-        now: seconds(at),
-        namespace: if kind.namespaced {
-            call.namespace.clone().unwrap_or_default()
-        } else {
-            String::new()
-        },
-        dry_run: call.parameter("dryRun") == Some("All"),
-        kind,
-    };
+    let context = Context::new(core, call, kind);
     let mut response = perform(&context, view).unwrap_or_else(ApiResponse::from);
     if let Some(warning) = &context.kind.deprecation {
         response.warnings.insert(0, warning.clone());

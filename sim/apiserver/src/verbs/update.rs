@@ -153,7 +153,5 @@ fn keep_server_fields(old: &Value, new: &mut Value) {
 
 fn allows_unconditional(context: &Context<'_>) -> bool {
     let kind = &context.kind;
-    !(kind.custom
-        || kind.is("coordination.k8s.io", "leases")
-        || kind.is("apiextensions.k8s.io", "customresourcedefinitions"))
+    !(kind.custom || kind.is("coordination.k8s.io", "leases") || kind.is_definition())
 }

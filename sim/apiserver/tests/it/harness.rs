@@ -96,6 +96,11 @@ impl Step {
         self
     }
 
+    /// Returns the text of the body.
+    pub(super) fn body_text(&self) -> &str {
+        self.body.as_deref().unwrap_or_default()
+    }
+
     /// Sets the text that the message of the response must contain.
     pub(super) fn message(mut self, text: &'static str) -> Self {
         self.message = Some(text);

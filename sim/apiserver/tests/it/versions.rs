@@ -1,5 +1,12 @@
 //! Kinds with several versions, and definitions that change. Each row has a group of its own.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kueue_check_apiserver::{
+    Admission, ApiRequest, ApiResponse, ApiServer, Operation, Patch, Resource, Review, Status,
+    Verb, system_time,
+};
 use serde_json::{Value, json};
 
 use super::harness::{Row, Step, delete, get, jsonpatch, merge, post, put, row, ssa};
@@ -57,9 +64,11 @@ pub(super) fn rows() -> Vec<Row> {
         two_versions(),
         another_storage_version(),
         another_schema(),
+        another_schema_while_nothing_is_served(),
         a_namespace_of_an_object_without_one(),
         a_stricter_schema(),
         the_end_of_a_definition(),
+        the_end_of_a_definition_without_served_versions(),
         deprecated_versions(),
     ]
 }
@@ -208,6 +217,13 @@ fn another_schema() -> Row {
                 things("v1"),
                 thing("v1", "a", json!({"a": "1", "gone": "g"})),
             ),
+            post(201, things("v1"), thing("v1", "b", json!({"gone": "g"}))),
+            post(201, things("v1"), thing("v1", "c", json!({"gone": "g"}))),
+            merge(
+                200,
+                thing_path("v1", "c"),
+                json!({"metadata": {"finalizers": ["example.com/f"]}}),
+            ),
             change,
             wait_again,
             get(200, thing_path("v1", "a")),
@@ -215,6 +231,46 @@ fn another_schema() -> Row {
             get(200, thing_path("v3", "a")),
             merge(200, thing_path("v1", "a"), json!({"spec": {"a": "2"}})),
             get(200, thing_path("v3", "a")),
+            delete(200, thing_path("v1", "b")),
+            delete(200, thing_path("v1", "c")),
+            get(200, thing_path("v1", "c")),
+            get(200, thing_path("v1", "a")),
+            get(
+                200,
+                format!(
+                    "{}?watch=1&timeoutSeconds=1&resourceVersion={{rv}}",
+                    things("v1")
+                ),
+            ),
+        ],
+    )
+}
+
+fn another_schema_while_nothing_is_served() -> Row {
+    let after = json!({"a": text(), "d": {"type": "integer", "default": 3}});
+    let mut unserved = version("v1", true, after.clone());
+    unserved["served"] = false.into();
+    let [define, wait] = define(json!([version(
+        "v1",
+        true,
+        json!({"a": text(), "gone": text()})
+    )]));
+    let [change, wait_again] = redefine(json!([
+        version("v1", true, after.clone()),
+        version("v3", false, after),
+    ]));
+    row(
+        "another schema while nothing is served",
+        [
+            define,
+            wait,
+            post(201, things("v1"), thing("v1", "a", json!({"gone": "g"}))),
+            merge(200, DEFINITION, json!({"spec": {"versions": [unserved]}})).until("things"),
+            get(404, thing_path("v1", "a")).until(""),
+            change,
+            wait_again,
+            get(200, thing_path("v1", "a")),
+            get(200, things("v1")),
         ],
     )
 }
@@ -348,6 +404,24 @@ fn the_end_of_a_definition() -> Row {
     )
 }
 
+fn the_end_of_a_definition_without_served_versions() -> Row {
+    let [define, wait] = define(json!([version("v1", true, first_spec())]));
+    let mut unserved = version("v1", true, first_spec());
+    unserved["served"] = false.into();
+    row(
+        "the end of a definition without served versions",
+        [
+            define,
+            wait,
+            post(201, things("v1"), thing("v1", "a", json!({}))),
+            merge(200, DEFINITION, json!({"spec": {"versions": [unserved]}})).until("things"),
+            get(404, thing_path("v1", "a")).until(""),
+            delete(200, DEFINITION).until("customresourcecleanup.apiextensions.k8s.io"),
+            get(404, DEFINITION).until("not found"),
+        ],
+    )
+}
+
 fn deprecated_versions() -> Row {
     let deprecated = |name: &str, warning: Value| {
         let mut version = version(name, false, first_spec());
@@ -376,6 +450,10 @@ fn deprecated_versions() -> Row {
             get(200, things("v3")),
             get(404, thing_path("v3", "b")),
             get(200, thing_path("v2beta1", "a")),
+            get(
+                200,
+                format!("{}?watch=1&timeoutSeconds=1", things("v1beta1")),
+            ),
             delete(200, thing_path("v1beta1", "a")),
         ],
     )
@@ -403,4 +481,90 @@ fn a_namespace_of_an_object_without_one() -> Row {
             ),
         ],
     )
+}
+
+fn definitions() -> Resource {
+    Resource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+}
+
+/// Returns a server with a definition of Things and one Thing `a`.
+fn server_with_a_thing() -> (ApiServer, Resource) {
+    let server = ApiServer::new(system_time());
+    let [define, _] = define(json!([version("v1", true, first_spec())]));
+    let text = define.body_text().replace("{ns}", "x");
+    let definition: Value = serde_json::from_str(&text).unwrap();
+    let things = Resource::new("x.example.com", "v1", "things");
+    let created = |resource: &Resource, object: Value| {
+        let call = ApiRequest::new(Verb::Create, resource).body(object);
+        assert_eq!(server.call(&call).code, 201);
+    };
+    created(&definitions(), definition);
+    let a = json!({"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}});
+    created(&things, a);
+    (server, things)
+}
+
+fn delete_definition(server: &ApiServer) -> ApiResponse {
+    let call = ApiRequest::new(Verb::Delete, &definitions()).name("things.x.example.com");
+    server.call(&call)
+}
+
+/// Denies the deletion of Things.
+struct KeepsThings;
+
+impl Admission for KeepsThings {
+    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+        if review.resource.plural == "things" && review.operation == Operation::Delete {
+            return Err(Status::denied("keep.example.com", "this stays"));
+        }
+        Ok(None)
+    }
+}
+
+/// The real server has no admission in this table.
+#[test]
+fn the_end_of_a_definition_is_not_reviewed() {
+    let (server, things) = server_with_a_thing();
+    server.set_admission(Arc::new(KeepsThings));
+    assert_eq!(delete_definition(&server).code, 200);
+    assert_eq!(server.objects(&things, "").len(), 0);
+    assert_eq!(server.objects(&definitions(), "").len(), 0);
+}
+
+/// Adds a finalizer to what is deleted, while its deletion is reviewed.
+struct AddsFinalizer {
+    server: ApiServer,
+    done: AtomicBool,
+}
+
+impl Admission for AddsFinalizer {
+    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+        let is_deletion = review.operation == Operation::Delete;
+        if is_deletion && !self.done.swap(true, Ordering::Relaxed) {
+            let call = ApiRequest::new(Verb::Patch(Patch::Merge), review.resource)
+                .name(review.name)
+                .body(json!({"metadata": {"finalizers": ["example.com/f"]}}));
+            assert_eq!(self.server.call(&call).code, 200);
+        }
+        Ok(None)
+    }
+}
+
+#[test]
+fn a_deletion_does_not_undo_a_change_at_the_same_time() {
+    for resource in [0, 1] {
+        let (server, things) = server_with_a_thing();
+        server.set_admission(Arc::new(AddsFinalizer {
+            server: server.clone(),
+            done: AtomicBool::new(false),
+        }));
+        let resource = [definitions(), things][resource].clone();
+        let name = server.objects(&resource, "")[0]["metadata"]["name"].clone();
+        let call = ApiRequest::new(Verb::Delete, &resource).name(name.as_str().unwrap());
+        assert_eq!(server.call(&call).code, 200);
+        let left = server.objects(&resource, "");
+        let metadata = &left.first().expect("it has a finalizer")["metadata"];
+        assert_eq!(metadata["finalizers"], json!(["example.com/f"]));
+        assert!(metadata["deletionTimestamp"].is_string(), "{metadata}");
+    }
 }

@@ -149,6 +149,38 @@ pub(super) fn rows() -> Vec<Row> {
             )],
         ),
         row(
+            "timeouts of watches that are too long or none",
+            [
+                make("a"),
+                get(
+                    400,
+                    format!("{WIDGETS}?watch=true&timeoutSeconds=18446744073709551615"),
+                ),
+                get(400, format!("{WIDGETS}?watch=true&timeoutSeconds=abc")),
+                get(
+                    400,
+                    format!("{WIDGETS}?timeoutSeconds=18446744073709551615"),
+                ),
+                get(400, format!("{WIDGETS}?limit=-9223372036854775809")),
+            ],
+        ),
+        row(
+            "a watch that ends at once",
+            [
+                make("a"),
+                get(
+                    200,
+                    format!("{WIDGETS}?watch=true&resourceVersion={{rv}}&timeoutSeconds=-1"),
+                ),
+                get(
+                    200,
+                    format!(
+                        "{WIDGETS}?watch=true&resourceVersion={{rv}}&timeoutSeconds=9223372036854775807"
+                    ),
+                ),
+            ],
+        ),
+        row(
             "a watch in another version",
             [
                 make("a"),

@@ -16,7 +16,7 @@ pub(crate) fn on_create(kind: &Kind, object: &mut Value) {
         ("", "pods") => create_pod(object),
         ("", "nodes") => create_node(object),
         ("batch", "jobs") => create_job(object),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+        _ if kind.is_definition() => {
             let now = text(object, "creationTimestamp").to_owned();
             object["status"] = crate::kinds::condition_status(object, &now);
         }
@@ -29,7 +29,7 @@ pub(crate) fn on_update(kind: &Kind, old: &Value, new: &mut Value) {
     if kind.is("", "namespaces") {
         new["spec"] = old["spec"].clone();
     }
-    if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+    if kind.is_definition() {
         crate::kinds::note_storage(new);
     }
 }

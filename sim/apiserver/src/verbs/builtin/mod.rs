@@ -20,7 +20,7 @@ pub(crate) fn has_generation(kind: &Kind) -> bool {
         || kind.is("batch", "jobs")
         || kind.is("", "podtemplates")
         || kind.is("scheduling.k8s.io", "priorityclasses")
-        || kind.is("apiextensions.k8s.io", "customresourcedefinitions")
+        || kind.is_definition()
 }
 
 /// Returns true if a change of such an object counts: the generation of a PriorityClass stays.
