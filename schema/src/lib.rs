@@ -53,9 +53,7 @@ pub use lists::{duplicates, key_of};
 pub use path::Path;
 pub use prune::{drop_nulls, prune};
 pub use rules::{Rule, violated_rules};
-pub use validate::{
-    blocks_rules, validate, validate_change, validate_status, validate_status_change,
-};
+pub use validate::{blocks_rules, validate, validate_change, validate_status_change};
 
 /// Whether this build runs rules in CEL: the feature `cel`.
 pub const CEL_ENABLED: bool = cfg!(feature = "cel");

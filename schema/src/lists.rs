@@ -35,9 +35,10 @@ fn key_field<'a>(item: &'a Value, key: &str, schema: &'a Schema) -> Option<&'a V
     item.get(key).or_else(default)
 }
 
-/// Returns the earlier state of an item: only items with keys can be matched.
+/// Returns the earlier state of the item at `index`: only items with keys can be matched. Most items
+/// keep their place.
 pub(crate) fn counterpart<'a>(
-    item: &Value,
+    (index, item): (usize, &Value),
     old: Option<&'a Value>,
     list: &Schema,
     schema: &Schema,
@@ -45,11 +46,13 @@ pub(crate) fn counterpart<'a>(
     let ListKind::Map(keys) = &list.list else {
         return None;
     };
-    let mut before = old?.as_array()?.iter();
-    before.find(|other| {
+    let before = old?.as_array()?;
+    let is_same = |other: &&Value| {
         let is_same = |key: &String| key_field(other, key, schema) == key_field(item, key, schema);
         keys.iter().all(is_same)
-    })
+    };
+    let at_index = before.get(index).filter(is_same);
+    at_index.or_else(|| before.iter().find(is_same))
 }
 
 /// Returns an error for each item that appears twice in a list that is a set or a map.

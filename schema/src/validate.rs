@@ -56,25 +56,8 @@ fn validate_at(
     errors
 }
 
-/// Returns the errors of a status that is written by itself: fields are named in full, sentences
-/// start at the status.
-///
-/// ```
-/// use kueue_check_schema::{compile, validate_status};
-/// use serde_json::json;
-///
-/// let schema = compile(&json!({"type": "object", "properties": {
-///     "status": {"type": "object", "properties": {"used": {"type": "integer", "minimum": 0}}},
-/// }}));
-/// let errors = validate_status(&json!({"spec": "not validated", "status": {"used": -1}}), &schema);
-/// assert_eq!(errors[0].to_string(), "status.used: Invalid value: -1: used in body should be greater than or equal to 0");
-/// ```
-pub fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
-    check_status(object, None, schema)
-}
-
-/// Returns the errors of a status that is written by itself, like [`validate_status`], without
-/// those of what did not change, like [`validate_change`].
+/// Returns the errors of a status that is written by itself, without those of what did not change,
+/// like [`validate_change`]. Fields are named in full, sentences start at the status.
 ///
 /// ```
 /// use kueue_check_schema::{compile, validate_status_change};
@@ -85,17 +68,14 @@ pub fn validate_status(object: &Value, schema: &Schema) -> Vec<FieldError> {
 /// }}));
 /// let old = json!({"status": {"used": -1}});
 /// assert_eq!(validate_status_change(&json!({"status": {"used": -1, "phase": "Ready"}}), &old, &schema), []);
+/// let errors = validate_status_change(&json!({"spec": "not validated", "status": {"used": -2}}), &old, &schema);
+/// assert_eq!(errors[0].to_string(), "status.used: Invalid value: -2: used in body should be greater than or equal to 0");
 /// ```
 pub fn validate_status_change(new: &Value, old: &Value, schema: &Schema) -> Vec<FieldError> {
-    check_status(new, old.get("status"), schema)
-}
-
-fn check_status(object: &Value, old: Option<&Value>, schema: &Schema) -> Vec<FieldError> {
-    let (Some(status), Some(schema)) = (object.get("status"), schema.properties.get("status"))
-    else {
+    let (Some(status), Some(schema)) = (new.get("status"), schema.properties.get("status")) else {
         return Vec::new();
     };
-    let mut errors = validate_at(status, old, schema, &Path::root(""));
+    let mut errors = validate_at(status, old.get("status"), schema, &Path::root(""));
     for error in errors.iter_mut().filter(|e| e.field != "<nil>") {
         error.field = if error.field.is_empty() {
             "status".to_owned()
@@ -349,7 +329,7 @@ fn check_list(
 ) {
     if let Some(item) = &schema.items {
         for (index, child) in list.iter().enumerate() {
-            let before = counterpart(child, old, schema, item);
+            let before = counterpart((index, child), old, schema, item);
             check(child, before, item, &path.index(index), errors);
         }
     }

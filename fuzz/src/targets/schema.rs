@@ -1,7 +1,8 @@
 //! Schemas and objects: both are foreign text where a definition is installed.
 
 use kueue_check_schema::{
-    compile, default_fields, drop_nulls, prune, validate, validate_status, violated_rules,
+    compile, default_fields, drop_nulls, prune, validate, validate_change, validate_status_change,
+    violated_rules,
 };
 use serde_json::Value;
 
@@ -113,8 +114,11 @@ fn schema(input: &[u8]) -> Outcome {
         errors,
         "it is not the same each time"
     );
-    let _ = validate_status(&object, &schema);
     let old = tree.get("old");
+    if let Some(old) = old {
+        let _ = validate_change(&object, old, &schema);
+        let _ = validate_status_change(&object, old, &schema);
+    }
     let broken = violated_rules(&object, old, &schema);
     let words: Vec<String> = errors
         .iter()

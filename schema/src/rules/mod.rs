@@ -81,7 +81,7 @@ fn walk(
                 return;
             };
             for (index, child) in list.iter().enumerate() {
-                let before = counterpart(child, old, schema, item);
+                let before = counterpart((index, child), old, schema, item);
                 walk(child, before, item, &path.index(index), errors);
             }
         }

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// The maximum size of all annotations of an object, in bytes.
+pub(crate) const ANNOTATIONS_MAX: usize = 256 * 1024;
+
 /// Returns the text of a field of metadata; empty if it is missing.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()

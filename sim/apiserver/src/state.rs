@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::call::{ApiRequest, ApiResponse, Verb};
 use super::hooks::{Admission, Faults, Stored};
-use super::kinds::{Kind, Registry, TableKey, custom_kinds};
+use super::kinds::{Kind, Registry, TableKey, custom_kinds, priority_classes};
 use super::metadata::{finalizers, is_deleting};
 use super::server::TimeSource;
 use super::store::{ChangeVerb, Store, Write};
@@ -223,7 +223,7 @@ fn seed_namespaces(store: &mut Store, now: &str) {
 /// Stores the priority classes that every cluster has (Kubernetes 1.36.3,
 /// `pkg/apis/scheduling/types.go`).
 fn seed_priority_classes(store: &mut Store, now: &str) {
-    let table = ("scheduling.k8s.io".to_owned(), "priorityclasses".to_owned());
+    let table = priority_classes();
     let classes = [
         ("system-cluster-critical", 2_000_000_000),
         ("system-node-critical", 2_000_001_000),

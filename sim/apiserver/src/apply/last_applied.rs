@@ -2,7 +2,7 @@
 //! was applied last (Kubernetes 1.36.3, `lastappliedmanager.go` and `lastappliedupdater.go` in
 //! `apimachinery/pkg/util/managedfields/internal`).
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::compare::compare;
 use super::malformed::malformed;
@@ -10,6 +10,7 @@ use super::managers::Managers;
 use super::set::FieldSet;
 use super::typed::fields_of;
 use super::update::{Applied, ApplyError, Request, apply};
+use crate::metadata::ANNOTATIONS_MAX;
 use crate::schema::Schema;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -18,18 +19,21 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const KUBECTL: &str = "kubectl";
 
 /// Applies `config` to `live` as [`apply`] does. kubectl takes the fields that it applied on the
-/// client from other owners, if nobody has changed them since.
+/// client from other owners, if nobody has changed them since. `sent` is the configuration before
+/// fields were reset, for the annotation.
 pub(crate) fn apply_after_client(
     live: &Value,
     config: &Value,
+    sent: &Value,
     managers: Managers,
     request: &Request<'_>,
 ) -> Result<Applied, ApplyError> {
     if request.owner.manager != KUBECTL {
         return apply(live, config, managers, request);
     }
-    let mut applied = match apply(live, config, managers.clone(), request) {
-        Err(ApplyError::Conflicts(mut conflicts)) => {
+    let again = (!request.force && last_applied(live).is_some()).then(|| managers.clone());
+    let mut applied = match (apply(live, config, managers, request), again) {
+        (Err(ApplyError::Conflicts(mut conflicts)), Some(managers)) => {
             if let Some(own) = still_applied(live, request) {
                 for set in conflicts.values_mut() {
                     set.subtract(&own);
@@ -45,16 +49,31 @@ pub(crate) fn apply_after_client(
             };
             apply(live, config, managers, &request)?
         }
-        other => other?,
+        (other, _) => other?,
     };
-    let annotation = applied
+    let annotations = applied
         .object
         .get_mut("metadata")
-        .and_then(|metadata| metadata.get_mut("annotations")?.get_mut(ANNOTATION));
-    if let Some(annotation) = annotation.filter(|text| *text != "") {
-        *annotation = written(config).into();
+        .and_then(|metadata| metadata.get_mut("annotations")?.as_object_mut());
+    if let Some(annotations) = annotations {
+        update_annotation(annotations, sent);
     }
     Ok(applied)
+}
+
+/// Writes the configuration into the annotation, if there is one. It goes if all annotations would
+/// be too large together.
+fn update_annotation(annotations: &mut Map<String, Value>, sent: &Value) {
+    match annotations.get_mut(ANNOTATION) {
+        Some(annotation) if *annotation != "" => *annotation = written(sent).into(),
+        _ => return,
+    }
+    let sizes = annotations
+        .iter()
+        .map(|(name, text)| name.len() + text.as_str().map_or(0, str::len));
+    if sizes.sum::<usize>() > ANNOTATIONS_MAX {
+        annotations.remove(ANNOTATION);
+    }
 }
 
 /// Returns the configuration for the annotation, without the annotation.
@@ -63,13 +82,25 @@ fn written(config: &Value) -> String {
     if let Some(Value::Object(annotations)) = config.pointer_mut("/metadata/annotations") {
         annotations.remove(ANNOTATION);
     }
-    format!("{config}\n")
+    let mut text = format!("{config}\n");
+    // As Go writes JSON. These characters occur in its texts only.
+    for special in ['<', '>', '&', '\u{2028}', '\u{2029}'] {
+        if text.contains(special) {
+            text = text.replace(special, &format!("\\u{:04x}", u32::from(special)));
+        }
+    }
+    text
+}
+
+/// Returns the annotation of an object.
+fn last_applied(live: &Value) -> Option<&str> {
+    let annotations = live.get("metadata")?.get("annotations")?;
+    annotations.get(ANNOTATION)?.as_str()
 }
 
 /// Returns the fields that still have the values of the annotation.
 fn still_applied(live: &Value, request: &Request<'_>) -> Option<FieldSet> {
-    let text = live.get("metadata")?.get("annotations")?.get(ANNOTATION)?;
-    let last: Value = serde_json::from_str(text.as_str()?).ok()?;
+    let last: Value = serde_json::from_str(last_applied(live)?).ok()?;
     let schema: &Schema = request.schema;
     let is_other = last.get("apiVersion")?.as_str()? != request.owner.api_version;
     if is_other || malformed(&last, schema).is_some() {

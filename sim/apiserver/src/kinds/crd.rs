@@ -213,3 +213,24 @@ pub(crate) fn condition_status(definition: &Value, now: &str) -> Value {
         "storedVersions": stored,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_a_conversion_webhook_there_is_the_storage_version_only() {
+        let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {"type": "object"}}});
+        let definition = |strategy: &str| {
+            json!({"spec": {
+                "group": "example.com", "names": {"plural": "pools", "kind": "Pool"}, "conversion": {"strategy": strategy},
+                "versions": [version("v1", true), version("v2", false)],
+            }})
+        };
+        for (strategy, expected) in [("Webhook", 1), ("None", 2)] {
+            let (_, _, kinds) = custom_kinds(&definition(strategy)).expect("kinds");
+            let counts = (kinds.len(), kinds[0].schemas.len());
+            assert_eq!(counts, (expected, expected), "{strategy}");
+        }
+    }
+}

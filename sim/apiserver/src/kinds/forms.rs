@@ -30,9 +30,11 @@ impl Kind {
 
     /// Returns the schema of another version of the kind.
     pub(crate) fn other_schema(&self, api_version: &str) -> Option<&Arc<Schema>> {
-        let version = api_version.rsplit('/').next().unwrap_or(api_version);
-        let others =
-            (self.schemas.len() > 1 && version != self.resource.version).then_some(&self.schemas);
+        if self.schemas.len() < 2 {
+            return None;
+        }
+        let version = version_part(api_version);
+        let others = (version != self.resource.version).then_some(&self.schemas);
         others?.get(version)
     }
 
@@ -79,8 +81,14 @@ impl Kind {
 /// Returns the version in the `apiVersion` of an object, without its group.
 fn version_of(object: &Value) -> &str {
     let full = object.get("apiVersion").and_then(Value::as_str);
-    let full = full.unwrap_or_default();
-    full.rsplit('/').next().unwrap_or(full)
+    version_part(full.unwrap_or_default())
+}
+
+/// Returns an `apiVersion` without its group.
+pub(crate) fn version_part(api_version: &str) -> &str {
+    api_version
+        .split_once('/')
+        .map_or(api_version, |(_, version)| version)
 }
 
 /// Drops what a schema does not allow in a stored object.

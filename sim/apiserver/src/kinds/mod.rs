@@ -22,6 +22,7 @@ pub(crate) use columns::Column;
 pub(crate) use crd::{condition_status, custom_kinds, note_storage, terminating};
 pub(crate) use discovery::{group, groups, resources, versions};
 pub(crate) use events::kept_path;
+pub(crate) use forms::version_part;
 pub(crate) use openapi::{document, index};
 
 /// One version of a kind.
@@ -75,6 +76,11 @@ pub(crate) fn table_of(resource: &Resource) -> TableKey {
         (group, _) => group,
     };
     (group.to_owned(), resource.plural.clone())
+}
+
+/// Returns the table of the priority classes.
+pub(crate) fn priority_classes() -> TableKey {
+    ("scheduling.k8s.io".to_owned(), "priorityclasses".to_owned())
 }
 
 /// The group and plural of definitions.

@@ -210,7 +210,7 @@ fn check_type(context: &Context<'_>, object: &Value, source: Source<'_>) -> Resu
             "no kind \"{found_kind}\" is registered for version \"{found_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )
     };
-    let version = found_version.rsplit('/').next().unwrap_or_default();
+    let version = kinds::version_part(found_version);
     Err(Status::bad_request(format!(
         "{found_kind} in version \"{version}\" cannot be handled as a {}: {why}",
         kind.kind

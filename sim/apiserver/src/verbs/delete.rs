@@ -9,7 +9,7 @@ use super::list::{Page, item, listed, page};
 use super::{Context, builtin, integer, meta};
 use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
-use crate::metadata::{finalizers, is_deleting, text};
+use crate::metadata::{finalizers, finalizers_without, is_deleting, text};
 use crate::status::{FieldError, Status};
 use crate::store::{ChangeVerb, Write, key};
 
@@ -358,11 +358,8 @@ fn add_policy_finalizer(context: &Context<'_>, new: &mut Value) {
         "Foreground" => "foregroundDeletion",
         _ => "",
     };
-    let mut list: Vec<String> = finalizers(new)
-        .into_iter()
-        .filter(|f| !matches!(*f, "orphan" | "foregroundDeletion"))
-        .map(str::to_owned)
-        .collect();
+    let mut list = finalizers_without(new, "orphan");
+    list.retain(|finalizer| finalizer != "foregroundDeletion");
     if !wanted.is_empty() {
         list.push(wanted.to_owned());
     }
@@ -381,6 +378,18 @@ fn check_preconditions(context: &Context<'_>, old: &Value) -> Result<(), Status>
     };
     let given = |name: &str| wanted.get(name).and_then(Value::as_str);
     let kind = &context.kind;
+    if kind.is_definition() && !is_deleting(old) {
+        // `Delete` in `customresourcedefinition/etcd.go` has messages of its own.
+        for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let known = text(old, field);
+            if let Some(wanted) = given(field).filter(|wanted| *wanted != known) {
+                let why = format!(
+                    "Precondition failed: {shown} in precondition: {wanted}, {shown} in object meta: {known}"
+                );
+                return Err(Status::conflict(&kind.resource, text(old, "name"), &why));
+            }
+        }
+    }
     // The real server names the kind here, not the resource.
     let named = Resource::new(&kind.resource.group, &kind.resource.version, &kind.kind);
     let conflict = |why: String| Err(Status::conflict(&named, text(old, "name"), &why));

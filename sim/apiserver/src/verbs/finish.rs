@@ -23,9 +23,7 @@ pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<Ap
     if !prepared.applied {
         own(context, &mut prepared);
     }
-    if prepared.old.is_none() {
-        builtin::admit(context, &mut prepared.new)?;
-    }
+    builtin::admit(context, prepared.old.as_deref(), &mut prepared.new)?;
     mutate(context, &mut prepared)?;
     split(context, &mut prepared);
     let errors = check(context, &prepared);
@@ -168,7 +166,9 @@ fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Statu
             });
         }
     }
-    kind.keep(&mut new);
+    if !kind.has_one_form() {
+        kind.keep(&mut new);
+    }
     let mut store = context.core.store();
     let current = store.get(&kind.table(), &key);
     match (&old, &current) {

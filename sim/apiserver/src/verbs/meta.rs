@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::kinds::Kind;
-use crate::metadata::{finalizers, is_deleting, list, text};
+use crate::metadata::{ANNOTATIONS_MAX, finalizers, is_deleting, list, text};
 use crate::names;
 use crate::status::FieldError;
 
@@ -99,9 +99,6 @@ fn check_labels(object: &Value, errors: &mut Vec<FieldError>) {
         }
     }
 }
-
-/// The maximum size of all annotations of one object, in bytes.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 fn check_annotations(object: &Value, errors: &mut Vec<FieldError>) {
     let mut size = 0;

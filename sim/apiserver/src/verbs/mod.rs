@@ -273,7 +273,9 @@ fn check_options(context: &Context<'_>) -> Result<(), Status> {
         None => {}
         Some(manager) => check_manager(manager, &mut errors),
     }
-    if let Some(other) = call.parameter("dryRun").filter(|d| *d != "All") {
+    let in_query = options != "DeleteOptions" || call.body.is_null();
+    let dry = call.parameter("dryRun").filter(|_| in_query);
+    if let Some(other) = dry.filter(|dry| *dry != "All") {
         let given = serde_json::json!([other]);
         errors.push(FieldError::not_supported("dryRun", &given, &["All".into()]));
     }

@@ -103,7 +103,7 @@ fn apply(context: &Context<'_>) -> Result<ApiResponse, Status> {
         now: &context.now,
         reset,
     };
-    let applied = apply::apply_after_client(base, &config, managers, &request)
+    let applied = apply::apply_after_client(base, &config, &context.call.body, managers, &request)
         .map_err(|error| error.into_status(&subject(context, &config)))?;
     let mut new = applied.object;
     decode::shape(context, &mut new, false);

@@ -41,6 +41,10 @@ fn from_the_client() -> Row {
     first["metadata"]["annotations"] =
         json!({"kubectl.kubernetes.io/last-applied-configuration": last});
     let count = json!({"spec": {"count": 2}});
+    let mut with_status = config(json!({"text": "abd"}));
+    with_status["status"] = json!({"phase": "p"});
+    let mut long = config(json!({"text": "abd"}));
+    long["metadata"]["annotations"] = json!({"long": "x".repeat(262_000)});
     row(
         "kubectl applies on the client and then on the server",
         [
@@ -69,6 +73,16 @@ fn from_the_client() -> Row {
             ),
             forced("kubectl", json!({"text": "abd", "count": 4})),
             forced("y", json!({"count": 5})),
+            forced(
+                "kubectl",
+                json!({"text": "abd", "free": {"a": "<a> & b\u{2028}"}}),
+            ),
+            ssa(
+                200,
+                widget_path("a?fieldManager=kubectl&force=true"),
+                with_status,
+            ),
+            ssa(200, widget_path("a?fieldManager=kubectl&force=true"), long),
         ],
     )
 }

@@ -467,6 +467,17 @@ pub(super) fn rows() -> Vec<Row> {
                     json!({"priorityClassName": "{ns}-low", "priority": -7}),
                 ),
                 new_pod(201, json!({"priorityClassName": "system-node-critical"})),
+                post(
+                    403,
+                    PODS,
+                    json!({"metadata": {"name": "n", "generateName": "g-"}, "spec": {"containers": [{"name": "c", "image": "i"}], "priority": 5}}),
+                ),
+                post(201, PODS, pod(json!({"priorityClassName": "{ns}-low"}))),
+                jsonpatch(
+                    200,
+                    format!("{PODS}/p"),
+                    json!([{"op": "remove", "path": "/spec/priority"}, {"op": "remove", "path": "/spec/preemptionPolicy"}]),
+                ),
             ],
         ),
         row(

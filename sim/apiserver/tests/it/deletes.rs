@@ -148,6 +148,11 @@ pub(super) fn rows() -> Vec<Row> {
             "a right uid",
             [
                 make("a"),
+                delete_with(
+                    200,
+                    format!("{w}?dryRun=Some"),
+                    options(json!({"dryRun": ["All"]})),
+                ),
                 delete_with(200, &w, options(json!({"preconditions": {"uid": "{uid}"}}))),
             ],
         ),
@@ -180,6 +185,11 @@ pub(super) fn rows() -> Vec<Row> {
             "a dry run",
             [
                 make("a"),
+                delete_with(
+                    422,
+                    format!("{w}?dryRun=Some"),
+                    options(json!({"dryRun": ["Some"]})),
+                ),
                 delete_with(200, &w, options(json!({"dryRun": ["All"]}))),
                 get(200, &w),
             ],

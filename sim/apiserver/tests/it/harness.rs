@@ -469,7 +469,7 @@ fn plain_text(text: &str) -> String {
             (pattern("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
             (
                 pattern(
-                    r"(?i)(version: |current: |version in precondition: |resource version: |resourceVersion\W*:\W*|the precondition \(|in record \()[0-9]+",
+                    r"(?i)(version: |current: |version in precondition: |in object meta: |resource version: |resourceVersion\W*:\W*|the precondition \(|in record \()[0-9]+",
                 ),
                 "${1}VERSION",
             ),

@@ -9,7 +9,7 @@ use kueue_check_apiserver::{
 };
 use serde_json::{Value, json};
 
-use super::harness::{Row, Step, delete, get, jsonpatch, merge, post, put, row, ssa};
+use super::harness::{Row, Step, delete, delete_with, get, jsonpatch, merge, post, put, row, ssa};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEFINITION: &str =
@@ -370,6 +370,7 @@ fn a_stricter_schema() -> Row {
 
 fn the_end_of_a_definition() -> Row {
     let [define, wait] = define(json!([version("v1", true, first_spec())]));
+    let preconditions = |name: &str| json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {name: "1"}});
     row(
         "the end of a definition",
         [
@@ -382,6 +383,8 @@ fn the_end_of_a_definition() -> Row {
                 thing_path("v1", "b"),
                 json!({"metadata": {"finalizers": ["example.com/f"]}}),
             ),
+            delete_with(409, DEFINITION, preconditions("uid")),
+            delete_with(409, DEFINITION, preconditions("resourceVersion")),
             delete(200, DEFINITION).until("customresourcecleanup.apiextensions.k8s.io"),
             get(404, thing_path("v1", "a")).until("not found"),
             get(200, thing_path("v1", "b")).until("deletionTimestamp"),

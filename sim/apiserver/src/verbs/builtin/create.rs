@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::defaults::default;
 use crate::kinds::Kind;
 use crate::metadata::text;
 
@@ -53,8 +52,6 @@ fn create_pod(object: &mut Value) {
     if !spec.is_object() {
         *spec = json!({});
     }
-    default(spec, "priority", json!(0));
-    default(spec, "preemptionPolicy", json!("PreemptLowerPriority"));
     tolerate_lost_nodes(spec);
     let class = quality(&object["spec"]);
     let mut status = json!({"phase": "Pending", "qosClass": class});
