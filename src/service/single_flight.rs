@@ -164,9 +164,9 @@ impl<K, V> fmt::Debug for SingleFlight<K, V> {
 /// Shares verdicts between Workloads: correct only if the verdict follows from the key alone.
 ///
 /// The key must have whatever else the verdict depends on, such as a value of the parameters. A
-/// change that [watches](Check::watches) report evaluates Workloads again, with cached verdicts:
-/// [`clear`](Self::clear) the layer in `trigger` first. Without that, such a Workload keeps the old
-/// verdict until something else evaluates it.
+/// change that [watches](crate::Check::watches) report evaluates Workloads again, with cached
+/// verdicts: [`clear`](Self::clear) the layer in `trigger` first. Without that, such a Workload keeps
+/// the old verdict until something else evaluates it.
 ///
 /// ```
 /// # use kueue_check::{AdmissionCheckController, CheckError, CheckRequest, NoParameters, RequestBuilder, Verdict, admission_check, api::Workload};

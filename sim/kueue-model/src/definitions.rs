@@ -121,7 +121,9 @@ fn make_older(schema: &mut Value, most: usize) {
         Value::Array(items) => items.iter_mut().collect(),
         _ => Vec::new(),
     };
-    parts.into_iter().for_each(|part| make_older(part, most));
+    for part in parts {
+        make_older(part, most);
+    }
 }
 
 /// Returns the same kinds with Kueue's in `v1beta1` too, as Kueue 0.15 to 0.19 serve them.

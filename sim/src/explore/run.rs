@@ -49,6 +49,10 @@ pub struct Outcome {
 /// assert_eq!(train.states["check"], CheckState::Pending); // Kueue resets what it evicts
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a Workload"
+)]
 pub struct JobOutcome {
     /// Whether Kueue has admitted it.
     pub admitted: bool,

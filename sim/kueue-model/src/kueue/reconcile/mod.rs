@@ -98,10 +98,10 @@ fn orphaned(workload: &Workload, at: &ReconcileInput<'_>) -> Option<Outcome> {
         finish(&mut finished, why, at.version, at.now);
         return Some(Outcome::admission(finished));
     }
-    if !metadata.finalizers.iter().any(|name| name == FINALIZER) {
-        going.then(Outcome::nothing)
-    } else {
+    if metadata.finalizers.iter().any(|name| name == FINALIZER) {
         Some(Outcome::write(Write::DropFinalizer))
+    } else {
+        going.then(Outcome::nothing)
     }
 }
 
