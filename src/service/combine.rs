@@ -57,7 +57,9 @@ impl<P: Parameters> Check<P> {
     /// theirs. The pod set updates are those of the first that is Ready; members before it have 1 s
     /// more from the first that admits. The others are dropped at an `await`, so `release` must find
     /// what they have allocated. While none is Ready, an error of a member that may go away keeps the
-    /// state, as it would without the others. For the rest, see [`all_of`](Self::all_of).
+    /// state, as it would without the others. A recheck of another member shortens a pause: a system
+    /// that must not be asked sooner has a [`CircuitBreakerLayer`](super::CircuitBreakerLayer). For
+    /// the rest, see [`all_of`](Self::all_of).
     ///
     /// ```
     /// # use kueue_check::prelude::*;
@@ -312,7 +314,8 @@ fn combine(
 }
 
 /// Returns the error that decides, with the longest pause, but not longer than until the recheck of
-/// one of the others, and with what those wait for.
+/// one of the others, and with what those wait for. After a transient error the usual delay counts,
+/// up to 5 min.
 fn with_reasons(
     errors: Vec<Result<Verdict, CheckError>>,
     others: &[Result<Verdict, CheckError>],

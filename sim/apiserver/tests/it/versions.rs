@@ -269,8 +269,8 @@ fn another_schema_while_nothing_is_served() -> Row {
             get(404, thing_path("v1", "a")).until(""),
             change,
             wait_again,
-            get(200, thing_path("v1", "a")),
-            get(200, things("v1")),
+            get(200, thing_path("v1", "a")).message("\"d\":3"),
+            get(200, things("v1")).message("\"d\":3"),
         ],
     )
 }

@@ -24,6 +24,7 @@ const LEAST: usize = 16;
 
 /// The kind of the names of Workloads of Jobs.
 const OF_JOB: &str = "job-workload";
+const LABEL: &str = "label";
 
 /// The names of the cluster with their pseudonyms.
 ///
@@ -57,6 +58,10 @@ impl Pseudonyms {
         let key = (namespace.to_owned(), name.to_owned());
         let counts = &mut self.counts;
         let known = self.names.entry(key).or_insert_with(|| next(counts, kind));
+        if kind == LABEL && known.kind == "value" {
+            // It is a key in messages, too.
+            known.kind = kind;
+        }
         known.text.clone()
     }
 
@@ -238,7 +243,7 @@ impl Pseudonyms {
         key.contains('/').then_some(())?;
         let known = self.names.get(&(String::new(), key.to_owned()))?;
         // Values of annotations contain slashes, too.
-        (known.kind == "label").then_some((key.len(), &known.text))
+        (known.kind == LABEL).then_some((key.len(), &known.text))
     }
 
     /// Returns the pseudonym of a word. Kueue's messages contain the names of LocalQueues without
@@ -283,7 +288,7 @@ impl Pseudonyms {
         if is_public(key) || key.is_empty() {
             return key.to_owned();
         }
-        self.name("label", "", key)
+        self.name(LABEL, "", key)
     }
 
     /// Replaces the value of a label, annotation or taint, except numbers and booleans.
@@ -448,6 +453,15 @@ mod tests {
             note,
             "cluster-queue-1: message-3; cluster-queue-1: message-2"
         );
+    }
+
+    #[test]
+    fn a_key_that_was_a_value_first_is_replaced() {
+        let mut names = Pseudonyms::default();
+        names.value("", "acme.example/asks", "acme.example/vault-team");
+        names.key("acme.example/vault-team");
+        let text = names.text("team-a", "untolerated taint {acme.example/vault-team x}");
+        assert_eq!(text, "untolerated taint {value-1 x}");
     }
 
     /// Messages of checks that were written before the recording, which no entry contains.
