@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::definitions;
 use super::list::{Page, item, listed, page};
-use super::{Context, builtin, integer, meta};
+use super::{Context, builtin, integer, meta, terminating};
 use crate::call::{ApiResponse, Resource};
 use crate::hooks::{Operation, Phase, Review};
 use crate::metadata::{finalizers, finalizers_without, is_deleting, text};
@@ -230,7 +229,7 @@ fn mark_definition(context: &Context<'_>, old: &Arc<Value>) -> Result<Option<Out
     check_preconditions(context, old)?;
     review(context, old)?;
     let mut new = (**old).clone();
-    definitions::mark(&mut new, &context.now);
+    terminating::mark(&mut new, &context.now);
     Ok(store(context, old, new, true))
 }
 

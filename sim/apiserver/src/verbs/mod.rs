@@ -13,6 +13,7 @@ mod meta;
 mod patch;
 mod prepared;
 mod split;
+mod terminating;
 mod update;
 
 use std::num::{IntErrorKind, ParseIntError};
@@ -27,8 +28,9 @@ use super::status::{FieldError, Status};
 
 pub(crate) use builtin::zero;
 pub(crate) use collect::{collect, namespace_resource};
-pub(crate) use definitions::{end_of_kind, is_ending, remove_objects};
+pub(crate) use definitions::{end_of_kind, remove_objects};
 pub(crate) use list::{list, parse_version};
+pub(crate) use terminating::is_ending;
 
 /// A request in flight.
 pub(crate) struct Context<'a> {

@@ -85,21 +85,24 @@ fn second_spec() -> Value {
     json!({"a": text(), "b": {"type": "string", "default": "x"}})
 }
 
-fn two_versions() -> Row {
+/// Defines things in two versions, of which `v1` is stored, and creates one.
+fn an_object_in_two_versions() -> [Step; 3] {
     let [define, wait] = define(json!([
         version("v1", true, first_spec()),
         version("v2", false, second_spec()),
     ]));
+    let object = thing("v1", "a", json!({"a": "1", "old": "o"}));
+    [define, wait, post(201, things("v1"), object)]
+}
+
+fn two_versions() -> Row {
+    let [define, wait, first] = an_object_in_two_versions();
     row(
         "two versions with different fields",
         [
             define,
             wait,
-            post(
-                201,
-                things("v1"),
-                thing("v1", "a", json!({"a": "1", "old": "o"})),
-            ),
+            first,
             get(200, thing_path("v2", "a")),
             post(201, things("v2"), thing("v2", "b", json!({"a": "1"}))),
             get(200, thing_path("v2", "b")),
@@ -128,10 +131,7 @@ fn two_versions() -> Row {
 }
 
 fn another_storage_version() -> Row {
-    let [define, wait] = define(json!([
-        version("v1", true, first_spec()),
-        version("v2", false, second_spec()),
-    ]));
+    let [define, wait, first] = an_object_in_two_versions();
     let [change, wait_again] = redefine(json!([
         version("v1", false, first_spec()),
         version("v2", true, second_spec()),
@@ -142,11 +142,7 @@ fn another_storage_version() -> Row {
         [
             define,
             wait,
-            post(
-                201,
-                things("v1"),
-                thing("v1", "a", json!({"a": "1", "old": "o"})),
-            ),
+            first,
             post(201, things("v1"), thing("v1", "b", json!({"a": "1"}))),
             change,
             wait_again,

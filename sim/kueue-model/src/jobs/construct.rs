@@ -6,8 +6,7 @@ use super::hash::sha1;
 use super::labels::{GATED_BY, maximum_execution_time};
 use super::priority::Priority;
 use super::slices::{ELASTIC, REPLACES, SLICE_NAME};
-use crate::kueue::api::FINALIZER;
-use crate::kueue::objects::Workload;
+use crate::kueue::objects::{FINALIZER, Workload};
 
 /// The API group, kind and version of a job.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ use super::priority::priority;
 use super::slices::{self, Next, is_elastic};
 use super::{job, pod};
 use crate::kueue::KueueVersion;
-use crate::kueue::api::{Api, FINALIZER, Recorder, Regarding, kueue};
-use crate::kueue::objects::{Condition, Metadata, True, Workload, read};
+use crate::kueue::api::{Api, Recorder, Regarding, kueue};
+use crate::kueue::objects::{Condition, FINALIZER, Metadata, True, Workload, read};
 use crate::kueue::patch::{Guard, write_admission};
 use crate::kueue::reconcile::{EventRecord, finish, unset_quota};
 

@@ -15,8 +15,6 @@ use super::reconcile::{EventKind, EventRecord};
 use kueue_check_apiserver::{ApiRequest, ApiResponse, ApiServer, Patch, Resource, Verb};
 
 const KUEUE: &str = "kueue.x-k8s.io";
-/// The finalizer of Workloads, ResourceFlavors and ClusterQueues that are in use.
-pub(crate) const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
 
 /// Returns a kind of Kueue's own API, such as `workloads`, in the stored version.
 pub fn kueue(plural: &str) -> Resource {

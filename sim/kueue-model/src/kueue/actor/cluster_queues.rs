@@ -8,9 +8,10 @@ use super::cache::Change;
 use super::place::Start;
 use super::{Kueue, Task};
 use crate::kueue::active::active;
-use crate::kueue::api::{FINALIZER, kueue};
+use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, Cohort, Namespace, QueueStatus, QueueingStrategy, StopPolicy,
+    AdmissionCheck, ClusterQueue, Cohort, FINALIZER, Namespace, QueueStatus, QueueingStrategy,
+    StopPolicy,
 };
 use crate::kueue::queue::PendingQueue;
 use crate::kueue::queue_status::{Taken, counted};

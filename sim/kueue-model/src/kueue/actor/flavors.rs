@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::cache::Change;
 use super::{Kueue, Task};
-use crate::kueue::api::{FINALIZER, kueue};
-use crate::kueue::objects::ResourceFlavor;
+use crate::kueue::api::kueue;
+use crate::kueue::objects::{FINALIZER, ResourceFlavor};
 
 impl Kueue {
     pub(super) fn flavor_changed(&mut self, change: &Change<ResourceFlavor>) {

@@ -31,6 +31,9 @@ pub(crate) use workload::{
     ReclaimablePods, RequeueState, State, Workload,
 };
 
+/// The finalizer of Workloads, ResourceFlavors and ClusterQueues that are in use.
+pub(crate) const FINALIZER: &str = "kueue.x-k8s.io/resource-in-use";
+
 /// Truncates a time to whole seconds, as Kubernetes stores it.
 pub(crate) fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_second(at.as_second()).unwrap_or(at)

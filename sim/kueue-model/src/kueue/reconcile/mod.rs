@@ -20,8 +20,7 @@ pub(crate) use outcome::{EventKind, EventRecord, Outcome, Write};
 pub(crate) use quota::{BLOCKED, admitted_event, finish, reserve, sync_admitted, unset_quota};
 
 use crate::kueue::KueueVersion;
-use crate::kueue::api::FINALIZER;
-use crate::kueue::objects::{ClusterQueue, LocalQueue, Workload};
+use crate::kueue::objects::{ClusterQueue, FINALIZER, LocalQueue, Workload};
 
 /// The reporter of the reconciler's events.
 pub(crate) const WORKLOAD_CONTROLLER: &str = "kueue-workload-controller";
