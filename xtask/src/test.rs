@@ -153,21 +153,27 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the tests of the SDK, the simulator and the shipped checks, without a real server.
+/// Runs the tests of the SDK, the simulator and the shipped checks, without a real server. Those
+/// that make requests to a server in real time mostly wait: they run beside the others.
 fn simulated() -> Result<(), Failure> {
     let mut arguments = vec!["test", "--workspace", "--all-features", "--no-fail-fast"];
     arguments.extend(NOT_SIMULATED.iter().flat_map(|name| ["--exclude", name]));
-    tools::cargo(
-        &arguments,
-        &[
-            (SKIP, "1"),
-            ("KUEUE_CHECK_SAMPLE", SAMPLE),
-            ("KUEUE_CHECK_SEARCH", "small"),
-            ("KUEUE_CHECK_TEST_SERVER", "simulated"),
-            // Tests wait more than they compute.
-            ("RUST_TEST_THREADS", "8"),
-        ],
-    )
+    let environment = [
+        (SKIP, "1"),
+        ("KUEUE_CHECK_SAMPLE", SAMPLE),
+        ("KUEUE_CHECK_SEARCH", "small"),
+        ("KUEUE_CHECK_TEST_SERVER", "simulated"),
+        ("RUST_TEST_THREADS", "8"),
+    ];
+    let with = |more: &[&'static str]| [&arguments, more].concat();
+    tools::cargo(&with(&["--no-run"]), &environment)?;
+    std::thread::scope(|scope| {
+        let waiting = with(&["--test", "it", "--", "real::"]);
+        let waiting = scope.spawn(move || tools::cargo_beside(&waiting, &environment));
+        let others = tools::cargo(&with(&["--", "--skip", "real::"]), &environment);
+        let waited = waiting.join().map_err(|_| "a thread panicked".to_owned())?;
+        others.and(waited)
+    })
 }
 
 const SKIPPED: &str = "SKIPPED: the suite on a real API server, the Helm chart, and the example: `go version` does not run, and Go builds the server (install Go 1.26)";

@@ -31,6 +31,17 @@ pub(crate) fn run(
     arguments: &[&str],
     environment: &[(&str, &str)],
 ) -> Result<(), Failure> {
+    execute(program, arguments, environment, false)
+}
+
+/// Runs `program` in the root of the repository. With `whole`, its output is printed when it ends,
+/// so that programs beside it do not write between its lines.
+fn execute(
+    program: &Path,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+    whole: bool,
+) -> Result<(), Failure> {
     let shown = format!(
         "{} {}",
         program.file_name().unwrap_or(program.as_os_str()).display(),
@@ -46,10 +57,17 @@ pub(crate) fn run(
             command.env_remove(&*name);
         }
     }
-    let status = command
-        .envs(environment.iter().copied())
-        .status()
-        .map_err(|error| format!("`{shown}` does not start: {error}"))?;
+    command.envs(environment.iter().copied());
+    let ended = if whole {
+        command.output().map(|output| {
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            print!("{}", String::from_utf8_lossy(&output.stdout));
+            output.status
+        })
+    } else {
+        command.status()
+    };
+    let status = ended.map_err(|error| format!("`{shown}` does not start: {error}"))?;
     if status.success() {
         Ok(())
     } else {
@@ -59,6 +77,22 @@ pub(crate) fn run(
 
 /// Runs the same cargo that runs this program.
 pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
+    cargo_with(arguments, environment, false)
+}
+
+/// Runs the same cargo beside another, and prints its output when it ends.
+pub(crate) fn cargo_beside(
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<(), Failure> {
+    cargo_with(arguments, environment, true)
+}
+
+fn cargo_with(
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+    whole: bool,
+) -> Result<(), Failure> {
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
     // Without Go there are no servers; a message at the end reports it.
     let skip = [(SKIP, "1")];
@@ -67,7 +101,7 @@ pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<
     } else {
         [environment, &skip].concat()
     };
-    run(&cargo, arguments, &environment)
+    execute(&cargo, arguments, &environment, whole)
 }
 
 /// Returns true if `program` is installed.
