@@ -10,7 +10,7 @@ use kueue_check_schema::{
 };
 use serde_json::{Value, json};
 
-use crate::check::{DecodedParameters, DynCheck, with_article};
+use crate::check::{DecodedParameters, DynCheck, metadata_errors, with_article};
 
 /// The kinds that a program handles.
 #[derive(Default)]
@@ -222,6 +222,7 @@ impl Kind {
                 with_article(&self.name)
             ));
         }
+        errors.extend(metadata_errors(metadata));
         errors
     }
 }

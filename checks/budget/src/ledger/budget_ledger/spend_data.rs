@@ -15,6 +15,9 @@ use crate::resource::Takeover;
 /// The seconds after which a running job is in the source's figures: its pods may start late.
 const UNMEASURED: i64 = 900;
 
+/// The seconds by which a clock may be set back into the period before.
+const CLOCK_STEP: i64 = 3_600;
+
 /// The seconds between queries of a source that lags more than its settings state.
 const OVERDUE: i64 = 30;
 
@@ -24,7 +27,7 @@ impl BudgetLedger {
         let working = self.working_at(observation.as_of.as_second());
         let taken = self.spend.apply(observation, &working, now);
         self.problem = None;
-        self.drop_settled();
+        self.drop_settled(now);
         if taken.used {
             self.drop_vanished(observation.period);
         }
@@ -51,6 +54,7 @@ impl BudgetLedger {
             self.spend.at_least(floor);
             self.drop_vanished(floor.period);
         }
+        self.drop_settled(now);
     }
 
     /// Removes deleted namespaces that have neither spend in `period` nor a commitment.
@@ -88,12 +92,20 @@ impl BudgetLedger {
         self.problem.as_deref()
     }
 
-    fn drop_settled(&mut self) {
+    /// Drops the commitments of ended runs that the source has reported, or that ended before the
+    /// period: a process that does not lead has no reports.
+    fn drop_settled(&mut self, now: Timestamp) {
         let watermarks = self.spend.watermarks();
+        let period = self.period(now);
+        let start = period.map_or(i64::MIN, |period| period.start.as_second());
         self.ended.retain(|claim| match claim.state {
-            CommitmentState::Ended(since, ran) => watermarks
-                .of(&claim.namespace)
-                .is_none_or(|known| known < since + i64::from(ran)),
+            CommitmentState::Ended(since, ran) => {
+                let end = since + i64::from(ran);
+                let is_reported = watermarks
+                    .of(&claim.namespace)
+                    .is_some_and(|known| known >= end);
+                !is_reported && end > start.saturating_sub(CLOCK_STEP)
+            }
             _ => true,
         });
     }
