@@ -22,6 +22,13 @@ pub(crate) struct CheckLabels {
     pub(crate) check: String,
 }
 
+impl CheckLabels {
+    pub(crate) fn new(check: impl Into<String>) -> Self {
+        let check = check.into();
+        Self { check }
+    }
+}
+
 /// Labels: an AdmissionCheck and an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OutcomeLabels {
@@ -29,11 +36,25 @@ pub(crate) struct OutcomeLabels {
     pub(crate) outcome: &'static str,
 }
 
+impl OutcomeLabels {
+    pub(crate) fn new(check: impl Into<String>, outcome: &'static str) -> Self {
+        let check = check.into();
+        Self { check, outcome }
+    }
+}
+
 /// Labels: an AdmissionCheck and a state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct StateLabels {
     pub(crate) check: String,
     pub(crate) state: String,
+}
+
+impl StateLabels {
+    pub(crate) fn new(check: impl Into<String>, state: impl ToString) -> Self {
+        let (check, state) = (check.into(), state.to_string());
+        Self { check, state }
+    }
 }
 
 /// Labels: a request to the API server; code 0 without a reply.
@@ -203,6 +224,13 @@ fn long() -> Histogram {
     Histogram::new(exponential_buckets(0.1, 4.0, 13))
 }
 
+/// Registers each metric with its name and its help, a line for each.
+macro_rules! register {
+    ($registry:ident: $($name:literal $help:literal $metric:expr;)*) => {
+        $($registry.register($name, $help, $metric);)*
+    };
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self::new(BuildLabels::default())
@@ -248,138 +276,40 @@ impl Metrics {
     fn register(&mut self, build: BuildLabels) {
         let mut registry = std::mem::take(&mut self.registry);
         let r = &mut registry;
-        r.register(
-            "build",
-            "The program, its version, that of the SDK with its features, and the versions of Kueue's API that it can use; always 1",
-            Info::new(build),
-        );
-        r.register(
-            "evaluations",
-            "Evaluations of a check, by result",
-            self.evaluations.total.clone(),
-        );
-        r.register(
-            "evaluation_duration_seconds",
-            "Duration of an evaluation",
-            self.evaluations.seconds.clone(),
-        );
-        r.register(
-            "verdicts",
-            "States written to Workloads",
-            self.evaluations.verdicts.clone(),
-        );
-        r.register(
-            "first_verdict_seconds",
-            "Time from a quota reservation to the check's first verdict",
-            self.evaluations.first_verdict_seconds.clone(),
-        );
-        r.register(
-            "pending_seconds",
-            "Time for which a Workload held quota until the check left Pending, by its next state",
-            self.evaluations.pending_seconds.clone(),
-        );
-        r.register(
-            "evictions",
-            "Running jobs that a check has evicted, by state",
-            self.evictions.total.clone(),
-        );
-        r.register(
-            "suppressed_evictions",
-            "Failing verdicts about running jobs, or about their growth, that were suppressed, by limit",
-            self.evictions.suppressed.clone(),
-        );
-        r.register(
-            "policy_applied",
-            "States written by the policy in place of a verdict, by field",
-            self.evaluations.policy_applied.clone(),
-        );
-        r.register(
-            "writes",
-            "Writes of check states, by result",
-            self.writes.clone(),
-        );
-        r.register(
-            "state_overwrites",
-            "Check states that another client overwrote",
-            self.overwritten.clone(),
-        );
-        r.register(
-            "releases",
-            "Attempts of a check to release a reservation, by result",
-            self.cleanups.releases.clone(),
-        );
-        r.register(
-            "pending_cleanups",
-            "Ended reservations that are not released yet",
-            self.cleanups.pending.clone(),
-        );
-        r.register(
-            "admission_check_active",
-            "Whether the AdmissionCheck is active",
-            self.check_active.clone(),
-        );
-        r.register(
-            "pending_workloads",
-            "Workloads that hold quota while the check state is Pending",
-            self.pending_workloads.clone(),
-        );
-        r.register(
-            "tracked_workloads",
-            "Workloads in the cache: those that hold quota",
-            self.workloads.clone(),
-        );
-        r.register(
-            "malformed_objects",
-            "Objects with fields of a shape that Kueue does not document",
-            self.malformed_objects.clone(),
-        );
-        r.register(
-            "queue_depth",
-            "Keys in the work queue, by lane",
-            self.queue.depth.clone(),
-        );
-        r.register(
-            "queue_oldest_seconds",
-            "Age of the oldest key in the work queue, by lane",
-            self.queue.oldest_seconds.clone(),
-        );
-        r.register(
-            "api_requests",
-            "Requests to the API server, by verb and status (0: no response)",
-            self.requests.clone(),
-        );
-        r.register(
-            "watch_synced",
-            "Whether a watch has read the whole list, and has not failed for two minutes",
-            self.watches.synced.clone(),
-        );
-        r.register(
-            "watch_idle_seconds",
-            "Seconds since a watch last received anything",
-            self.watches.idle_seconds.clone(),
-        );
-        r.register(
-            "watch_errors",
-            "Failures of a watch",
-            self.watches.errors.clone(),
-        );
-        r.register(
-            "leader",
-            "Whether this replica holds the Lease",
-            self.leader.clone(),
-        );
-        r.register(
-            "events",
-            "Kubernetes events, by result",
-            self.events.clone(),
-        );
+        register! { r:
+            "build" "The program, its version, that of the SDK with its features, and the versions of Kueue's API that it can use; always 1" Info::new(build);
+            "evaluations" "Evaluations of a check, by result" self.evaluations.total.clone();
+            "evaluation_duration_seconds" "Duration of an evaluation" self.evaluations.seconds.clone();
+            "verdicts" "States written to Workloads" self.evaluations.verdicts.clone();
+            "first_verdict_seconds" "Time from a quota reservation to the check's first verdict" self.evaluations.first_verdict_seconds.clone();
+            "pending_seconds" "Time for which a Workload held quota until the check left Pending, by its next state" self.evaluations.pending_seconds.clone();
+            "evictions" "Running jobs that a check has evicted, by state" self.evictions.total.clone();
+            "suppressed_evictions" "Failing verdicts about running jobs, or about their growth, that were suppressed, by limit" self.evictions.suppressed.clone();
+            "policy_applied" "States written by the policy in place of a verdict, by field" self.evaluations.policy_applied.clone();
+            "writes" "Writes of check states, by result" self.writes.clone();
+            "state_overwrites" "Check states that another client overwrote" self.overwritten.clone();
+            "releases" "Attempts of a check to release a reservation, by result" self.cleanups.releases.clone();
+            "pending_cleanups" "Ended reservations that are not released yet" self.cleanups.pending.clone();
+            "admission_check_active" "Whether the AdmissionCheck is active" self.check_active.clone();
+            "pending_workloads" "Workloads that hold quota while the check state is Pending" self.pending_workloads.clone();
+            "tracked_workloads" "Workloads in the cache: those that hold quota" self.workloads.clone();
+            "malformed_objects" "Objects with fields of a shape that Kueue does not document" self.malformed_objects.clone();
+            "queue_depth" "Keys in the work queue, by lane" self.queue.depth.clone();
+            "queue_oldest_seconds" "Age of the oldest key in the work queue, by lane" self.queue.oldest_seconds.clone();
+            "api_requests" "Requests to the API server, by verb and status (0: no response)" self.requests.clone();
+            "watch_synced" "Whether a watch has read the whole list, and has not failed for two minutes" self.watches.synced.clone();
+            "watch_idle_seconds" "Seconds since a watch last received anything" self.watches.idle_seconds.clone();
+            "watch_errors" "Failures of a watch" self.watches.errors.clone();
+            "leader" "Whether this replica holds the Lease" self.leader.clone();
+            "events" "Kubernetes events, by result" self.events.clone();
+        }
         self.registry = registry;
     }
 
     /// Initializes the counters of an AdmissionCheck with 0. For Prometheus, a series that starts
     /// at 1 is no increase, so it would miss the first eviction, for example, after each restart.
     pub(crate) fn add_check(&self, check: &str) {
-        let (families, check) = (self, check.to_owned());
+        let families = self;
         let outcomes = [
             (&families.evaluations.total, EVALUATIONS),
             (&families.evictions.suppressed, SUPPRESSIONS),
@@ -389,10 +319,7 @@ impl Metrics {
         ];
         for (family, words) in outcomes {
             for outcome in words {
-                drop(family.get_or_create(&OutcomeLabels {
-                    check: check.clone(),
-                    outcome,
-                }));
+                drop(family.get_or_create(&OutcomeLabels::new(check, outcome)));
             }
         }
         for (family, states) in [
@@ -403,13 +330,10 @@ impl Metrics {
             (&families.evictions.total, &["Retry", "Rejected"]),
         ] {
             for state in states {
-                drop(family.get_or_create(&StateLabels {
-                    check: check.clone(),
-                    state: (*state).to_owned(),
-                }));
+                drop(family.get_or_create(&StateLabels::new(check, state)));
             }
         }
-        let labels = CheckLabels { check };
+        let labels = CheckLabels::new(check);
         drop(families.overwritten.get_or_create(&labels));
         drop(families.evaluations.seconds.get_or_create(&labels));
         drop(
@@ -500,10 +424,7 @@ mod tests {
         metrics
             .evaluations
             .verdicts
-            .get_or_create(&StateLabels {
-                check: "budget".to_owned(),
-                state: "Ready".to_owned(),
-            })
+            .get_or_create(&StateLabels::new("budget", "Ready"))
             .inc();
         let text = metrics.text("");
         assert!(

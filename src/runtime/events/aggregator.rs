@@ -35,8 +35,8 @@ pub(super) struct EventAggregator {
 type Key = (Regarding, &'static str, String);
 
 fn key(record: &EventRecord) -> Key {
-    let (regarding, note) = (record.regarding.clone(), record.note.to_string());
-    (regarding, record.reason, note)
+    let (regarding, note) = (record.regarding.clone(), record.event.note.to_string());
+    (regarding, record.event.reason, note)
 }
 
 struct Entry {
@@ -163,7 +163,7 @@ impl EventAggregator {
     }
 
     fn event(&self, record: &EventRecord, name: String, stamp: Timestamp) -> Event {
-        let regarding = &record.regarding;
+        let EventRecord { regarding, event } = record;
         Event {
             metadata: ObjectMeta {
                 name: Some(name),
@@ -173,10 +173,10 @@ impl EventAggregator {
             event_time: Some(MicroTime(stamp)),
             reporting_controller: Some(self.controller.clone()),
             reporting_instance: Some(self.instance.clone()),
-            type_: Some(if record.warning { "Warning" } else { "Normal" }.to_owned()),
-            reason: Some(record.reason.to_owned()),
-            action: Some(record.action.to_owned()),
-            note: Some(record.note.cut_to_bytes(NOTE_BYTES).into_owned()),
+            type_: Some(if event.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(event.reason.to_owned()),
+            action: Some(event.action.to_owned()),
+            note: Some(event.note.cut_to_bytes(NOTE_BYTES).into_owned()),
             regarding: Some(ObjectReference {
                 api_version: Some(regarding.api_version.clone()),
                 kind: Some(regarding.kind.clone()),
@@ -210,14 +210,15 @@ fn event_name(object: &str, stamp: Timestamp, number: u64) -> String {
 #[cfg(test)]
 pub(super) fn record(name: &str, note: &str, warning: bool) -> EventRecord {
     use crate::api::{ApiVersion, Uid};
+    use crate::check::CheckEvent;
     let uid = Uid::new(name);
     let reservation = crate::check::Reservation::new("ns", name, uid, "c", Timestamp::UNIX_EPOCH);
     EventRecord {
         regarding: Regarding::workload(&reservation, ApiVersion::V1beta2),
-        warning,
-        reason: "CheckReady",
-        action: "Check",
-        note: note.into(),
+        event: CheckEvent {
+            warning,
+            ..CheckEvent::normal("CheckReady", note)
+        },
     }
 }
 

@@ -23,18 +23,13 @@ use self::rate_limit::RateLimiter;
 use super::metrics::{Metrics, ResultLabels};
 use crate::Clock;
 use crate::api::{AdmissionCheck, ApiVersion};
-use crate::check::{Message, Reservation};
+use crate::check::{CheckEvent, Reservation};
 
 /// An event to publish.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EventRecord {
     pub(crate) regarding: Regarding,
-    pub(crate) warning: bool,
-    /// One word, such as `EvictionSuppressed`.
-    pub(crate) reason: &'static str,
-    /// The action of the controller, in the same form.
-    pub(crate) action: &'static str,
-    pub(crate) note: Message,
+    pub(crate) event: CheckEvent,
 }
 
 /// The object of an event.
@@ -125,7 +120,7 @@ impl Recorder {
 
     /// Publishes `record`. Never waits.
     pub(crate) fn publish(&self, record: EventRecord) {
-        let full = !record.warning && self.to.capacity() <= KEPT_FOR_WARNINGS;
+        let full = !record.event.warning && self.to.capacity() <= KEPT_FOR_WARNINGS;
         if full || self.to.try_send((self.clock.now(), record)).is_err() {
             self.metrics
                 .events

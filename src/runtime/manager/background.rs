@@ -74,19 +74,8 @@ impl BackgroundHost for Host {
     }
 
     fn record_event(&self, regarding: ObjectReference, event: CheckEvent) {
-        let CheckEvent {
-            warning,
-            reason,
-            action,
-            note,
-        } = event;
-        self.recorder.publish(EventRecord {
-            regarding: Regarding::from(regarding),
-            warning,
-            reason,
-            action,
-            note,
-        });
+        let regarding = Regarding::from(regarding);
+        self.recorder.publish(EventRecord { regarding, event });
     }
 }
 

@@ -120,28 +120,27 @@ impl Session {
         if !self.leads() {
             return;
         }
-        let labels = |check: &str| CheckLabels {
-            check: check.to_owned(),
-        };
         for (name, check) in &self.core.checks {
             if let Some(active) = check.active() {
                 self.metrics
                     .check_active
-                    .get_or_create(&labels(name))
+                    .get_or_create(&CheckLabels::new(&**name))
                     .set(active.is_ok().into());
             }
         }
         for (name, pending) in self.pending() {
             self.metrics
                 .pending_workloads
-                .get_or_create(&labels(&name))
+                .get_or_create(&CheckLabels::new(&*name))
                 .set(pending);
         }
         for cleanup in self.core.cleanups.iter() {
             self.metrics
                 .cleanups
                 .pending
-                .get_or_create(&labels(cleanup.subject.reservation.admission_check()))
+                .get_or_create(&CheckLabels::new(
+                    cleanup.subject.reservation.admission_check(),
+                ))
                 .inc();
         }
     }

@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use crate::api::CheckState;
-use crate::check::{CheckEvent, DynCheck, Message, Reservation, StateChange};
+use crate::check::{CheckEvent, DynCheck, Reservation, StateChange};
 use crate::runtime::core::Report;
 use crate::runtime::decide::{Notice, Suppression};
 use crate::runtime::events::{EventRecord, Regarding};
@@ -16,15 +16,12 @@ impl Session {
             Report::Evaluated {
                 check, label, took, ..
             } => {
-                let labels = OutcomeLabels {
-                    check: check.clone(),
-                    outcome: label,
-                };
+                let labels = OutcomeLabels::new(&check, label);
                 self.metrics.evaluations.total.get_or_create(&labels).inc();
                 self.metrics
                     .evaluations
                     .seconds
-                    .get_or_create(&CheckLabels { check })
+                    .get_or_create(&CheckLabels::new(check))
                     .observe(took.as_secs_f64());
             }
             Report::Outcome {
@@ -35,10 +32,7 @@ impl Session {
                 first,
             } => self.report_outcome(&reservation, label, &message, failed, first),
             Report::Written { check, label } => {
-                let labels = OutcomeLabels {
-                    check,
-                    outcome: label,
-                };
+                let labels = OutcomeLabels::new(check, label);
                 self.metrics.writes.get_or_create(&labels).inc();
             }
             Report::Notice {
@@ -48,10 +42,7 @@ impl Session {
                 held,
             } => self.report_notice(&controller(number).check, &reservation, &note, held),
             Report::Evicted { check, state } => {
-                let labels = StateLabels {
-                    check,
-                    state: state.to_string(),
-                };
+                let labels = StateLabels::new(check, state);
                 self.metrics.evictions.total.get_or_create(&labels).inc();
             }
             Report::WriteRejected {
@@ -75,7 +66,7 @@ impl Session {
                 }
                 self.metrics
                     .overwritten
-                    .get_or_create(&CheckLabels { check })
+                    .get_or_create(&CheckLabels::new(check))
                     .inc();
             }
             Report::Event { reservation, event } => self.record_event(&reservation, event),
@@ -87,10 +78,7 @@ impl Session {
                 if let Some(error) = error {
                     tracing::warn!(%reservation, error, "release failed; will retry");
                 }
-                let labels = OutcomeLabels {
-                    check: reservation.admission_check().to_owned(),
-                    outcome: label,
-                };
+                let labels = OutcomeLabels::new(reservation.admission_check(), label);
                 self.metrics.cleanups.releases.get_or_create(&labels).inc();
             }
             Report::UnreleasedFailed {
@@ -125,13 +113,15 @@ impl Session {
                 message,
             } => {
                 tracing::info!(check = object.name(), active, reason, message, "activation");
-                self.recorder.publish(EventRecord {
-                    regarding: Regarding::admission_check(&object, version),
-                    warning: !active,
-                    reason: if active { "Activated" } else { "Deactivated" },
-                    action: "Activate",
-                    note: Message::new(format!("{reason}: {message}")),
-                });
+                let regarding = Regarding::admission_check(&object, version);
+                let note = format!("{reason}: {message}");
+                let event = if active {
+                    CheckEvent::normal("Activated", note)
+                } else {
+                    CheckEvent::warning("Deactivated", note)
+                }
+                .action("Activate");
+                self.recorder.publish(EventRecord { regarding, event });
             }
             Report::ActivationFailed { check, error } => {
                 tracing::warn!(check, error, "activation failed; will retry");
@@ -155,22 +145,16 @@ impl Session {
         note: &Notice,
         held: std::time::Duration,
     ) {
-        let check = reservation.admission_check().to_owned();
+        let check = reservation.admission_check();
         match note {
             Notice::StateChanged { from, to, message } => {
+                let labels = StateLabels::new(check, to);
                 self.metrics
                     .evaluations
                     .verdicts
-                    .get_or_create(&StateLabels {
-                        check: check.clone(),
-                        state: to.to_string(),
-                    })
+                    .get_or_create(&labels)
                     .inc();
                 if *from == CheckState::Pending {
-                    let labels = StateLabels {
-                        check: check.clone(),
-                        state: to.to_string(),
-                    };
                     self.metrics
                         .evaluations
                         .pending_seconds
@@ -178,17 +162,14 @@ impl Session {
                         .observe(held.as_secs_f64());
                 }
                 tracing::info!(workload = %WorkloadName(reservation), check, %from, %to, message = message.as_str(), "verdict");
-                let change = StateChange::new(&check, from, to, message.as_str());
+                let change = StateChange::new(check, from, to, message.as_str());
                 self.record_event(reservation, author.state_event(&change));
             }
             Notice::Suppression { why, kind, message } => {
                 self.metrics
                     .evictions
                     .suppressed
-                    .get_or_create(&OutcomeLabels {
-                        check: check.clone(),
-                        outcome: why.as_str(),
-                    })
+                    .get_or_create(&OutcomeLabels::new(check, why.as_str()))
                     .inc();
                 let text = format!(
                     "Admission check \"{check}\" returned {}; running job not evicted{}: {message}",
@@ -214,10 +195,7 @@ impl Session {
                 self.metrics
                     .evaluations
                     .policy_applied
-                    .get_or_create(&OutcomeLabels {
-                        check: check.clone(),
-                        outcome: policy.as_str(),
-                    })
+                    .get_or_create(&OutcomeLabels::new(check, policy.as_str()))
                     .inc();
                 let field = policy.field();
                 self.record(
@@ -236,19 +214,8 @@ impl Session {
     }
 
     fn record_event(&self, reservation: &Reservation, event: CheckEvent) {
-        let CheckEvent {
-            warning,
-            reason,
-            action,
-            note,
-        } = event;
-        self.recorder.publish(EventRecord {
-            regarding: Regarding::workload(reservation, self.core.served.version),
-            warning,
-            reason,
-            action,
-            note,
-        });
+        let regarding = Regarding::workload(reservation, self.core.served.version);
+        self.recorder.publish(EventRecord { regarding, event });
     }
 
     fn report_outcome(
@@ -267,9 +234,7 @@ impl Session {
             tracing::debug!(%workload, check, verdict = label, message, "check evaluated");
         }
         if let Some(held) = first {
-            let labels = CheckLabels {
-                check: check.to_owned(),
-            };
+            let labels = CheckLabels::new(check);
             self.metrics
                 .evaluations
                 .first_verdict_seconds

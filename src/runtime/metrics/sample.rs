@@ -59,19 +59,11 @@ impl Metrics {
             leader: _,
             events,
         } = self;
-        let check = CheckLabels {
-            check: "check".to_owned(),
-        };
+        let check = CheckLabels::new("check");
         for family in [evaluations, suppressed, policy_applied, writes, releases] {
-            drop(family.get_or_create(&OutcomeLabels {
-                check: check.check.clone(),
-                outcome: "outcome",
-            }));
+            drop(family.get_or_create(&OutcomeLabels::new("check", "outcome")));
         }
-        let state = StateLabels {
-            check: check.check.clone(),
-            state: "state".to_owned(),
-        };
+        let state = StateLabels::new("check", "state");
         for family in [verdicts, evictions] {
             drop(family.get_or_create(&state));
         }
