@@ -52,7 +52,7 @@ pub(crate) use pod_set_update::{
     Fingerprint, FingerprintKind, digest, fingerprint, fingerprints, short_digest, updates_digest,
 };
 pub(crate) use resource_flavor::ResourceFlavorObject;
-pub(crate) use served::{DiscoveryError, Probed, discover};
+pub(crate) use served::{DiscoveryError, Probed, discover, served_versions};
 pub(crate) use toleration::SlimToleration;
 pub(crate) use workload::{Projection, Slice, WorkloadObject};
 

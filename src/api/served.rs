@@ -144,6 +144,22 @@ pub(crate) async fn discover(client: &Client) -> Result<Probed, DiscoveryError> 
 }
 
 async fn newest_version(client: &Client) -> Result<ApiVersion, DiscoveryError> {
+    let served = match served_versions(client, GROUP).await {
+        Ok(served) => served,
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            return Err(DiscoveryError::NotInstalled);
+        }
+        Err(error) => return Err(DiscoveryError::Client(Box::new(error))),
+    };
+    let known = [ApiVersion::V1beta2, ApiVersion::V1beta1];
+    let newest = known
+        .into_iter()
+        .find(|known| served.iter().any(|version| version == known.as_str()));
+    newest.ok_or(DiscoveryError::OtherVersions { served })
+}
+
+/// Returns the versions of `group` that the API server serves.
+pub(crate) async fn served_versions(client: &Client, group: &str) -> kube::Result<Vec<String>> {
     #[derive(Deserialize)]
     struct Group {
         versions: Vec<Version>,
@@ -152,23 +168,9 @@ async fn newest_version(client: &Client) -> Result<ApiVersion, DiscoveryError> {
     struct Version {
         version: String,
     }
-    let group: Group = match get(client, &format!("/apis/{GROUP}")).await {
-        Ok(group) => group,
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            return Err(DiscoveryError::NotInstalled);
-        }
-        Err(error) => return Err(DiscoveryError::Client(Box::new(error))),
-    };
-    let served: Vec<String> = group
-        .versions
-        .into_iter()
-        .map(|version| version.version)
-        .collect();
-    let known = [ApiVersion::V1beta2, ApiVersion::V1beta1];
-    let newest = known
-        .into_iter()
-        .find(|known| served.iter().any(|version| version == known.as_str()));
-    newest.ok_or(DiscoveryError::OtherVersions { served })
+    let group: Group = get(client, &format!("/apis/{group}")).await?;
+    let versions = group.versions.into_iter();
+    Ok(versions.map(|version| version.version).collect())
 }
 
 async fn read_schema(

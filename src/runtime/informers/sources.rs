@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use http::Request;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client};
-use serde::Deserialize;
 
 use super::{Failure, InformerEvent, Noticed, Source, WatchRecovery};
 use crate::api::{
     AdmissionCheck, AdmissionCheckObject, ApiVersion, Projection, ResourceFlavor,
-    ResourceFlavorObject, ServedApi, Workload, WorkloadObject,
+    ResourceFlavorObject, ServedApi, Workload, WorkloadObject, served_versions,
 };
 use crate::check::{ParametersKind, Trigger};
 use crate::runtime::metrics::Metrics;
@@ -262,28 +260,14 @@ pub(crate) async fn parameters_resource(
 }
 
 async fn served_version(client: &Client, kind: &ParametersKind) -> kube::Result<String> {
-    #[derive(Deserialize)]
-    struct Group {
-        versions: Vec<Version>,
-    }
-    #[derive(Deserialize)]
-    struct Version {
-        version: String,
-    }
     let first = kind.versions.first().cloned().unwrap_or_default();
     if kind.versions.len() < 2 {
         return Ok(first);
     }
-    let path = format!("/apis/{}", kind.group);
-    let request = Request::get(path)
-        .body(Vec::new())
-        .map_err(kube::Error::HttpError)?;
-    let group: Group = client.request(request).await?;
-    let served = |version: &&String| {
-        let mut versions = group.versions.iter();
-        versions.any(|served| served.version == **version)
-    };
-    Ok(kind.versions.iter().find(served).cloned().unwrap_or(first))
+    let served = served_versions(client, &kind.group).await?;
+    let mut known = kind.versions.iter();
+    let found = known.find(|known| served.contains(known));
+    Ok(found.cloned().unwrap_or(first))
 }
 
 impl Source for ParametersSource {
