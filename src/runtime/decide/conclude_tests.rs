@@ -113,15 +113,23 @@ impl Case {
     }
 }
 
-/// Returns state, message and `requeueAfterSeconds` of the write.
-fn written(conclusion: &Conclusion) -> Option<(&str, &str, Option<u32>)> {
-    conclusion.write.as_ref().map(|patch| {
-        (
-            patch.state.as_str(),
-            patch.message.as_str(),
-            patch.requeue_after_seconds,
-        )
-    })
+/// Returns the write as text, for example `Retry(60): no` with `requeueAfterSeconds: 60`; nothing if
+/// there is none.
+fn written(conclusion: &Conclusion) -> String {
+    let text = conclusion.write.as_ref().map(|patch| {
+        let after = patch.requeue_after_seconds;
+        let after = after.map_or_else(String::new, |seconds| format!("({seconds})"));
+        format!("{}{after}: {}", patch.state, patch.message.as_str())
+    });
+    text.unwrap_or_default()
+}
+
+/// Returns the state of the write; nothing if there is none.
+fn written_state(conclusion: &Conclusion) -> &str {
+    conclusion
+        .write
+        .as_ref()
+        .map_or("", |patch| patch.state.as_str())
 }
 
 fn blocked(message: &str) -> Outcome {
@@ -150,39 +158,26 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[test]
 fn each_verdict_about_a_waiting_workload_becomes_its_state() {
     for (verdict, expected) in [
-        (Verdict::ready("ok"), ("Ready", "ok", None)),
-        (
-            Verdict::not_applicable("not mine"),
-            ("Ready", "not mine", None),
-        ),
-        (Verdict::pending("later"), ("Pending", "later", None)),
-        (Verdict::retry_now("no"), ("Retry", "no", Some(0))),
-        (
-            Verdict::retry_after(MINUTE, "no"),
-            ("Retry", "no", Some(60)),
-        ),
+        (Verdict::ready("ok"), "Ready: ok"),
+        (Verdict::not_applicable("not mine"), "Ready: not mine"),
+        (Verdict::pending("later"), "Pending: later"),
+        (Verdict::retry_now("no"), "Retry(0): no"),
+        (Verdict::retry_after(MINUTE, "no"), "Retry(60): no"),
         (
             Verdict::retry_after(Duration::from_millis(1500), "no"),
-            ("Retry", "no", Some(2)),
+            "Retry(2): no",
         ),
         (
             Verdict::retry_after(Duration::MAX, "no"),
-            ("Retry", "no", Some(2_147_483_647)),
+            "Retry(2147483647): no",
         ),
-        (Verdict::rejected("never"), ("Rejected", "never", None)),
+        (Verdict::rejected("never"), "Rejected: never"),
         (
             Verdict::preemption_required("full"),
-            (
-                "Pending",
-                "preemption required, which this Kueue does not support: full",
-                None,
-            ),
+            "Pending: preemption required, which this Kueue does not support: full",
         ),
     ] {
-        assert_eq!(
-            written(&waiting("Pending", "").verdict(verdict)),
-            Some(expected)
-        );
+        assert_eq!(written(&waiting("Pending", "").verdict(verdict)), expected);
     }
 }
 
@@ -197,7 +192,7 @@ fn preemption_required_is_written_where_the_schema_has_it() {
     case.served.preemption_required = true;
     assert_eq!(
         written(&case.verdict(Verdict::preemption_required("full"))),
-        Some(("PreemptionRequired", "full", None))
+        "PreemptionRequired: full"
     );
     assert_eq!(
         waiting("PreemptionRequired", "full")
@@ -243,18 +238,11 @@ fn an_unchanged_verdict_changes_nothing_whatever_its_recheck() {
             conclusion.memory.monitored,
             (state == "Ready").then_some(true)
         );
+        let running = waiting(state, "").running().verdict(Verdict::unchanged());
+        assert_eq!((running.write, running.notes), (None, Vec::new()));
     }
-    let conclusion = waiting("Ready", "").running().verdict(Verdict::unchanged());
-    assert_eq!((conclusion.write, conclusion.notes), (None, Vec::new()));
-    let bounded = Policy {
-        pending_timeout: Some(PendingTimeout {
-            after: "1m".parse().unwrap(),
-            then: OnTimeout::Reject,
-        }),
-        ..Policy::default()
-    };
     let timed_out = waiting("Pending", "")
-        .policy(bounded)
+        .policy(times_out(OnTimeout::Reject))
         .verdict(Verdict::unchanged());
     assert_eq!(
         timed_out.write.map(|patch| patch.state),
@@ -350,7 +338,7 @@ fn a_ready_whose_updates_conflict_is_withdrawn_unless_the_job_is_admitted() {
     let ready = json!({"name": "c", "state": "Ready", "message": "ok", "podSetUpdates": [{"name": "main", "labels": {"a": "b"}}]});
     let withdrawn = case(&ready).conclude(&conflict);
     let message = "Ready is withdrawn, because Kueue would finish the job: pool";
-    assert_eq!(written(&withdrawn), Some(("Pending", message, None)));
+    assert_eq!(written(&withdrawn), format!("Pending: {message}"));
     let again = NextEvaluation::After(Duration::ZERO);
     assert_eq!(withdrawn.next_evaluation, again);
     let running = Case {
@@ -370,7 +358,7 @@ fn updates_stay_while_the_state_stays_ready() {
             .unwrap()
     };
     let same = case(&entry).verdict(Verdict::ready("new words").with_updates(updates("b")));
-    assert_eq!(written(&same), Some(("Ready", "new words", None)));
+    assert_eq!(written(&same), "Ready: new words");
     let other = case(&entry).verdict(Verdict::ready("new words").with_updates(updates("c")));
     assert_eq!(
         (other.write, other.notes),
@@ -382,7 +370,7 @@ fn updates_stay_while_the_state_stays_ready() {
 fn a_ready_verdict_may_be_withdrawn_before_admission_but_not_after() {
     assert_eq!(
         written(&waiting("Ready", "ok").verdict(Verdict::pending("closed"))),
-        Some(("Pending", "closed", None))
+        "Pending: closed"
     );
     let after = waiting("Ready", "ok")
         .running()
@@ -395,7 +383,7 @@ fn a_pending_entry_of_a_running_job_becomes_ready() {
     let conclusion = waiting("Pending", "")
         .running()
         .verdict(Verdict::ready("ok"));
-    assert_eq!(written(&conclusion), Some(("Ready", "ok", None)));
+    assert_eq!(written(&conclusion), "Ready: ok");
     let only_words = waiting("Ready", "ok")
         .running()
         .verdict(Verdict::ready("other words"));
@@ -452,7 +440,7 @@ fn an_error_determines_the_message_and_the_next_evaluation() {
         ),
     ] {
         let conclusion = waiting("Pending", "").failure(kind);
-        assert_eq!(written(&conclusion), Some(("Pending", message, None)));
+        assert_eq!(written(&conclusion), format!("Pending: {message}"));
         assert_eq!(conclusion.next_evaluation, again);
         assert_eq!(
             waiting("Pending", message).failure(kind).write,
@@ -503,7 +491,7 @@ fn lasting_errors_are_decided_by_the_policy_and_only_before_admission() {
         .policy(policy(OnError::Admit))
         .memory(failing.clone())
         .failure(ErrorKind::Transient);
-    assert_eq!(written(&soon).unwrap().0, "Pending");
+    assert_eq!(written_state(&soon), "Pending");
     assert_eq!(
         soon.next_evaluation,
         NextEvaluation::Backoff {
@@ -520,25 +508,15 @@ fn lasting_errors_are_decided_by_the_policy_and_only_before_admission() {
     let admitted = lasting(OnError::Admit, "Pending").failure(ErrorKind::Transient);
     assert_eq!(
         written(&admitted),
-        Some((
-            "Ready",
-            "admitted without a verdict, by policy `onError: Admit`: refused",
-            None
-        ))
+        "Ready: admitted without a verdict, by policy `onError: Admit`: refused"
     );
     let retried = lasting(OnError::Retry, "Pending").failure(ErrorKind::Transient);
     assert_eq!(
         written(&retried),
-        Some((
-            "Retry",
-            "requeued, by policy `onError: Retry`: refused",
-            Some(0)
-        ))
+        "Retry(0): requeued, by policy `onError: Retry`: refused"
     );
     assert_eq!(
-        written(&lasting(OnError::Hold, "Pending").failure(ErrorKind::Transient))
-            .unwrap()
-            .0,
+        written_state(&lasting(OnError::Hold, "Pending").failure(ErrorKind::Transient)),
         "Pending"
     );
     assert_eq!(
@@ -555,9 +533,7 @@ fn lasting_errors_are_decided_by_the_policy_and_only_before_admission() {
         None
     );
     assert_eq!(
-        written(&lasting(OnError::Retry, "Pending").failure(ErrorKind::Permanent))
-            .unwrap()
-            .0,
+        written_state(&lasting(OnError::Retry, "Pending").failure(ErrorKind::Permanent)),
         "Pending"
     );
 }
@@ -575,56 +551,27 @@ fn waiting_is_bounded_by_the_policy() {
         .policy(policy(OnTimeout::Retry))
         .verdict(Verdict::pending("full").recheck_in(Duration::from_secs(900)));
     // The entry was changed a second after the reservation.
-    assert_eq!(
-        (written(&early), early.next_evaluation),
-        (
-            Some(("Pending", "full", None)),
-            NextEvaluation::After(Duration::from_secs(301))
-        )
-    );
-    for (then, expected) in [
-        (
-            OnTimeout::Admit,
-            (
-                "Ready",
-                "admitted, by policy `pendingTimeout`; it waited for: full",
-                None,
-            ),
-        ),
-        (
-            OnTimeout::Retry,
-            (
-                "Retry",
-                "requeued, by policy `pendingTimeout`; it waited for: full",
-                Some(0),
-            ),
-        ),
-        (
-            OnTimeout::Reject,
-            (
-                "Rejected",
-                "rejected, by policy `pendingTimeout`; it waited for: full",
-                None,
-            ),
-        ),
+    assert_eq!(written(&early), "Pending: full");
+    let rest = NextEvaluation::After(Duration::from_secs(301));
+    assert_eq!(early.next_evaluation, rest);
+    for (then, due, expected) in [
+        (OnTimeout::Admit, "Ready", "Ready: admitted"),
+        (OnTimeout::Retry, "Retry", "Retry(0): requeued"),
+        (OnTimeout::Reject, "Rejected", "Rejected: rejected"),
     ] {
         let late = |case: Case| case.policy(policy(then)).at("2026-11-21T09:10:01Z");
         assert_eq!(
             written(&late(waiting("Pending", "")).verdict(Verdict::pending("full"))),
-            Some(expected)
+            format!("{expected}, by policy `pendingTimeout`; it waited for: full")
         );
         assert_eq!(
-            written(&late(waiting("Pending", "")).failure(ErrorKind::Permanent))
-                .unwrap()
-                .0,
-            expected.0,
+            written_state(&late(waiting("Pending", "")).failure(ErrorKind::Permanent)),
+            due,
             "errors are bounded too"
         );
         assert_eq!(
-            written(&late(waiting("Pending", "")).conclude(&blocked("inactive")))
-                .unwrap()
-                .0,
-            expected.0
+            written_state(&late(waiting("Pending", "")).conclude(&blocked("inactive"))),
+            due
         );
         assert_eq!(
             late(waiting("Pending", ""))
@@ -636,7 +583,7 @@ fn waiting_is_bounded_by_the_policy() {
         );
         assert_eq!(
             written(&late(waiting("Pending", "")).verdict(Verdict::ready("ok"))),
-            Some(("Ready", "ok", None))
+            "Ready: ok"
         );
     }
 }
@@ -649,11 +596,7 @@ fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
     let first = case.verdict(verdict());
     assert_eq!(
         written(&first),
-        Some((
-            "Pending",
-            "no capacity (releases the quota at 2026-11-21T09:06:00Z)",
-            None
-        ))
+        "Pending: no capacity (releases the quota at 2026-11-21T09:06:00Z)"
     );
     assert_eq!(first.next_evaluation, NextEvaluation::After(MINUTE));
     case = case.memory(first.memory).at("2026-11-21T09:05:30Z");
@@ -670,10 +613,7 @@ fn on_kueue_0_14_the_delay_of_a_retry_is_waited_for_here() {
         None
     );
     case = case.at("2026-11-21T09:06:00Z");
-    assert_eq!(
-        written(&case.verdict(verdict())),
-        Some(("Retry", "no capacity", Some(0)))
-    );
+    assert_eq!(written(&case.verdict(verdict())), "Retry(0): no capacity");
 }
 
 #[test]
@@ -711,7 +651,7 @@ fn a_check_that_monitors_a_running_job_evicts_it_after_enough_failing_verdicts()
         .memory(memory.clone())
         .verdict(Verdict::retry_now("over budget"));
     assert!(third.evicts);
-    assert_eq!(written(&third), Some(("Retry", "over budget", Some(0))));
+    assert_eq!(written(&third), "Retry(0): over budget");
     for lenient in [
         Verdict::ready("ok").recheck_in(MINUTE),
         Verdict::pending("unsure"),
@@ -805,10 +745,7 @@ fn the_eviction_limits_after_admission() {
                 .memory(memory.clone());
             (case.evictions, case.monitors) = (evictions, true);
             let conclusion = case.verdict(verdict);
-            let found = conclusion.notes.iter().find_map(|note| match note {
-                Notice::Suppression { why, .. } => Some(*why),
-                _ => None,
-            });
+            let found = suppressions(&conclusion).first().copied();
             assert_eq!(
                 (found, conclusion.write.is_none()),
                 (held, held.is_some()),
@@ -823,7 +760,7 @@ fn a_blocked_evaluation_is_reported_in_a_pending_entry() {
     let inactive = blocked("the admission check is not active");
     assert_eq!(
         written(&waiting("Pending", "").conclude(&inactive)),
-        Some(("Pending", "the admission check is not active", None))
+        "Pending: the admission check is not active"
     );
     assert_eq!(waiting("Ready", "ok").conclude(&inactive).write, None);
     assert_eq!(
@@ -913,36 +850,6 @@ fn a_change_of_state_is_reported() {
     );
 }
 
-#[test]
-fn an_unchanged_verdict_keeps_the_entry() {
-    for state in ["Pending", "Ready"] {
-        let case = waiting(state, "earlier message");
-        let conclusion = case.verdict(Verdict::unchanged().recheck_in(Duration::from_secs(7)));
-        assert_eq!(written(&conclusion), None, "{state}");
-        assert_eq!(
-            conclusion.next_evaluation,
-            NextEvaluation::After(Duration::from_secs(7))
-        );
-        let running = waiting(state, "earlier message").running();
-        assert_eq!(written(&running.verdict(Verdict::unchanged())), None);
-    }
-    // `pendingTimeout` applies nevertheless.
-    let timeout = PendingTimeout {
-        after: Duration::from_secs(60).into(),
-        then: crate::check::OnTimeout::Reject,
-    };
-    let policy = Policy {
-        pending_timeout: Some(timeout),
-        ..Policy::default()
-    };
-    let late = waiting("Pending", "").policy(policy);
-    let conclusion = late.verdict(Verdict::unchanged());
-    assert_eq!(
-        written(&conclusion).map(|(state, ..)| state),
-        Some("Rejected")
-    );
-}
-
 fn suppressions(conclusion: &Conclusion) -> Vec<Suppression> {
     let held = conclusion.notes.iter().filter_map(|note| match note {
         Notice::Suppression { why, .. } => Some(*why),
@@ -982,7 +889,7 @@ fn the_time_in_which_the_check_was_ready_is_no_time_of_waiting() {
     ] {
         let case = waiting("Ready", "open").policy(times_out(then)).at(LATER);
         let conclusion = case.verdict(pending());
-        assert_eq!(written(&conclusion).map(|(state, ..)| state), Some(state));
+        assert_eq!(written_state(&conclusion), state);
         if state == "Pending" {
             let limit = NextEvaluation::After(MINUTE);
             assert_eq!(conclusion.next_evaluation, limit);
@@ -992,10 +899,7 @@ fn the_time_in_which_the_check_was_ready_is_no_time_of_waiting() {
     let entry = json!({"name": "c", "state": "Pending", "message": "", "lastTransitionTime": JUST});
     let case = case(&entry).policy(times_out(OnTimeout::Reject)).at(LATER);
     let conclusion = case.verdict(pending());
-    assert_eq!(
-        written(&conclusion).map(|(state, ..)| state),
-        Some("Pending")
-    );
+    assert_eq!(written_state(&conclusion), "Pending");
     let rest = NextEvaluation::After(MINUTE / 2);
     assert_eq!(conclusion.next_evaluation, rest);
 }
@@ -1089,7 +993,7 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
                 let expected = format!("would be refused: {message}; the job runs on{runs}");
                 assert_eq!(
                     written(&conclusion),
-                    Some(("Pending", expected.as_str(), None)),
+                    format!("Pending: {expected}"),
                     "{case}"
                 );
                 assert_eq!(suppressions(&conclusion), [Suppression::Growth], "{case}");
@@ -1123,11 +1027,11 @@ fn a_refusal_of_a_growth_never_stops_what_runs_wherever_it_comes_from() {
 #[test]
 fn a_growth_that_is_not_rejected_is_decided_as_any_other_workload() {
     for (verdict, expected) in [
-        (Verdict::ready("ok"), ("Ready", "ok", None)),
-        (Verdict::pending("later"), ("Pending", "later", None)),
+        (Verdict::ready("ok"), "Ready: ok"),
+        (Verdict::pending("later"), "Pending: later"),
     ] {
         let conclusion = waiting("Pending", "").growth(Some(2)).verdict(verdict);
-        assert_eq!(written(&conclusion), Some(expected));
+        assert_eq!(written(&conclusion), expected);
         assert_eq!(suppressions(&conclusion), []);
     }
     let admitted = waiting("Pending", "")
@@ -1135,8 +1039,8 @@ fn a_growth_that_is_not_rejected_is_decided_as_any_other_workload() {
         .policy(times_out(OnTimeout::Admit))
         .verdict(Verdict::pending("later"));
     assert_eq!(
-        written(&admitted).map(|(state, ..)| state),
-        Some("Ready"),
+        written_state(&admitted),
+        "Ready",
         "a Workload that waits too long may start, if the policy allows it"
     );
 }
@@ -1147,7 +1051,7 @@ fn a_rejected_growth_withdraws_an_earlier_ready() {
         .growth(Some(2))
         .verdict(Verdict::rejected("no"));
     let message = "would be refused: no; the job runs on with 2 pods";
-    assert_eq!(written(&conclusion), Some(("Pending", message, None)));
+    assert_eq!(written(&conclusion), format!("Pending: {message}"));
 }
 
 #[test]
@@ -1205,7 +1109,7 @@ fn the_policy_may_reject_growths_within_the_eviction_limits_of_running_jobs() {
         let message = "would be refused: too large; the job runs on with 2 pods";
         assert_eq!(
             written(&conclusion),
-            Some(("Pending", message, None)),
+            format!("Pending: {message}"),
             "{failing}"
         );
         assert!(matches!(
@@ -1222,11 +1126,11 @@ fn the_policy_may_reject_growths_within_the_eviction_limits_of_running_jobs() {
         .memory(memory);
     assert_eq!(
         written(&third.verdict(Verdict::rejected("too large"))),
-        Some(("Rejected", "too large", None))
+        "Rejected: too large"
     );
     assert_eq!(
         written(&third.verdict(Verdict::retry_after(MINUTE, "no"))),
-        Some(("Retry", "no", Some(60)))
+        "Retry(60): no"
     );
     third.evictions = 10;
     let many = third.verdict(Verdict::rejected("too large"));
@@ -1252,8 +1156,8 @@ fn the_policy_may_reject_growths_within_the_eviction_limits_of_running_jobs() {
     ));
     let second = late(first.memory, "2026-11-21T09:09:00Z");
     assert_eq!(
-        written(&second).map(|(state, ..)| state),
-        Some("Rejected"),
+        written_state(&second),
+        "Rejected",
         "and nothing reports it as new each time"
     );
 }
@@ -1275,10 +1179,7 @@ fn errors_never_evict_a_running_job_whatever_the_policy() {
             .policy(policy)
             .memory(failing_since("2026-11-21T08:00:00Z"))
             .failure(ErrorKind::Transient);
-        assert_eq!(
-            written(&conclusion).map(|(state, ..)| state),
-            Some("Pending")
-        );
+        assert_eq!(written_state(&conclusion), "Pending");
         assert_eq!(suppressions(&conclusion), [Suppression::Growth]);
     }
 }
@@ -1300,7 +1201,7 @@ fn a_long_reason_is_cut_before_the_running_pods() {
     let conclusion = waiting("Pending", "")
         .growth(Some(2))
         .verdict(Verdict::rejected(long));
-    let (_, message, _) = written(&conclusion).unwrap();
+    let message = conclusion.write.unwrap().message.to_string();
     assert!(message.chars().count() <= MESSAGE_LIMIT);
     assert!(
         message.ends_with("x…; the job runs on with 2 pods"),

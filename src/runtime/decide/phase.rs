@@ -135,124 +135,52 @@ mod tests {
         json!({"status": {"conditions": list}})
     }
 
+    fn deleted() -> Value {
+        json!({"metadata": {"deletionTimestamp": "2026-11-21T09:00:00Z"}})
+    }
+
+    fn ended(why: ReleaseReason, withdraw: bool) -> CheckPhase {
+        CheckPhase::Ended { why, withdraw }
+    }
+
     #[test]
     fn only_a_workload_past_quota_reservation_is_decided_about() {
-        let over = |why| CheckPhase::Ended {
-            why,
-            withdraw: false,
-        };
+        use CheckPhase::{Admitted, AwaitingReset, AwaitingVerdict, PodsRemain};
+        use ReleaseReason::{CheckRemoved, Deactivated, Evicted, Finished, QuotaLost};
+        let over = |why| ended(why, false);
+        let fresh = json!({});
+        let again = conditions(&[("Evicted", "False")], "True");
+        let admitted = conditions(&[("Admitted", "True")], "True");
+        let lost = conditions(&[], "False");
+        let revoked = json!({"status": {"admission": null}});
+        let evicted = conditions(&[("Evicted", "True")], "True");
+        let gone = conditions(&[("Evicted", "True")], "False");
+        let finished = conditions(&[("Finished", "True"), ("Admitted", "True")], "True");
+        let inactive = json!({"spec": {"active": false}});
+        let stopped = json!({"spec": {"active": false}, "status": {"admission": null}});
+        let removed = json!({"status": {"admissionChecks": [{"name": "other"}]}});
         for (name, state, patch, expected) in [
-            (
-                "reserved",
-                "Pending",
-                json!({}),
-                CheckPhase::AwaitingVerdict,
-            ),
-            (
-                "approved, waits for others",
-                "Ready",
-                json!({}),
-                CheckPhase::AwaitingVerdict,
-            ),
-            (
-                "a state unknown to us",
-                "Odd",
-                json!({}),
-                CheckPhase::AwaitingVerdict,
-            ),
-            (
-                "evicted before, reserved again",
-                "Pending",
-                conditions(&[("Evicted", "False")], "True"),
-                CheckPhase::AwaitingVerdict,
-            ),
-            (
-                "admitted",
-                "Ready",
-                conditions(&[("Admitted", "True")], "True"),
-                CheckPhase::Admitted,
-            ),
-            (
-                "admitted without us",
-                "Pending",
-                conditions(&[("Admitted", "True")], "True"),
-                CheckPhase::Admitted,
-            ),
-            (
-                "Retry returned",
-                "Retry",
-                json!({}),
-                CheckPhase::AwaitingReset,
-            ),
-            (
-                "Rejected returned for a running job",
-                "Rejected",
-                conditions(&[("Admitted", "True")], "True"),
-                CheckPhase::AwaitingReset,
-            ),
-            (
-                "no quota",
-                "Pending",
-                conditions(&[], "False"),
-                over(ReleaseReason::QuotaLost),
-            ),
-            (
-                "quota without admission",
-                "Pending",
-                json!({"status": {"admission": null}}),
-                over(ReleaseReason::QuotaLost),
-            ),
-            (
-                "evicted, quota still held",
-                "Pending",
-                conditions(&[("Evicted", "True")], "True"),
-                CheckPhase::PodsRemain,
-            ),
-            (
-                "evicted with Retry left",
-                "Retry",
-                conditions(&[("Evicted", "True")], "True"),
-                CheckPhase::PodsRemain,
-            ),
-            (
-                "evicted, and the pods are gone",
-                "Pending",
-                conditions(&[("Evicted", "True")], "False"),
-                over(ReleaseReason::Evicted),
-            ),
-            (
-                "finished",
-                "Ready",
-                conditions(&[("Finished", "True"), ("Admitted", "True")], "True"),
-                over(ReleaseReason::Finished),
-            ),
-            (
-                "deactivated",
-                "Ready",
-                json!({"spec": {"active": false}}),
-                CheckPhase::PodsRemain,
-            ),
-            (
-                "deactivated, and the pods are gone",
-                "Ready",
-                json!({"spec": {"active": false}, "status": {"admission": null}}),
-                over(ReleaseReason::Deactivated),
-            ),
-            (
-                "being deleted",
-                "Pending",
-                json!({"metadata": {"deletionTimestamp": "2026-11-21T09:00:00Z"}}),
-                CheckPhase::PodsRemain,
-            ),
-            (
-                "entry gone",
-                "Pending",
-                json!({"status": {"admissionChecks": [{"name": "other"}]}}),
-                over(ReleaseReason::CheckRemoved),
-            ),
+            ("reserved", "Pending", &fresh, AwaitingVerdict),
+            ("approved before others", "Ready", &fresh, AwaitingVerdict),
+            ("a state unknown to us", "Odd", &fresh, AwaitingVerdict),
+            ("reserved again", "Pending", &again, AwaitingVerdict),
+            ("admitted", "Ready", &admitted, Admitted),
+            ("admitted without us", "Pending", &admitted, Admitted),
+            ("Retry returned", "Retry", &fresh, AwaitingReset),
+            ("Rejected, running", "Rejected", &admitted, AwaitingReset),
+            ("no quota", "Pending", &lost, over(QuotaLost)),
+            ("no admission", "Pending", &revoked, over(QuotaLost)),
+            ("evicted, quota still held", "Pending", &evicted, PodsRemain),
+            ("evicted with Retry left", "Retry", &evicted, PodsRemain),
+            ("evicted, pods gone", "Pending", &gone, over(Evicted)),
+            ("finished", "Ready", &finished, over(Finished)),
+            ("deactivated", "Ready", &inactive, PodsRemain),
+            ("deactivated, gone", "Ready", &stopped, over(Deactivated)),
+            ("being deleted", "Pending", &deleted(), PodsRemain),
+            ("entry gone", "Pending", &removed, over(CheckRemoved)),
         ] {
             assert_eq!(
-                check_phase(&workload(state, &patch), "c", Lifetime::default()),
+                check_phase(&workload(state, patch), "c", Lifetime::default()),
                 expected,
                 "{name}"
             );
@@ -266,30 +194,16 @@ mod tests {
             ..Lifetime::default()
         };
         let evicted = conditions(&[("Evicted", "True")], "True");
+        let inactive = json!({"spec": {"active": false}});
         for (state, patch, why) in [
             ("Pending", evicted.clone(), ReleaseReason::Evicted),
             // Kueue resets it while the quota is held.
             ("Retry", evicted, ReleaseReason::Evicted),
-            (
-                "Ready",
-                json!({"spec": {"active": false}}),
-                ReleaseReason::Deactivated,
-            ),
-            (
-                "Pending",
-                json!({"metadata": {"deletionTimestamp": "2026-11-21T09:00:00Z"}}),
-                ReleaseReason::Deleted,
-            ),
+            ("Ready", inactive, ReleaseReason::Deactivated),
+            ("Pending", deleted(), ReleaseReason::Deleted),
         ] {
-            let expected = CheckPhase::Ended {
-                why,
-                withdraw: false,
-            };
-            assert_eq!(
-                check_phase(&workload(state, &patch), "c", early),
-                expected,
-                "{state}"
-            );
+            let phase = check_phase(&workload(state, &patch), "c", early);
+            assert_eq!(phase, ended(why, false), "{state}");
         }
     }
 
@@ -312,13 +226,9 @@ mod tests {
             ("Pending", false, false),
             ("Odd", false, false),
         ] {
-            let expected = CheckPhase::Ended {
-                why: ReleaseReason::QuotaLost,
-                withdraw,
-            };
             assert_eq!(
                 check_phase(&workload(state, &lost), "c", outliving(outlives)),
-                expected,
+                ended(ReleaseReason::QuotaLost, withdraw),
                 "{state}, outlives: {outlives}"
             );
         }
@@ -329,11 +239,7 @@ mod tests {
         let withdrawn = |state, quota, outlives| {
             let evicted = conditions(&[("Evicted", "True")], quota);
             let phase = check_phase(&workload(state, &evicted), "c", outliving(outlives));
-            phase
-                == CheckPhase::Ended {
-                    why: ReleaseReason::Evicted,
-                    withdraw: true,
-                }
+            phase == ended(ReleaseReason::Evicted, true)
         };
         assert!(withdrawn("Ready", "False", false));
         assert!(withdrawn("Retry", "False", false));
