@@ -332,31 +332,14 @@ impl fmt::Debug for DynCheck {
 
 #[cfg(test)]
 mod tests {
-    use std::marker::PhantomData;
-
     use serde_json::json;
 
     use super::*;
-    use crate::check::sample_parameters::{Limit, Quota, kind};
-    use crate::check::{CheckRequest, NoParameters};
+    use crate::check::NoParameters;
+    use crate::check::samples::{self, Limit, Quota, kind};
 
-    /// A check of this name, which takes parameters `P`.
-    struct Named<P>(&'static str, PhantomData<P>);
-
-    fn named<P: Parameters>(name: &'static str) -> DynCheck {
-        DynCheck::new(Named::<P>(name, PhantomData))
-    }
-
-    impl<P: Parameters> AdmissionCheckController for Named<P> {
-        type Parameters = P;
-
-        fn controller_name(&self) -> ControllerName {
-            ControllerName::from_static(self.0)
-        }
-
-        async fn evaluate(&self, _: CheckRequest<P>) -> Result<Verdict, CheckError> {
-            Ok(Verdict::ready(""))
-        }
+    fn named<P: Parameters>(name: &str) -> DynCheck {
+        DynCheck::new(samples::check::<P>(name))
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod preview;
 mod request;
 mod reservation;
 #[cfg(test)]
-pub(crate) mod sample_parameters;
+pub(crate) mod samples;
 mod scheduling;
 pub(crate) mod settings;
 mod updates;

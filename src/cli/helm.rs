@@ -41,42 +41,22 @@ fn controller(check: &DynCheck) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use k8s_openapi::api::rbac::v1::PolicyRule;
 
     use super::*;
-    use crate::{
-        AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, NoParameters,
-        Verdict,
-    };
-
-    struct Open;
-
-    impl AdmissionCheckController for Open {
-        type Parameters = NoParameters;
-
-        fn controller_name(&self) -> ControllerName {
-            ControllerName::from_static("example.com/open")
-        }
-
-        async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-            Ok(Verdict::ready(""))
-        }
-
-        fn configure(self: &Arc<Self>, check: Check) -> Check {
-            check.namespace_permissions([PolicyRule {
-                api_groups: Some(vec![String::new()]),
-                resources: Some(vec!["configmaps".to_owned()]),
-                verbs: vec!["list".to_owned()],
-                ..PolicyRule::default()
-            }])
-        }
-    }
+    use crate::Check;
+    use crate::check::samples;
 
     #[test]
     fn the_values_have_the_controllers_and_permissions_of_a_program() {
-        let text = values("open", &[DynCheck::new(Open)]).unwrap();
+        let open: Check = samples::check("example.com/open");
+        let open = open.namespace_permissions([PolicyRule {
+            api_groups: Some(vec![String::new()]),
+            resources: Some(vec!["configmaps".to_owned()]),
+            verbs: vec!["list".to_owned()],
+            ..PolicyRule::default()
+        }]);
+        let text = values("open", &[DynCheck::new(open)]).unwrap();
         let read: Value = serde_saphyr::from_str(&text).unwrap();
         let check = &read["check"];
         assert_eq!(check["program"], "open");

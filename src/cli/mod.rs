@@ -511,7 +511,6 @@ fn dns_label(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::marker::PhantomData;
     use std::sync::{Arc, Mutex};
 
     use clap::Parser;
@@ -520,38 +519,22 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::check::{
-        Check, CheckError, CheckRequest, ControllerName, NoParameters, Parameters, ParametersKind,
-        Verdict,
-    };
+    use crate::check::Check;
+    use crate::check::samples::{self, Limit, Quota};
 
-    /// A check with a kind of its own, in addition to parameters.
-    struct OwnKind;
-
-    impl AdmissionCheckController for OwnKind {
-        type Parameters = NoParameters;
-
-        fn controller_name(&self) -> ControllerName {
-            const { ControllerName::from_static("example.com/own-kind") }
-        }
-
-        async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-            Ok(Verdict::ready(""))
-        }
-
-        fn configure(self: &Arc<Self>, check: Check) -> Check {
-            let mut definition = CustomResourceDefinition::default();
-            definition.metadata.name = Some("entries.example.com".to_owned());
-            let rule = PolicyRule {
-                api_groups: Some(vec![String::new()]),
-                resources: Some(vec!["configmaps".to_owned()]),
-                verbs: vec!["create".to_owned()],
-                ..PolicyRule::default()
-            };
-            check
-                .definitions([definition])
-                .namespace_permissions([rule])
-        }
+    /// Returns a check with a kind of its own, in addition to parameters.
+    fn own_kind() -> Check {
+        let mut definition = CustomResourceDefinition::default();
+        definition.metadata.name = Some("entries.example.com".to_owned());
+        let rule = PolicyRule {
+            api_groups: Some(vec![String::new()]),
+            resources: Some(vec!["configmaps".to_owned()]),
+            verbs: vec!["create".to_owned()],
+            ..PolicyRule::default()
+        };
+        samples::check("example.com/own-kind")
+            .definitions([definition])
+            .namespace_permissions([rule])
     }
 
     #[test]
@@ -561,7 +544,7 @@ mod tests {
 
     #[test]
     fn a_programs_own_definitions_and_arguments_are_in_its_manifests() {
-        let checks = [DynCheck::new(OwnKind), DynCheck::new(OwnKind)];
+        let checks = [DynCheck::new(own_kind()), DynCheck::new(own_kind())];
         let text = manifests::crds(&checks).unwrap();
         assert_eq!(
             text.matches("name: entries.example.com").count(),
@@ -622,72 +605,11 @@ mod tests {
         assert!(Cli::try_parse_from(wrong).is_err());
     }
 
-    struct Limit;
-    struct Quota;
-
-    fn kind(kind: &str) -> ParametersKind {
-        ParametersKind {
-            group: "example.com".into(),
-            kind: kind.into(),
-            plural: format!("{}s", kind.to_lowercase()),
-            versions: vec!["v1".into()],
-        }
-    }
-
-    fn definition(plural: &str) -> CustomResourceDefinition {
-        let mut definition = CustomResourceDefinition::default();
-        definition.metadata.name = Some(format!("{plural}.example.com"));
-        definition
-    }
-
-    impl Parameters for Limit {
-        fn kind() -> Option<ParametersKind> {
-            Some(kind("Limit"))
-        }
-
-        fn decode(_: Value) -> Result<Self, String> {
-            Ok(Self)
-        }
-
-        fn custom_resource_definition() -> Option<CustomResourceDefinition> {
-            Some(definition("limits"))
-        }
-    }
-
-    impl Parameters for Quota {
-        fn kind() -> Option<ParametersKind> {
-            Some(kind("Quota"))
-        }
-
-        fn decode(_: Value) -> Result<Self, String> {
-            Ok(Self)
-        }
-
-        fn custom_resource_definition() -> Option<CustomResourceDefinition> {
-            Some(definition("quotas"))
-        }
-    }
-
-    /// One of several checks of one controller name.
-    struct Shared<P>(PhantomData<P>);
-
-    impl<P: Parameters> AdmissionCheckController for Shared<P> {
-        type Parameters = P;
-
-        fn controller_name(&self) -> ControllerName {
-            const { ControllerName::from_static("example.com/shared") }
-        }
-
-        async fn evaluate(&self, _: CheckRequest<P>) -> Result<Verdict, CheckError> {
-            Ok(Verdict::ready(""))
-        }
-    }
-
     #[test]
     fn the_manifests_of_two_checks_of_one_name_have_what_both_need() {
         let checks = [
-            DynCheck::new(Shared::<Limit>(PhantomData)),
-            DynCheck::new(Shared::<Quota>(PhantomData)),
+            DynCheck::new(samples::check::<Limit>("example.com/shared")),
+            DynCheck::new(samples::check::<Quota>("example.com/shared")),
         ];
         let Command::Manifests(arguments) =
             Cli::parse_from(["x", "manifests", "--image=i", "--kueue-account=kueue"]).command
@@ -715,7 +637,7 @@ mod tests {
             let made = Arc::clone(&made);
             App::new().check_on(move |client| {
                 made.lock().unwrap().push(client);
-                OwnKind
+                own_kind()
             })
         };
         let service = tower::service_fn(|_: http::Request<Body>| async {

@@ -76,7 +76,7 @@ mod tests {
     use crate::api::Workload;
     use crate::check::{
         AdmissionCheckController, DynCheck, ErrorKind, ParametersKind, Preview, Request,
-        RequestBuilder, Reservation, Verdict,
+        RequestBuilder, Reservation, Verdict, samples,
     };
     use crate::handler::{Attempt, FromRef, FullWorkload, Now, Params, State};
 
@@ -84,13 +84,7 @@ mod tests {
 
     impl Parameters for Limit {
         fn kind() -> Option<ParametersKind> {
-            let (group, kind, plural) = ("example.com".into(), "Limit".into(), "limits".into());
-            Some(ParametersKind {
-                group,
-                kind,
-                plural,
-                versions: vec!["v1".into()],
-            })
+            Some(samples::kind("Limit"))
         }
 
         fn decode(_: serde_json::Value) -> Result<Self, String> {

@@ -282,6 +282,7 @@ mod tests {
 
     use super::*;
     use crate::api::AdmissionCheckObject;
+    use crate::check::samples::kind;
     use crate::check::{Parameters, Policy};
 
     struct Window {
@@ -290,13 +291,7 @@ mod tests {
 
     impl Parameters for Window {
         fn kind() -> Option<ParametersKind> {
-            let (group, kind, plural) = ("example.com".into(), "Window".into(), "windows".into());
-            Some(ParametersKind {
-                group,
-                kind,
-                plural,
-                versions: vec!["v1".into()],
-            })
+            Some(kind("Window"))
         }
 
         fn decode(object: serde_json::Value) -> Result<Self, String> {
@@ -452,10 +447,6 @@ mod tests {
             ParametersType::of::<Window>(),
             ParametersType::of::<NoParameters>(),
         );
-        let kind = |kind: &str| ParametersKind {
-            kind: kind.into(),
-            ..Window::kind().unwrap()
-        };
         let door = reference("example.com", "Door", "d");
         for (parameters, others, given, expected) in [
             (

@@ -1,22 +1,14 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Parameters,
-    ParametersKind, Verdict,
-};
+use crate::check::{NoParameters, Parameters, ParametersKind, samples};
 use crate::cli::validate::report;
 
 struct Window(String);
 
 impl Parameters for Window {
     fn kind() -> Option<ParametersKind> {
-        Some(ParametersKind {
-            group: "example.com".into(),
-            kind: "Window".into(),
-            plural: "windows".into(),
-            versions: vec!["v1".into()],
-        })
+        Some(samples::kind("Window"))
     }
 
     fn decode(object: Value) -> Result<Self, String> {
@@ -55,32 +47,8 @@ impl Parameters for Window {
     }
 }
 
-struct WindowCheck;
-
-impl AdmissionCheckController for WindowCheck {
-    type Parameters = Window;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/window") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<Window>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready(""))
-    }
-}
-
-struct Plain;
-
-impl AdmissionCheckController for Plain {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/plain") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready(""))
-    }
+fn checked<P: Parameters>() -> DynCheck {
+    DynCheck::new(samples::check::<P>("example.com/window"))
 }
 
 fn window(spec: Value) -> Value {
@@ -88,7 +56,7 @@ fn window(spec: Value) -> Value {
 }
 
 fn errors(object: &Value) -> Vec<String> {
-    match Kinds::of(&[DynCheck::new(WindowCheck)]).validate_document(object) {
+    match Kinds::of(&[checked::<Window>()]).validate_document(object) {
         DocumentResult::Right { .. } => Vec::new(),
         DocumentResult::Wrong { errors, .. } => errors,
         DocumentResult::Other(what) => vec![format!("other: {what}")],
@@ -237,14 +205,14 @@ fn rules_are_run_or_reported_as_not_run() {
         }
     };
     assert_eq!(
-        Kinds::of(&[DynCheck::new(WindowCheck)]).validate_document(&object),
+        Kinds::of(&[checked::<Window>()]).validate_document(&object),
         expected
     );
 }
 
 #[test]
 fn a_report_names_file_and_document_and_fails_if_anything_is_wrong_or_nothing_was_seen() {
-    let (ours, plain) = ([DynCheck::new(WindowCheck)], [DynCheck::new(Plain)]);
+    let (ours, plain) = ([checked::<Window>()], [checked::<NoParameters>()]);
     let good =
         "apiVersion: example.com/v1\nkind: Window\nmetadata: {name: a}\nspec: {opens: '22:00'}\n";
     let bad = "apiVersion: example.com/v1\nkind: Window\nmetadata: {name: b}\nspec: {}\n";

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use self::replica::{Configured, Modelled, Replica, Stage};
+use self::replica::{Limit, Replica, Stage, modelled};
 use self::server::{Entry, Object};
 use crate::api::CheckState;
-use crate::check::{DynCheck, Reservation};
+use crate::check::{NoParameters, Reservation};
 use crate::runtime::core::{
     Controller, Input, LeaseState, Now, Role, Task, TaskId, TaskResult, fingerprint, fingerprints,
 };
@@ -185,9 +185,9 @@ impl World {
         let controllers: Arc<[Controller]> = (0..bounds.checks)
             .map(|number| {
                 if bounds.parameters {
-                    Controller::from(DynCheck::new(Configured(number)))
+                    Controller::from(modelled::<Limit>(number))
                 } else {
-                    Controller::from(DynCheck::new(Modelled(number)))
+                    Controller::from(modelled::<NoParameters>(number))
                 }
             })
             .collect();

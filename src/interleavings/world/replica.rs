@@ -11,9 +11,8 @@ use super::server::{Entry, FLAVOR, index_of, name_of, number, uid_of};
 use super::{Provided, Settings, Stream, World};
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceFlavor, ServedApi, Workload};
 use crate::check::{
-    AdmissionCheckController, CheckError, CheckRequest, Conflicts, ControllerName, ErrorKind,
-    NoParameters, Parameters, ParametersKind, PodSetUpdates, ReleaseOutcome, ReleaseReason,
-    Reservation, Verdict, written_updates_are_suspected,
+    Conflicts, DynCheck, ErrorKind, Parameters, ParametersKind, PodSetUpdates, ReleaseOutcome,
+    ReleaseReason, Reservation, Verdict, samples, written_updates_are_suspected,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::core::{Core, Effect, Input, Limits, Task, TaskId, TaskResult};
@@ -62,23 +61,17 @@ pub(super) enum Done {
     Read(Option<Workload>),
 }
 
-/// A check of the model: the core never evaluates it.
-pub(super) struct Modelled(pub(super) usize);
-
-/// A check of the model that has parameters.
-pub(super) struct Configured(pub(super) usize);
+/// Returns a check of the model: the core never evaluates it.
+pub(super) fn modelled<P: Parameters>(number: usize) -> DynCheck {
+    DynCheck::new(samples::check::<P>(&format!("example.com/check-{number}")))
+}
 
 /// The parameters: their revision.
 pub(super) struct Limit(u64);
 
 impl Parameters for Limit {
     fn kind() -> Option<ParametersKind> {
-        Some(ParametersKind {
-            group: "example.com".into(),
-            kind: "Limit".into(),
-            plural: "limits".into(),
-            versions: vec!["v1".into()],
-        })
+        Some(samples::kind("Limit"))
     }
 
     fn decode(object: serde_json::Value) -> Result<Self, String> {
@@ -87,34 +80,6 @@ impl Parameters for Limit {
         } else {
             Err("not valid".to_owned())
         }
-    }
-}
-
-fn controller_name(number: usize) -> ControllerName {
-    format!("example.com/check-{number}").parse().unwrap()
-}
-
-impl AdmissionCheckController for Modelled {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        controller_name(self.0)
-    }
-
-    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready(""))
-    }
-}
-
-impl AdmissionCheckController for Configured {
-    type Parameters = Limit;
-
-    fn controller_name(&self) -> ControllerName {
-        controller_name(self.0)
-    }
-
-    async fn evaluate(&self, _: CheckRequest<Limit>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready(""))
     }
 }
 

@@ -1,15 +1,13 @@
 //! Tables and scenarios of activation.
 
-use std::marker::PhantomData;
-
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::super::driver::{Driver, Limited, OLD, evicts_at_once, reserved};
+use super::super::driver::{Driver, OLD, evicts_at_once, limited, reserved};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
 use crate::api::{ResourceFlavor, StatusCondition, Uid, Workload};
-use crate::check::sample_parameters::Limit;
+use crate::check::samples::Limit;
 use crate::check::{Check, DynCheck, Trigger, Verdict};
 use crate::runtime::core::managed_check::Activation;
 use crate::runtime::decide::Outcome;
@@ -50,10 +48,6 @@ fn one(check: Check<Limit>) -> Driver {
     let mut driver = Driver::of(vec![DynCheck::new(check)], 10);
     driver.leads_at_once();
     driver
-}
-
-fn limited() -> Check<Limit> {
-    Check::new(Limited(PhantomData))
 }
 
 fn refers_to(driver: &mut Driver, generation: i64, parameters: &str) {
@@ -224,9 +218,7 @@ fn waiting() -> Driver {
         again: None,
     };
     driver.concluded(id, blocked);
-    let (id, _) = driver.write().expect("it is written");
-    let written = with_quota(6, "another zone");
-    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver.written(with_quota(6, "another zone"));
     driver
 }
 
@@ -376,11 +368,7 @@ async fn the_message_of_an_active_check_is_written_when_it_changes() {
     ];
     for (name, message, trigger, expected) in table {
         *current.lock().unwrap() = message;
-        let controller = 0;
-        driver.feed(Input::Trigger {
-            controller,
-            trigger,
-        });
+        driver.triggers(OLD, trigger);
         let expected = expected.map(|expected| format!("{active}{expected}"));
         assert_eq!(written(&mut driver), expected, "{name}");
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::driver::{Driver, NEW, OLD, admission_check, reserved};
 use super::super::{Controller, Input, LeaseState, Task, TaskResult};
-use crate::api::{AdmissionCheck, ResourceVersion, Uid, Workload};
+use crate::api::{AdmissionCheck, Uid, Workload};
 use crate::check::{ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict};
 use crate::runtime::writer::WriteError;
 
@@ -46,8 +46,7 @@ async fn watches_of_checks_of_one_name_have_the_kind_and_its_group_in_their_name
 async fn what_the_old_check_holds_is_released_by_it_before_the_new_one_decides() {
     let mut driver = Driver::leading(10);
     driver.shows(waits("w", "c", 1));
-    let id = driver.evaluation(OLD).expect("it is evaluated");
-    driver.evaluated(id, Verdict::pending("a moment"));
+    driver.evaluates(Verdict::pending("a moment"));
     let (id, workload) = driver.write().expect("it is written");
     // The write of the old check's verdict is in flight.
     driver.refers_to(2, "c", "Quota");
@@ -135,18 +134,11 @@ async fn what_an_earlier_leader_started_is_released_though_it_ends_before_it_is_
 async fn what_a_trigger_names_while_the_lease_is_lapsed_is_evaluated_when_it_is_held_again() {
     let mut driver = Driver::leading(10);
     driver.shows(waits("w", "c", 1));
-    let id = driver.evaluation(OLD).expect("it is evaluated");
-    let later = Verdict::pending("a moment").recheck_in(Duration::from_mins(10));
-    driver.evaluated(id, later);
-    let (id, workload) = driver.write().expect("it is written");
-    driver.ends(id, TaskResult::EntryWritten(Ok(workload)));
+    driver.evaluates(Verdict::pending("a moment").recheck_in(Duration::from_mins(10)));
+    driver.written_back();
     driver.pass(Duration::from_secs(5));
     driver.feed(Input::Lease(LeaseState::Lapsed));
-    let (controller, trigger) = (OLD, Trigger::Uid(Uid::new("w")));
-    driver.feed(Input::Trigger {
-        controller,
-        trigger,
-    });
+    driver.triggers(OLD, Trigger::Uid(Uid::new("w")));
     assert!(driver.evaluation(OLD).is_none(), "it does not lead");
     driver.feed(Input::Lease(LeaseState::Acquired));
     driver.settle();
@@ -193,8 +185,7 @@ async fn an_eviction_that_the_old_check_concluded_is_not_written_after_the_chang
         let mut driver = Driver::leading(10);
         driver.core.work.never_allocate.extend([OLD, NEW]);
         driver.shows(changed(5, &[]));
-        let id = driver.evaluation(OLD).expect("it is evaluated");
-        driver.evaluated(id, Verdict::rejected("no more"));
+        driver.evaluates(Verdict::rejected("no more"));
         let (id, recorded) = driver.conditions().expect("the eviction is recorded");
         for (kind, version) in kinds.iter().zip(2..) {
             driver.refers_to(version, "c", kind);
@@ -211,8 +202,7 @@ async fn an_eviction_that_the_old_check_concluded_is_not_written_after_the_chang
 async fn an_older_state_of_an_admission_check_releases_nothing() {
     let mut driver = Driver::leading(10);
     driver.shows(waits("w", "c", 1));
-    let id = driver.evaluation(OLD).expect("it is evaluated");
-    driver.evaluated(id, Verdict::pending("a moment"));
+    driver.evaluates(Verdict::pending("a moment"));
     // The reply to a write is newer than the last watch event: it was changed and changed back.
     driver.pass(Duration::from_mins(10));
     let check = driver.core.checks.get_mut("c").unwrap();
@@ -300,8 +290,7 @@ async fn conditions_are_written_one_after_the_other_over_a_change() {
 #[tokio::test(start_paused = true)]
 async fn a_workload_that_only_a_list_contains_is_read_until_a_read_returns() {
     let mut driver = Driver::leading(10);
-    let (workload, as_of) = (waits("w", "c", 1), ResourceVersion::new("9"));
-    driver.feed(Input::Compare { workload, as_of });
+    driver.compares(waits("w", "c", 1), "9");
     let id = driver.read().expect("it is read");
     driver.ends(
         id,
@@ -313,8 +302,7 @@ async fn a_workload_that_only_a_list_contains_is_read_until_a_read_returns() {
     driver.feed(Input::Lease(LeaseState::Lapsed));
     assert!(driver.read().is_none(), "not without the Lease");
     driver.feed(Input::Lease(LeaseState::Acquired));
-    let id = driver.read().expect("with the Lease again");
-    driver.ends(id, TaskResult::Read(Ok(Some(waits("w", "c", 1)))));
+    driver.reads(waits("w", "c", 1));
     assert!(driver.evaluation(OLD).is_some());
     driver.pass(Duration::from_mins(10));
     assert!(driver.read().is_none(), "once");

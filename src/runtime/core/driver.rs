@@ -1,6 +1,5 @@
 //! A core for tests. The tests end its tasks, in any order.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use kube::runtime::watcher::Event;
@@ -11,11 +10,11 @@ use super::{
     Controller, Core, Effect, Input, LeaseState, Limits, NotActivated, Now, Task, TaskId,
     TaskResult,
 };
-use crate::api::{AdmissionCheck, ApiVersion, ServedApi, Workload};
-use crate::check::sample_parameters::{Limit, Quota};
+use crate::api::{AdmissionCheck, ApiVersion, ResourceVersion, ServedApi, Workload};
+use crate::check::samples::{self, Limit, Quota};
 use crate::check::{
-    AdmissionCheckController, AfterAdmission, Check, CheckError, CheckRequest, ControllerName,
-    DynCheck, OnFailure, Parameters, Policy, ReleaseOutcome, ReleaseReason, Verdict,
+    AfterAdmission, Check, DynCheck, OnFailure, Parameters, Policy, ReleaseOutcome, ReleaseReason,
+    Trigger, Verdict,
 };
 use crate::runtime::backoff::Backoff;
 use crate::runtime::decide::Outcome;
@@ -27,19 +26,9 @@ pub(super) const OLD: usize = 0;
 /// The check of the same controller name that takes a `Quota`.
 pub(super) const NEW: usize = 1;
 
-/// A check that the core never calls.
-pub(super) struct Limited<P>(pub(super) PhantomData<P>);
-
-impl<P: Parameters> AdmissionCheckController for Limited<P> {
-    type Parameters = P;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/limited") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<P>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready("ok"))
-    }
+/// Returns a check that the core never calls.
+pub(super) fn limited<P: Parameters>() -> Check<P> {
+    samples::check("example.com/limited")
 }
 
 /// Evicts at the first failing verdict, `limit` times an hour.
@@ -52,6 +41,24 @@ pub(super) fn evicts_at_once(limit: Option<u32>) -> Policy {
         }),
         ..Policy::default()
     }
+}
+
+/// Returns a core of `checks`, and its time.
+pub(super) fn core(checks: Vec<DynCheck>, concurrency: usize) -> (Core, Now) {
+    let now = Now {
+        instant: Instant::now(),
+        wall: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let limits = Limits {
+        concurrency,
+        backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
+    };
+    let controllers = checks.into_iter().map(Controller::from).collect();
+    let served = ServedApi {
+        selects_reserved: true,
+        ..ServedApi::fallback(ApiVersion::V1beta2)
+    };
+    (Core::new(controllers, limits, served, now), now)
 }
 
 /// A core with the parameters `a` and `b` of each kind, and the tasks that it has started.
@@ -68,33 +75,19 @@ pub(super) struct Driver {
 impl Driver {
     /// Returns a driver of two checks, which evict at the first failing verdict.
     pub(super) fn new(concurrency: usize) -> Self {
-        let (old, new) = (Limited::<Limit>(PhantomData), Limited::<Quota>(PhantomData));
-        let (old, new) = (Check::new(old), Check::new(new));
         let policy = || evicts_at_once(None);
         let checks = [
-            DynCheck::new(old.policy(policy())),
-            DynCheck::new(new.policy(policy())),
+            DynCheck::new(limited::<Limit>().policy(policy())),
+            DynCheck::new(limited::<Quota>().policy(policy())),
         ];
         Self::of(checks.into(), concurrency)
     }
 
     pub(super) fn of(checks: Vec<DynCheck>, concurrency: usize) -> Self {
-        let now = Now {
-            instant: Instant::now(),
-            wall: jiff::Timestamp::UNIX_EPOCH,
-        };
-        let limits = Limits {
-            concurrency,
-            backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
-        };
         let kinds = checks.len();
-        let controllers = checks.into_iter().map(Controller::from).collect();
-        let served = ServedApi {
-            selects_reserved: true,
-            ..ServedApi::fallback(ApiVersion::V1beta2)
-        };
+        let (core, now) = core(checks, concurrency);
         let mut driver = Self {
-            core: Core::new(controllers, limits, served, now),
+            core,
             now,
             started: Vec::new(),
             restarted: false,
@@ -207,6 +200,13 @@ impl Driver {
         self.concluded(id, Outcome::Verdict(verdict));
     }
 
+    /// Ends the started evaluation of the old check with `verdict`.
+    #[track_caller]
+    pub(super) fn evaluates(&mut self, verdict: Verdict) {
+        let id = self.evaluation(OLD).expect("it is evaluated");
+        self.evaluated(id, verdict);
+    }
+
     /// Ends an evaluation with `outcome`.
     pub(super) fn concluded(&mut self, id: TaskId, outcome: Outcome) {
         let result = TaskResult::Evaluated {
@@ -248,15 +248,62 @@ impl Driver {
         Some((id, workload))
     }
 
-    /// Ends an evaluation with Pending, and its write.
-    pub(super) fn decided(&mut self, id: TaskId) {
-        self.evaluated(id, Verdict::pending("a moment"));
+    /// Ends the started write of a verdict, after which the server has `workload`.
+    #[track_caller]
+    pub(super) fn written(&mut self, workload: Workload) {
+        let (id, _) = self.write().expect("it is written");
+        self.ends(id, TaskResult::EntryWritten(Ok(workload)));
+    }
+
+    /// Does the same with the Workload that was sent.
+    #[track_caller]
+    pub(super) fn written_back(&mut self) {
         let (id, workload) = self.write().expect("it is written");
         self.ends(id, TaskResult::EntryWritten(Ok(workload)));
     }
 
+    #[track_caller]
+    pub(super) fn write_fails(&mut self, error: WriteError) {
+        let (id, _) = self.write().expect("it is written");
+        self.ends(id, TaskResult::EntryWritten(Err(error)));
+    }
+
+    /// Ends an evaluation with Pending, and its write.
+    pub(super) fn decided(&mut self, id: TaskId) {
+        self.evaluated(id, Verdict::pending("a moment"));
+        self.written_back();
+    }
+
     pub(super) fn read(&mut self) -> Option<TaskId> {
         Some(self.take(|task| matches!(task, Task::Read { .. }))?.0)
+    }
+
+    /// Ends the started read of a Workload, which returns `workload`.
+    #[track_caller]
+    pub(super) fn reads(&mut self, workload: Workload) {
+        let id = self.read().expect("it is read");
+        self.ends(id, TaskResult::Read(Ok(Some(workload))));
+    }
+
+    /// Compares with a list as of the version `as_of`, which has `workload`.
+    pub(super) fn compares(&mut self, workload: Workload, as_of: &str) {
+        let as_of = ResourceVersion::new(as_of);
+        self.feed(Input::Compare { workload, as_of });
+    }
+
+    pub(super) fn triggers(&mut self, controller: usize, trigger: Trigger) {
+        self.feed(Input::Trigger {
+            controller,
+            trigger,
+        });
+    }
+
+    /// Loses the Lease for a moment.
+    pub(super) fn lapses(&mut self) {
+        self.feed(Input::Lease(LeaseState::Lapsed));
+        assert!(self.started.is_empty(), "canceled");
+        self.feed(Input::Lease(LeaseState::Acquired));
+        self.settle();
     }
 
     pub(super) fn conditions(&mut self) -> Option<(TaskId, AdmissionCheck)> {

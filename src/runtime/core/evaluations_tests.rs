@@ -1,18 +1,14 @@
 //! One check and the Workload `w`: changes while a task is in flight, and failed writes.
 
-use std::marker::PhantomData;
-
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::super::driver::{Driver, Limited, OLD, admission_check, reserved};
+use super::super::driver::{Driver, OLD, admission_check, limited, reserved};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
 use crate::api::{Name, ResourceVersion, Uid};
-use crate::check::sample_parameters::Limit;
-use crate::check::{
-    Check, DynCheck, Message, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger,
-};
+use crate::check::samples::Limit;
+use crate::check::{DynCheck, Message, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::WriteError;
 
@@ -63,9 +59,7 @@ fn evaluating(workload: Workload) -> (Driver, TaskId) {
 fn ready() -> Driver {
     let (mut driver, id) = evaluating(waits(5));
     driver.evaluated(id, Verdict::ready("ok"));
-    let (id, _) = driver.write().expect("it is written");
-    let written = decided(6, "Ready", "ok");
-    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver.written(decided(6, "Ready", "ok"));
     driver
 }
 
@@ -136,10 +130,7 @@ async fn a_verdict_is_dropped_when_what_runs_of_the_job_changed_meanwhile() {
     let mut driver = Driver::leading(10);
     driver.core.work.never_allocate.insert(OLD);
     driver.shows(first(5, json!({})));
-    let id = driver
-        .evaluation(OLD)
-        .expect("the first slice is evaluated");
-    driver.evaluated(id, Verdict::ready("ok"));
+    driver.evaluates(Verdict::ready("ok"));
     driver.shows(growth);
     let id = driver.evaluation(OLD).expect("the growth is evaluated");
     let finished = json!({"/status/conditions": [
@@ -161,8 +152,7 @@ async fn a_reservation_is_evaluated_after_the_release_of_the_one_before() {
     assert_eq!((since, why), (1, ReleaseReason::QuotaLost));
     let later = Ok(ReleaseOutcome::RetryAfter(Duration::from_mins(10)));
     driver.ends(id, TaskResult::Released(later));
-    let (id, blocked) = driver.write().expect("the message is written");
-    driver.ends(id, TaskResult::EntryWritten(Ok(blocked)));
+    driver.written_back();
     driver.pass(Duration::from_secs(1));
     driver.shows(reserved(8, 3, &json!({"/metadata/labels": {"team": "a"}})));
     driver.pass(Duration::from_secs(10));
@@ -204,30 +194,16 @@ async fn a_new_leader_lists_workloads_again_if_its_list_has_begun() {
 
 #[tokio::test(start_paused = true)]
 async fn a_canceled_task_is_started_again_by_the_same_leader() {
-    let lapses = |driver: &mut Driver| {
-        driver.feed(Input::Lease(LeaseState::Lapsed));
-        assert!(driver.started.is_empty(), "canceled");
-        driver.feed(Input::Lease(LeaseState::Acquired));
-        driver.settle();
-    };
     let (mut driver, _) = evaluating(waits(5));
-    lapses(&mut driver);
-    let id = driver.evaluation(OLD).expect("an evaluation, in its place");
-    driver.evaluated(id, Verdict::pending("a moment"));
-    let (id, _) = driver.write().expect("it is written");
-    let written = decided(6, "Pending", "a moment");
-    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver.lapses();
+    driver.evaluates(Verdict::pending("a moment"));
+    driver.written(decided(6, "Pending", "a moment"));
     assert!(driver.evaluation(OLD).is_none(), "nothing changed");
-    let (controller, trigger) = (OLD, Trigger::AllWorkloads);
     driver.pass(Duration::from_secs(10));
-    driver.feed(Input::Trigger {
-        controller,
-        trigger,
-    });
-    let id = driver.evaluation(OLD).expect("it is triggered");
-    driver.evaluated(id, Verdict::ready("ok"));
+    driver.triggers(OLD, Trigger::AllWorkloads);
+    driver.evaluates(Verdict::ready("ok"));
     assert!(driver.write().is_some(), "it may be applied or not");
-    lapses(&mut driver);
+    driver.lapses();
     assert!(driver.evaluation(OLD).is_some(), "after a canceled write");
 }
 
@@ -237,9 +213,8 @@ async fn a_verdict_is_decided_again_after_a_failed_write() {
     for error in [WriteError::Conflict, unavailable, WriteError::NotLeader] {
         let (mut driver, id) = evaluating(waits(5));
         driver.evaluated(id, Verdict::ready("ok"));
-        let (id, _) = driver.write().expect("it is written");
         let text = format!("{error:?}");
-        driver.ends(id, TaskResult::EntryWritten(Err(error)));
+        driver.write_fails(error);
         assert!(driver.evaluation(OLD).is_none(), "{text}: not at once");
         driver.pass(Duration::from_secs(10));
         assert!(driver.evaluation(OLD).is_some(), "{text}");
@@ -278,12 +253,10 @@ async fn a_failed_withdrawal_is_retried() {
         let mut driver = ready();
         driver.core.work.never_allocate.insert(OLD);
         driver.shows(without_quota(7, "Ready"));
-        let (id, _) = driver.write().expect("it is withdrawn");
-        driver.ends(id, TaskResult::EntryWritten(Err(error)));
+        driver.write_fails(error);
         driver.pass(Duration::from_mins(1));
         if reads {
-            let id = driver.read().expect("it is read");
-            driver.ends(id, TaskResult::Read(Ok(Some(without_quota(8, "Ready")))));
+            driver.reads(without_quota(8, "Ready"));
         }
         let (id, _) = driver.write().unwrap_or_else(|| panic!("{text}: again"));
         let withdrawn = without_quota(9, "Pending");
@@ -323,7 +296,7 @@ fn with_message() -> Driver {
 }
 
 fn with_message_and(policy: Policy) -> Driver {
-    let check = Check::new(Limited::<Limit>(PhantomData)).policy(policy);
+    let check = limited::<Limit>().policy(policy);
     let check = check.on_parameters_unavailable(|_| Some("no parameters".to_owned()));
     let mut driver = Driver::of(vec![DynCheck::new(check)], 10);
     driver.leads_at_once();
@@ -332,6 +305,13 @@ fn with_message_and(policy: Policy) -> Driver {
     driver.settle();
     driver.shows(waits(5));
     driver
+}
+
+fn loses_parameters(driver: &mut Driver) {
+    let problem = Message::new("it is missing");
+    driver.core.reject_parameters(&Name::from("c"), problem);
+    driver.feed(Input::Time);
+    driver.pass(Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,13 +333,9 @@ async fn resources_of_an_inactive_check_are_released_although_its_message_cannot
     let mut driver = with_message();
     let id = driver.evaluation(OLD).expect("it is evaluated");
     driver.decided(id);
-    let problem = Message::new("it is missing");
-    driver.core.reject_parameters(&Name::from("c"), problem);
-    driver.feed(Input::Time);
-    driver.pass(Duration::from_secs(1));
-    let (id, _) = driver.write().expect("its message");
+    loses_parameters(&mut driver);
     let error = WriteError::Unavailable("500".into());
-    driver.ends(id, TaskResult::EntryWritten(Err(error)));
+    driver.write_fails(error);
     assert!(driver.release().is_some());
 }
 
@@ -368,8 +344,7 @@ async fn a_read_of_a_missed_workload_follows_a_pause() {
     let mut driver = Driver::leading(1);
     driver.pass(Duration::from_mins(2));
     driver.core.pause(Duration::from_mins(1));
-    let (workload, as_of) = (waits(5), ResourceVersion::new("5"));
-    driver.feed(Input::Compare { workload, as_of });
+    driver.compares(waits(5), "5");
     let pause = driver.now.instant + Duration::from_mins(1);
     assert_eq!(driver.core.next_step(), Some(pause));
 }
@@ -382,17 +357,10 @@ async fn resources_are_released_once_the_verdict_of_an_inactive_check_is_withdra
         ("it waits", decided(7, "Ready", "ok"), true),
     ] {
         let mut driver = with_message();
-        let id = driver.evaluation(OLD).expect("it is evaluated");
-        driver.evaluated(id, Verdict::ready("ok"));
-        let (id, _) = driver.write().expect("it is written");
-        let written = decided(6, "Ready", "ok");
-        driver.ends(id, TaskResult::EntryWritten(Ok(written)));
-        let problem = Message::new("it is missing");
-        driver.core.reject_parameters(&Name::from("c"), problem);
-        driver.feed(Input::Time);
-        driver.pass(Duration::from_secs(1));
-        let (id, _) = driver.write().expect("it is withdrawn");
-        driver.ends(id, TaskResult::EntryWritten(Err(WriteError::Conflict)));
+        driver.evaluates(Verdict::ready("ok"));
+        driver.written(decided(6, "Ready", "ok"));
+        loses_parameters(&mut driver);
+        driver.write_fails(WriteError::Conflict);
         driver.shows(last);
         assert!(driver.release().is_none(), "{name}: not yet");
         driver.pass(Duration::from_secs(1));
@@ -435,20 +403,12 @@ async fn resources_are_not_released_while_the_policy_keeps_ready() {
         ..Policy::default()
     };
     let mut driver = with_message_and(policy);
-    let id = driver.evaluation(OLD).expect("it is evaluated");
-    driver.evaluated(id, Verdict::ready("ok"));
-    let (id, _) = driver.write().expect("it is written");
-    let written = decided(6, "Ready", "ok");
-    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver.evaluates(Verdict::ready("ok"));
+    driver.written(decided(6, "Ready", "ok"));
     driver.pass(Duration::from_mins(1));
-    let problem = Message::new("it is missing");
-    driver.core.reject_parameters(&Name::from("c"), problem);
-    driver.feed(Input::Time);
-    driver.pass(Duration::from_secs(1));
-    let (id, _) = driver.write().expect("the message of the policy");
+    loses_parameters(&mut driver);
     let text = "admitted, by policy `pendingTimeout`; it waited for: no parameters";
-    let written = decided(7, "Ready", text);
-    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
+    driver.written(decided(7, "Ready", text));
     for _ in 0..60 {
         driver.pass(Duration::from_secs(1));
         assert!(driver.release().is_none());
@@ -463,8 +423,7 @@ async fn resources_are_released_although_the_workload_seemed_deleted() {
     let (mut driver, id) = evaluating(waits(5));
     driver.decided(id);
     driver.lists_workloads(Vec::new());
-    let id = driver.read().expect("it is read");
-    driver.ends(id, TaskResult::Read(Ok(Some(evicted(6)))));
+    driver.reads(evicted(6));
     assert!(driver.release().is_none(), "its pods remain");
     driver.shows(without_quota(7, "Pending"));
     assert!(driver.release().is_some());
@@ -498,8 +457,7 @@ async fn a_deletion_of_an_older_state_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_standby_keeps_no_reads_for_later() {
     let mut driver = Driver::new(10);
-    let (workload, as_of) = (reserved(3, 1, &json!({})), ResourceVersion::new("7"));
-    driver.feed(Input::Compare { workload, as_of });
+    driver.compares(reserved(3, 1, &json!({})), "7");
     assert!(driver.core.work.to_confirm.is_empty());
 }
 
@@ -508,8 +466,7 @@ async fn a_standby_keeps_no_reads_for_later() {
 async fn an_older_state_is_taken_after_a_restore_of_the_storage() {
     let restored = reserved(3, 1, &json!({"/metadata/labels": {"team": "a"}}));
     let compare = |driver: &mut Driver, as_of| {
-        let (workload, as_of) = (restored.clone(), ResourceVersion::new(as_of));
-        driver.feed(Input::Compare { workload, as_of });
+        driver.compares(restored.clone(), as_of);
         driver.read()
     };
     let mut driver = ready();
@@ -517,8 +474,7 @@ async fn an_older_state_is_taken_after_a_restore_of_the_storage() {
     let id = compare(&mut driver, "7").expect("it is read");
     driver.ends(id, TaskResult::Read(Ok(Some(restored.clone()))));
     driver.pass(Duration::from_secs(1));
-    let id = driver.evaluation(OLD).expect("its label is another one");
-    driver.evaluated(id, Verdict::ready("ok"));
+    driver.evaluates(Verdict::ready("ok"));
     let (_, workload) = driver.write().expect("it is written");
     assert_eq!(*workload.resource_version(), ResourceVersion::new("3"));
 }
@@ -529,8 +485,7 @@ async fn a_read_state_is_taken_after_a_restore_of_the_storage() {
     let restored = waits(3);
     let mut driver = ready();
     leaves(&mut driver, without_quota(1000, "Ready"));
-    let id = driver.read().expect("it is read");
-    driver.ends(id, TaskResult::Read(Ok(Some(restored))));
+    driver.reads(restored);
     assert!(driver.read().is_none(), "not again and again");
     driver.pass(Duration::from_mins(1));
     assert!(driver.evaluation(OLD).is_some());
@@ -566,9 +521,8 @@ async fn stale_verdicts_are_listed_when_an_admission_check_is_created_again() {
 async fn a_verdict_without_quota_is_withdrawn_also_while_something_is_released() {
     let mut driver = ready();
     leaves(&mut driver, without_quota(7, "Pending"));
-    let id = driver.read().expect("it is read");
     let read = without_quota(7, "Pending");
-    driver.ends(id, TaskResult::Read(Ok(Some(read))));
+    driver.reads(read);
     let (id, _) = driver.release().expect("it is released");
     driver.feed(Input::WithoutQuota(without_quota(8, "Ready")));
     driver.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
@@ -583,9 +537,7 @@ async fn a_cleanup_of_this_leader_continues_after_a_lapse_however_old_it_is() {
     let later = Ok(ReleaseOutcome::RetryAfter(Duration::from_mins(5)));
     driver.ends(id, TaskResult::Released(later));
     driver.pass(Duration::from_mins(2));
-    driver.feed(Input::Lease(LeaseState::Lapsed));
-    driver.feed(Input::Lease(LeaseState::Acquired));
-    driver.settle();
+    driver.lapses();
     driver.pass(Duration::from_mins(5));
     assert!(driver.evaluation(OLD).is_none(), "not before the release");
     assert!(driver.release().is_some());
@@ -618,9 +570,7 @@ async fn an_eviction_without_a_reply_counts_though_the_next_write_of_it_fails() 
         let (mut driver, first) = evaluating(admitted(5));
         let id = evicts(&mut driver, first);
         if lapses {
-            driver.feed(Input::Lease(LeaseState::Lapsed));
-            driver.feed(Input::Lease(LeaseState::Acquired));
-            driver.settle();
+            driver.lapses();
         } else {
             let lost = WriteError::Unavailable("lost".into());
             driver.ends(id, TaskResult::EntryWritten(Err(lost)));
@@ -713,13 +663,8 @@ async fn a_ready_is_rechecked_until_kueue_admits_by_it() {
 async fn what_waits_for_a_delay_survives_the_admission() {
     let (mut driver, id) = evaluating(waits(5));
     driver.evaluated(id, Verdict::ready(""));
-    let (id, _) = driver.write().expect("it is written");
-    let written = decided(6, "Ready", "");
-    driver.ends(id, TaskResult::EntryWritten(Ok(written)));
-    driver.feed(Input::Trigger {
-        controller: OLD,
-        trigger: Trigger::UnreleasedReservations,
-    });
+    driver.written(decided(6, "Ready", ""));
+    driver.triggers(OLD, Trigger::UnreleasedReservations);
     let (id, _) = driver
         .take(|task| matches!(task, Task::ListUnreleased { controller: OLD }))
         .expect("it is listed");

@@ -3,35 +3,17 @@ use std::time::Duration;
 
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-use super::super::{
-    Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, Task, TaskId, TaskResult,
-};
-use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceVersion, ServedApi, Workload};
+use super::super::driver::core;
+use super::super::{Core, Effect, Input, LeaseState, Now, Shown, Task, TaskId, TaskResult};
+use crate::api::{AdmissionCheck, CheckState, ResourceVersion, Workload};
 use crate::check::family::recordings::{Change, recordings};
+use crate::check::samples;
 use crate::check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, DynCheck, FamilyRole,
-    NoParameters, ReleaseOutcome, ReleaseReason, Trigger, Verdict,
+    DynCheck, FamilyRole, NoParameters, ReleaseOutcome, ReleaseReason, Trigger, Verdict,
 };
-use crate::runtime::backoff::Backoff;
 use crate::runtime::decide::Outcome;
 use crate::runtime::writer::WriteError;
-
-/// A check that the core never calls.
-struct Seats;
-
-impl AdmissionCheckController for Seats {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/seats") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready("has a seat"))
-    }
-}
 
 /// A core that leads, with the check `c1`, whose tasks succeed at once.
 struct Driver {
@@ -61,21 +43,10 @@ struct Driver {
 
 impl Driver {
     fn new() -> Self {
-        let now = Now {
-            instant: Instant::now(),
-            wall: jiff::Timestamp::UNIX_EPOCH,
-        };
-        let limits = Limits {
-            concurrency: 10,
-            backoff: Backoff::new(Duration::from_secs(1), Duration::from_mins(5), 0),
-        };
-        let served = ServedApi {
-            selects_reserved: true,
-            ..ServedApi::fallback(ApiVersion::V1beta2)
-        };
-        let controllers = [Controller::from(DynCheck::new(Seats))].into();
+        let seats = samples::check::<NoParameters>("example.com/seats");
+        let (core, now) = core(vec![DynCheck::new(seats)], 10);
         let mut driver = Self {
-            core: Core::new(controllers, limits, served, now),
+            core,
             now,
             states: BTreeMap::new(),
             selected: BTreeSet::new(),
@@ -318,18 +289,24 @@ fn with(mut object: Value, kind: &str, reason: &str) -> Value {
     object
 }
 
+fn admit(slice: Value) -> Value {
+    with(slice, "Admitted", "Admitted")
+}
+
+fn without_quota(mut slice: Value) -> Value {
+    slice["status"]["admission"] = Value::Null;
+    slice["status"]["conditions"][0]["status"] = json!("False");
+    slice
+}
+
 /// Changes of the cluster.
 type Changes = fn(&mut Driver);
 
 /// Adds the first slice, and a growth to 4 pods that replaces it and waits.
 fn grow(driver: &mut Driver) {
-    driver.put(&with(
-        slice("el-1", None, 2, "Ready"),
-        "Admitted",
-        "Admitted",
-    ));
+    driver.put(&admit(slice("el-1", None, 2, "Ready")));
     driver.put(&slice("el-2", Some("el-1"), 4, "Pending"));
-    let replaced = with(slice("el-1", None, 2, "Ready"), "Admitted", "Admitted");
+    let replaced = admit(slice("el-1", None, 2, "Ready"));
     driver.put(&with(replaced, "Finished", "WorkloadSliceReplaced"));
 }
 
@@ -342,11 +319,7 @@ async fn a_growth_is_evaluated_as_one_and_as_the_whole_once_it_is_admitted() {
     assert!(driver.evaluated.contains(&growth), "{:?}", driver.evaluated);
     driver.evaluated.clear();
     driver.now.instant += Duration::from_secs(2);
-    driver.put(&with(
-        slice("el-2", Some("el-1"), 4, "Ready"),
-        "Admitted",
-        "Admitted",
-    ));
+    driver.put(&admit(slice("el-2", Some("el-1"), 4, "Ready")));
     let whole = evaluated("el-2", FamilyRole::Whole);
     assert_eq!(driver.evaluated, [whole]);
 }
@@ -363,7 +336,7 @@ async fn an_admission_of_a_growth_while_the_lease_had_lapsed_is_evaluated() {
             driver.feed(Input::Lease(LeaseState::Lapsed));
         }
         let growth = slice("el-2", Some("el-1"), 4, "Pending");
-        driver.put(&with(growth, "Admitted", "Admitted"));
+        driver.put(&admit(growth));
         if lapses {
             driver.feed(Input::Lease(LeaseState::Acquired));
         }
@@ -380,7 +353,7 @@ async fn an_admission_of_a_growth_while_the_lease_had_lapsed_is_evaluated() {
 async fn what_a_read_or_a_write_shows_counts_for_the_whole_job() {
     let admitted = |driver: &mut Driver| {
         let growth = slice("el-2", Some("el-1"), 4, "Pending");
-        driver.put(&with(growth, "Admitted", "Admitted"));
+        driver.put(&admit(growth));
     };
     let deleted = |driver: &mut Driver| driver.change("el-2", None);
     let changes: [(&str, Changes); 2] = [("admitted", admitted), ("deleted", deleted)];
@@ -413,9 +386,7 @@ async fn what_a_growth_has_replaced_ends_with_an_eviction_of_which_all_events_we
     for (evicted, released) in [(true, &["el-2", "el-1"][..]), (false, &["el-2"])] {
         let mut driver = Driver::new();
         grow(&mut driver);
-        let mut lost = slice("el-2", Some("el-1"), 4, "Pending");
-        lost["status"]["admission"] = Value::Null;
-        lost["status"]["conditions"][0]["status"] = json!("False");
+        let mut lost = without_quota(slice("el-2", Some("el-1"), 4, "Pending"));
         if evicted {
             lost = with(lost, "Evicted", "Preempted");
         }
@@ -437,12 +408,10 @@ async fn what_a_growth_has_replaced_ends_with_an_eviction_of_which_all_events_we
 async fn a_comparison_finds_changes_of_a_job_whose_events_were_lost() {
     fn admitted(driver: &mut Driver) {
         let growth = slice("el-2", Some("el-1"), 4, "Ready");
-        driver.put(&with(growth, "Admitted", "Admitted"));
+        driver.put(&admit(growth));
     }
     fn evicted(driver: &mut Driver) {
-        let mut growth = slice("el-2", Some("el-1"), 4, "Pending");
-        growth["status"]["admission"] = Value::Null;
-        growth["status"]["conditions"][0]["status"] = json!("False");
+        let growth = without_quota(slice("el-2", Some("el-1"), 4, "Pending"));
         driver.put(&with(growth, "Evicted", "Preempted"));
     }
     fn deleted(driver: &mut Driver) {
@@ -473,7 +442,7 @@ async fn a_comparison_finds_changes_of_a_job_whose_events_were_lost() {
                 }
                 _ => {
                     let first = slice("el-1", None, 2, "Ready");
-                    driver.put(&with(first, "Admitted", "Admitted"));
+                    driver.put(&admit(first));
                     driver.lose(|driver| {
                         grow(driver);
                         change(driver);
@@ -530,9 +499,7 @@ async fn a_read_from_before_a_deletion_leaves_no_member_of_a_job() {
 async fn what_a_growth_has_replaced_ends_with_an_eviction_that_was_over_before_a_restart() {
     let mut driver = Driver::new();
     grow(&mut driver);
-    let mut evicted = slice("el-2", Some("el-1"), 4, "Pending");
-    evicted["status"]["admission"] = Value::Null;
-    evicted["status"]["conditions"][0]["status"] = json!("False");
+    let evicted = without_quota(slice("el-2", Some("el-1"), 4, "Pending"));
     let evicted = Workload::from_json(with(evicted, "Evicted", "Preempted")).unwrap();
     driver.states.insert("el-2".to_owned(), evicted);
     driver.selected.remove("el-2");
@@ -547,12 +514,10 @@ async fn what_a_growth_has_replaced_ends_with_an_eviction_that_was_over_before_a
 async fn what_a_growth_has_replaced_is_held_also_when_its_workload_is_deleted() {
     fn admitted() -> Value {
         let growth = slice("el-2", Some("el-1"), 4, "Ready");
-        with(growth, "Admitted", "Admitted")
+        admit(growth)
     }
     fn evicted() -> Value {
-        let mut growth = slice("el-2", Some("el-1"), 4, "Pending");
-        growth["status"]["admission"] = Value::Null;
-        growth["status"]["conditions"][0]["status"] = json!("False");
+        let growth = without_quota(slice("el-2", Some("el-1"), 4, "Pending"));
         with(growth, "Evicted", "Preempted")
     }
     let ends: [(fn() -> Value, _); 2] = [(admitted, None), (evicted, Some(ReleaseReason::Deleted))];
@@ -586,11 +551,7 @@ async fn a_list_without_the_admission_check_releases_nothing_if_a_watch_shows_it
     for shown in [true, false] {
         let mut driver = Driver::new();
         driver.lists_allocated = true;
-        driver.put(&with(
-            slice("el-1", None, 2, "Ready"),
-            "Admitted",
-            "Admitted",
-        ));
+        driver.put(&admit(slice("el-1", None, 2, "Ready")));
         driver.restart_with(false);
         driver.wait(Duration::from_secs(5));
         if shown {
@@ -610,11 +571,7 @@ async fn a_list_without_the_admission_check_releases_nothing_if_a_watch_shows_it
 #[tokio::test(start_paused = true)]
 async fn a_growth_that_requests_nothing_more_is_ready_without_the_check() {
     let mut driver = Driver::new();
-    driver.put(&with(
-        slice("el-1", None, 4, "Ready"),
-        "Admitted",
-        "Admitted",
-    ));
+    driver.put(&admit(slice("el-1", None, 4, "Ready")));
     driver.evaluated.clear();
     driver.put(&slice("el-2", Some("el-1"), 4, "Pending"));
     assert_eq!(driver.evaluated, []);
@@ -638,9 +595,7 @@ async fn a_parent_of_variants_is_never_evaluated_whatever_is_written_on_it() {
         parent["metadata"]["labels"] =
             json!({"kueue.x-k8s.io/concurrent-admission-parent": "true"});
         driver.put(&parent);
-        let mut lost = parent.clone();
-        lost["status"]["admission"] = Value::Null;
-        lost["status"]["conditions"][0]["status"] = json!("False");
+        let lost = without_quota(parent.clone());
         driver.put(&lost);
     }
     assert_eq!(driver.evaluated, []);
@@ -726,11 +681,7 @@ async fn a_replaced_slice_is_released_when_the_growth_is_admitted() {
             driver.restart();
         }
         assert_eq!(driver.released, [], "its pods run");
-        driver.put(&with(
-            slice("el-2", Some("el-1"), 4, "Ready"),
-            "Admitted",
-            "Admitted",
-        ));
+        driver.put(&admit(slice("el-2", Some("el-1"), 4, "Ready")));
         assert_eq!(driver.released_names(), ["el-1"], "restarts: {restarts}");
         let ReleaseReason::Replaced { by, .. } = &driver.released[0].1 else {
             panic!("{:?}", driver.released);
@@ -753,9 +704,7 @@ async fn a_replaced_slice_is_released_when_an_eviction_of_the_growth_has_stopped
     );
     driver.put(&evicted);
     assert_eq!(driver.released, [], "pods end");
-    let mut lost = evicted;
-    lost["status"]["admission"] = Value::Null;
-    lost["status"]["conditions"][0]["status"] = json!("False");
+    let lost = without_quota(evicted);
     driver.put(&lost);
     let mut released = driver.released.clone();
     released.sort_by(|a, b| a.0.cmp(&b.0));
@@ -767,9 +716,7 @@ async fn a_replaced_slice_is_released_when_an_eviction_of_the_growth_has_stopped
 async fn a_replaced_slice_is_kept_when_the_growth_loses_its_quota_without_an_eviction() {
     let mut driver = Driver::new();
     grow(&mut driver);
-    let mut lost = slice("el-2", Some("el-1"), 4, "Pending");
-    lost["status"]["admission"] = Value::Null;
-    lost["status"]["conditions"][0]["status"] = json!("False");
+    let lost = without_quota(slice("el-2", Some("el-1"), 4, "Pending"));
     driver.put(&lost);
     assert_eq!(driver.released_names(), ["el-2"]);
     let gone = driver.states["el-1"].clone();
@@ -781,18 +728,20 @@ async fn a_replaced_slice_is_kept_when_the_growth_loses_its_quota_without_an_evi
 async fn an_evicted_workload_is_released_when_its_quota_is_lost() {
     for restarts in [false, true] {
         let mut driver = Driver::new();
-        let admitted = with(slice("el-1", None, 2, "Ready"), "Admitted", "Admitted");
+        let admitted = admit(slice("el-1", None, 2, "Ready"));
         driver.put(&admitted);
-        let mut evicted = with(slice("el-1", None, 2, "Pending"), "Admitted", "Admitted");
+        let mut evicted = admit(slice("el-1", None, 2, "Pending"));
         evicted = with(evicted, "Evicted", "Preempted");
         driver.put(&evicted);
         if restarts {
             driver.restart();
         }
         assert_eq!(driver.released, [], "its pods end");
-        let mut lost = with(slice("el-1", None, 2, "Pending"), "Evicted", "Preempted");
-        lost["status"]["admission"] = Value::Null;
-        lost["status"]["conditions"][0]["status"] = json!("False");
+        let lost = without_quota(with(
+            slice("el-1", None, 2, "Pending"),
+            "Evicted",
+            "Preempted",
+        ));
         driver.put(&lost);
         let evicted = ("el-1".to_owned(), ReleaseReason::Evicted);
         assert_eq!(driver.released, [evicted], "restarts: {restarts}");
