@@ -31,9 +31,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, Post
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Config};
-use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters, Verdict,
-};
+use kueue_check::{Check, ControllerName, Verdict};
 use kueue_check_testenv::{Cluster, KueueVersion, crds, workload};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -50,27 +48,16 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How long a standby has to read all objects.
 const STANDBY: Duration = Duration::from_secs(45);
 
-/// A check that lets every job start.
-struct MayStart;
-
-impl AdmissionCheckController for MayStart {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static(CONTROLLER) }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready(MESSAGE))
-    }
-}
-
 #[tokio::main]
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         // This program is also both sides.
-        Some("run") => kueue_check::main(MayStart).await.unwrap(),
+        Some("run") => {
+            let controller = ControllerName::from_static(CONTROLLER);
+            let may_start = Check::from_fn(controller, async || Verdict::ready(MESSAGE));
+            kueue_check::main(may_start).await.unwrap();
+        }
         Some("bare-loop") => bare_loop().await,
         _ => measure(&Plan::from(&arguments)).await,
     }
@@ -505,7 +492,7 @@ async fn create_object(client: &Client, resource: &ApiResource, object: Value) {
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 
-/// The AdmissionChecks of the two rules, which give the same verdict as [`MayStart`].
+/// The AdmissionChecks of the two rules, which give the same verdict as the command `run`.
 const CEL: &str = "rule-check-cel";
 const WEBHOOK: &str = "rule-check-webhook";
 
