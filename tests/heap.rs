@@ -13,7 +13,7 @@ use kube::Client;
 use kube::client::Body;
 use kueue_check::runtime::Runtime;
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, Clock, ControllerName, NoParameters,
+    AdmissionCheckController, Check, CheckError, CheckRequest, Clock, ControllerName, NoParameters,
     ReleaseOutcome, ReleaseReason, Reservation, Verdict,
 };
 use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
@@ -83,21 +83,6 @@ fn respond(
 /// The allocator counts the memory of all tests of this binary, so they run one after the other.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-struct Budget;
-
-impl AdmissionCheckController for Budget {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/budget") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::pending("team research has spent its budget")
-            .recheck_in(Duration::from_secs(3600)))
-    }
-}
-
 /// Returns the heap in use, and its peak, when a runtime has evaluated `workloads` of them.
 async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
     ALLOCATOR.reset_peak_usage();
@@ -107,7 +92,14 @@ async fn heap_with(workloads: usize, all_different: bool) -> (usize, usize) {
         }),
         "default",
     );
-    let runtime = Runtime::builder(client).check(Budget).build().unwrap();
+    let budget = Check::from_fn(
+        ControllerName::from_static("example.com/budget"),
+        async || {
+            Verdict::pending("team research has spent its budget")
+                .recheck_in(Duration::from_secs(3600))
+        },
+    );
+    let runtime = Runtime::builder(client).check(budget).build().unwrap();
     let handle = runtime.handle();
     let running = tokio::spawn(runtime.run(std::future::pending()));
     sleep(Duration::from_secs(600)).await;

@@ -3,14 +3,17 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, CustomResourceExt};
-use kueue_check::runtime::Runtime;
-use kueue_check::{AdmissionCheckController, CheckError, Inactive, Verdict};
+use kueue_check::handler::Params;
+use kueue_check::{
+    AdmissionCheckController, Check, CheckError, ControllerName, Inactive, Parameters,
+    ParametersKind, Verdict,
+};
 use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_17_8, V0_19_2};
 use serde_json::{Value, json};
 
 use super::checks::{Scripted, Setting};
-use super::faults::{A_WHILE, Fault};
-use super::harness::{Fixture, Running, fixture, setting_reference, unique, wait, world};
+use super::faults::{A_WHILE, Fault, Seen};
+use super::harness::{Fixture, Running, World, fixture, setting_reference, unique, world};
 
 async fn follows_its_parameters_on(version: KueueVersion) {
     let Some(Fixture {
@@ -119,11 +122,7 @@ async fn a_wrong_reference_is_reported_and_can_be_corrected_while_the_program_ru
     };
     let refer = async |parameters: Value| {
         let patch = json!({"spec": {"parameters": parameters}});
-        world
-            .api("AdmissionCheck")
-            .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .unwrap();
+        world.merge("AdmissionCheck", &name, patch).await;
     };
     for (parameters, reason, message) in [
         (
@@ -171,14 +170,8 @@ async fn the_result_of_activate_is_the_condition_and_is_retried() {
     )
     .recheck_in(again)));
     world.setting(&name, "fine").await;
-    world
-        .admission_check(
-            &name,
-            check.controller_name().as_str(),
-            setting_reference(&name),
-        )
-        .await;
-    let running = Running::start(Runtime::builder(world.client.clone()).check(check.clone()));
+    world.check(&name, check.controller_name().as_str()).await;
+    let running = Running::of(world.client.clone(), check.clone());
     let active = world.wait_active(&name, "False", "NoLicenceServer").await;
     assert_eq!(active["message"], "licences.example.com does not resolve");
     check.activation(Ok(()));
@@ -192,14 +185,8 @@ async fn workloads_wait_with_the_reason_while_the_check_is_not_active() {
         return;
     };
     let (check, name) = (Scripted::new(&unique("example.com/late")), unique("check"));
-    world
-        .admission_check(
-            &name,
-            check.controller_name().as_str(),
-            setting_reference(&name),
-        )
-        .await;
-    let running = Running::start(Runtime::builder(world.client.clone()).check(check.clone()));
+    world.check(&name, check.controller_name().as_str()).await;
+    let running = Running::of(world.client.clone(), check.clone());
     world.workload("a").await;
     world.reserve("a", &[&name]).await;
     let entry = world
@@ -285,6 +272,12 @@ async fn parameters_that_the_check_rejects_make_it_inactive_until_they_change() 
     fixture.running.stop().await;
 }
 
+/// Writes the condition `Active` as another client.
+async fn spoil(world: &World, name: &str) {
+    let spoiled = json!({"conditions": [{"type": "Active", "status": "False", "reason": "Spoiled", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    world.merge_status_of("AdmissionCheck", name, spoiled).await;
+}
+
 #[tokio::test]
 async fn the_condition_is_written_once_and_again_when_another_client_changes_it() {
     let Some(fixture) = fixture(V0_19_2).await else {
@@ -297,19 +290,10 @@ async fn the_condition_is_written_once_and_again_when_another_client_changes_it(
         running,
         ..
     } = fixture;
-    let patches = || {
-        faults
-            .seen(|seen| seen.verb == "patch" && seen.path.contains("/admissionchecks/"))
-            .len()
-    };
+    let patches = || faults.count(Seen::writes_condition);
     tokio::time::sleep(A_WHILE).await;
     assert_eq!(patches(), 1);
-    let spoiled = json!({"status": {"conditions": [{"type": "Active", "status": "False", "reason": "Spoiled", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    world
-        .api("AdmissionCheck")
-        .patch_status(&name, &PatchParams::default(), &Patch::Merge(spoiled))
-        .await
-        .unwrap();
+    spoil(&world, &name).await;
     world.wait_active(&name, "True", "Active").await;
     assert_eq!(patches(), 2);
     running.stop().await;
@@ -327,19 +311,12 @@ async fn another_writer_of_the_condition_is_not_fought_in_a_hot_loop() {
         running,
         ..
     } = fixture;
-    let spoiled = json!({"status": {"conditions": [{"type": "Active", "status": "False", "reason": "Mine", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
     let until = tokio::time::Instant::now() + 2 * A_WHILE;
     while tokio::time::Instant::now() < until {
-        world
-            .api("AdmissionCheck")
-            .patch_status(&name, &PatchParams::default(), &Patch::Merge(&spoiled))
-            .await
-            .unwrap();
+        spoil(&world, &name).await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    let patches = faults
-        .seen(|seen| seen.verb == "patch" && seen.path.contains("/admissionchecks/"))
-        .len();
+    let patches = faults.count(Seen::writes_condition);
     assert!(patches <= 12, "{patches} patches in three seconds");
     running.stop().await;
 }
@@ -364,14 +341,8 @@ async fn a_watch_of_parameters_that_fails_after_the_list_hides_nothing() {
     });
     let other = unique("check");
     world.setting(&other, "fine").await;
-    world
-        .admission_check(
-            &other,
-            check.controller_name().as_str(),
-            setting_reference(&other),
-        )
-        .await;
-    let running = Running::start(Runtime::builder(faults.around(&world.client)).check(check));
+    world.check(&other, check.controller_name().as_str()).await;
+    let running = Running::of(faults.around(&world.client), check);
     world.wait_active(&other, "True", "Active").await;
     world.setting(&name, "nonsense").await;
     world.wait_active(&name, "False", "ParametersInvalid").await;
@@ -396,12 +367,10 @@ async fn parameters_that_can_only_be_listed_do_not_make_the_check_flap() {
     faults.inject(usize::MAX, Fault::Status(403, None), |seen| {
         seen.verb == "watch" && seen.path.ends_with("/settings")
     });
-    let running = Running::start(Runtime::builder(faults.around(&world.client)).check(check));
+    let running = Running::of(faults.around(&world.client), check);
     world.wait_active(&name, "True", "Active").await;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let patches = faults
-        .seen(|seen| seen.verb == "patch" && seen.path.contains("/admissionchecks/"))
-        .len();
+    let patches = faults.count(Seen::writes_condition);
     assert!(patches <= 1, "{patches} patches");
     world.setting(&name, "nonsense").await;
     world.wait_active(&name, "False", "ParametersInvalid").await;
@@ -425,7 +394,7 @@ async fn permission_that_is_removed_and_restored_is_noticed() {
     faults.inject(2, Fault::Status(403, None), |seen| {
         seen.path.ends_with("/settings")
     });
-    let running = Running::start(Runtime::builder(faults.around(&world.client)).check(check));
+    let running = Running::of(faults.around(&world.client), check);
     let active = world
         .wait_active(&name, "False", "ParametersForbidden")
         .await;
@@ -461,7 +430,9 @@ async fn parameters_whose_definition_is_not_installed_yet() {
             json!({"apiGroup": "test.kueue-check.dev", "kind": kind, "name": name}),
         )
         .await;
-    let running = Running::start(Runtime::builder(world.client.clone()).check(Late));
+    let late = async |_: Params<Latecomer>| Verdict::ready("ok");
+    let controller = ControllerName::from_static("example.com/latecomer");
+    let running = Running::of(world.client.clone(), Check::from_fn(controller, late));
     let active = world
         .wait_active(&name, "False", "ParametersKindNotServed")
         .await;
@@ -486,13 +457,8 @@ async fn parameters_whose_definition_is_not_installed_yet() {
     world
         .wait_active(&name, "False", "ParametersNotFound")
         .await;
-    wait("the runtime to be ready", async || {
-        (
-            running.handle.problems().is_empty(),
-            running.handle.problems(),
-        )
-    })
-    .await;
+    running.wait_ready().await;
+
     running.stop().await;
     api.delete(
         definition.metadata.name.as_deref().unwrap(),
@@ -502,19 +468,17 @@ async fn parameters_whose_definition_is_not_installed_yet() {
     .unwrap();
 }
 
-/// A check whose parameters have no definition.
-struct Late;
-
+/// Parameters that have no definition.
 struct Latecomer;
 
-impl kueue_check::Parameters for Latecomer {
-    fn kind() -> Option<kueue_check::ParametersKind> {
+impl Parameters for Latecomer {
+    fn kind() -> Option<ParametersKind> {
         let (group, kind, plural) = (
             "test.kueue-check.dev".into(),
             "Latecomer".into(),
             "latecomers".into(),
         );
-        Some(kueue_check::ParametersKind {
+        Some(ParametersKind {
             group,
             kind,
             plural,
@@ -524,20 +488,5 @@ impl kueue_check::Parameters for Latecomer {
 
     fn decode(_: Value) -> Result<Self, String> {
         Ok(Self)
-    }
-}
-
-impl AdmissionCheckController for Late {
-    type Parameters = Latecomer;
-
-    fn controller_name(&self) -> kueue_check::ControllerName {
-        const { kueue_check::ControllerName::from_static("example.com/latecomer") }
-    }
-
-    async fn evaluate(
-        &self,
-        _: kueue_check::CheckRequest<Latecomer>,
-    ) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready("ok"))
     }
 }

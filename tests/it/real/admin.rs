@@ -9,7 +9,7 @@ use kube::{Api, Client, Config};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::json;
 
-use super::harness::{on_simulated_server, unique, wait, world};
+use super::harness::{unique, wait, world_with_port};
 use super::process::{Program, install, token};
 
 const EXAMPLE: &str = "maintenance_window";
@@ -51,11 +51,7 @@ async fn wait_status(client: &Client, path: &str, status: u16) -> String {
 
 #[tokio::test]
 async fn metrics_and_diagnostics_require_a_token_with_permission() {
-    if on_simulated_server() {
-        eprintln!("SKIPPED: the simulated API server has no port for another process");
-        return;
-    }
-    let Some(world) = world(V0_19_2).await else {
+    let Some(world) = world_with_port(V0_19_2).await else {
         return;
     };
     let namespace = unique("admin");

@@ -3,18 +3,21 @@
 
 use std::time::Duration;
 
+use kueue_check::handler::Params;
 use kueue_check::runtime::Runtime;
 use kueue_check::{
-    AdmissionCheckController, CheckError, CheckRequest, ControllerName, NoParameters,
-    PodSetUpdates, Trigger, Verdict,
+    Check, CheckError, ControllerName, Parameters, ParametersKind, PodSetUpdates, Trigger, Verdict,
 };
 use kueue_check_testenv::KueueVersion::V0_19_2;
-use kueue_check_testenv::crds;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::faults::{A_WHILE, Fault};
-use super::harness::{Running, fixture, fixture_on, now, reserved, start_or_skip, unique, world};
+use super::checks::Setting;
+use super::faults::{A_WHILE, Fault, Seen};
+use super::harness::{
+    Running, definitions, fixture, fixture_on, now, reserved, setting_reference, start_or_skip,
+    unique, world,
+};
 
 /// Returns something invalid for one Workload. The other must get its verdict, and the state of the
 /// first must stay.
@@ -130,7 +133,7 @@ async fn a_check_that_never_returns() {
             "kueue_check_evaluations_total{{check=\"{name}\",outcome=\"timeout\"}}"
         ))
         .await;
-    assert!(timeouts >= 1.0);
+    assert!(timeouts >= 1);
     check.delay(Duration::ZERO);
     world.wait_state("a", &name, "Ready").await;
     running.stop().await;
@@ -167,11 +170,17 @@ async fn a_workload_that_cannot_be_decoded_does_not_stop_the_watch() {
     };
     let client = cluster.client().unwrap();
     // Definitions without any structure: they accept objects that no Kueue would store.
-    let mut definitions = crds(V0_19_2).unwrap();
-    for definition in &mut definitions {
-        loosen(definition);
-    }
-    cluster.install(&client, definitions).await.unwrap();
+    let loose = definitions(|version| {
+        let free = json!({"x-kubernetes-preserve-unknown-fields": true});
+        version["schema"]["openAPIV3Schema"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+            "spec": free, "status": free,
+        }});
+        let version = version.as_object_mut().unwrap();
+        // The selector needs a field that the structure has.
+        version.remove("selectableFields");
+        version.remove("additionalPrinterColumns");
+    });
+    cluster.install(&client, loose).await.unwrap();
     let fixture = fixture_on(&cluster).await;
     let odd = json!({"spec": {"podSets": "many", "active": 7, "priority": [], "queueName": {}, "unknown": {"deep": [1]}}});
     fixture.world.create("Workload", "odd", odd).await;
@@ -194,45 +203,9 @@ async fn a_workload_that_cannot_be_decoded_does_not_stop_the_watch() {
         .running
         .metric("kueue_check_malformed_objects_total")
         .await;
-    assert!(odd_objects >= 1.0, "{odd_objects}");
+    assert!(odd_objects >= 1, "{odd_objects}");
     assert!(fixture.running.handle.problems().is_empty());
     fixture.running.stop().await;
-}
-
-/// Removes the structure from a definition.
-fn loosen(
-    definition: &mut k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-) {
-    if definition.spec.names.kind != "Workload" {
-        return;
-    }
-    let mut value = serde_json::to_value(&*definition).unwrap();
-    for version in value["spec"]["versions"].as_array_mut().unwrap() {
-        let free = json!({"x-kubernetes-preserve-unknown-fields": true});
-        version["schema"]["openAPIV3Schema"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-            "spec": free, "status": free,
-        }});
-        // The selector needs a field that the structure has.
-        version.as_object_mut().unwrap().remove("selectableFields");
-        version
-            .as_object_mut()
-            .unwrap()
-            .remove("additionalPrinterColumns");
-    }
-    *definition = serde_json::from_value(value).unwrap();
-}
-
-struct Long;
-impl AdmissionCheckController for Long {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        format!("example.com/{}", "c".repeat(241)).parse().unwrap()
-    }
-
-    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready("ok"))
-    }
 }
 
 #[tokio::test]
@@ -242,10 +215,12 @@ async fn names_as_long_as_they_may_be() {
     };
     let name = format!("{}-{}", unique("long"), "n".repeat(253));
     let name = &name[..253];
+    let controller: ControllerName = format!("example.com/{}", "c".repeat(241)).parse().unwrap();
     world
-        .admission_check(name, Long.controller_name().as_str(), Value::Null)
+        .admission_check(name, controller.as_str(), Value::Null)
         .await;
-    let running = Running::start(Runtime::builder(world.client.clone()).check(Long));
+    let check = Check::from_fn(controller, async || Verdict::ready("ok"));
+    let running = Running::of(world.client.clone(), check);
     world.wait_active(name, "True", "Active").await;
     let workload = "w".repeat(253);
     world.workload(&workload).await;
@@ -257,19 +232,6 @@ async fn names_as_long_as_they_may_be() {
     running.stop().await;
 }
 
-struct Plain;
-impl AdmissionCheckController for Plain {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/plain") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready("ok"))
-    }
-}
-
 #[tokio::test]
 async fn parameters_for_a_check_that_takes_none() {
     let Some(world) = world(V0_19_2).await else {
@@ -277,13 +239,11 @@ async fn parameters_for_a_check_that_takes_none() {
     };
     let name = unique("check");
     world
-        .admission_check(
-            &name,
-            "example.com/plain",
-            super::harness::setting_reference("some"),
-        )
+        .admission_check(&name, "example.com/plain", setting_reference("some"))
         .await;
-    let running = Running::start(Runtime::builder(world.client.clone()).check(Plain));
+    let controller = ControllerName::from_static("example.com/plain");
+    let plain = Check::from_fn(controller, async || Verdict::ready("ok"));
+    let running = Running::of(world.client.clone(), plain);
     let active = world
         .wait_active(&name, "False", "UnexpectedParameters")
         .await;
@@ -299,26 +259,17 @@ async fn a_verdict_that_the_api_server_rejects_is_reported_in_the_entry() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.faults.inject(1, Fault::Status(422, None), |seen| {
-        seen.verb == "patch" && seen.path.contains("/workloads/")
-    });
+    fixture
+        .faults
+        .inject(1, Fault::Status(422, None), Seen::writes_entry);
     fixture.reserved("a").await;
     let entry = fixture
         .wait_message("a", "the API server rejected the state (422): injected")
         .await;
     assert_eq!(entry["state"], "Pending");
-    fixture
-        .world
-        .wait_event(&fixture.world.namespace, "a", "StateWriteRejected")
-        .await;
-    let refused = fixture
-        .running
-        .metric(&format!(
-            "kueue_check_writes_total{{check=\"{}\",outcome=\"rejected\"}}",
-            fixture.name
-        ))
-        .await;
-    assert!((refused - 1.0).abs() < f64::EPSILON);
+    fixture.wait_event("a", "StateWriteRejected").await;
+    let refused = fixture.metric("writes_total", "outcome", "rejected").await;
+    assert_eq!(refused, 1);
     fixture.running.stop().await;
 }
 
@@ -348,12 +299,12 @@ async fn an_entry_in_an_unknown_state() {
     fixture.running.stop().await;
 }
 
-/// A check of the tests' settings, which requires a field that their definition does not have.
+/// The tests' settings, with a field that their definition does not have.
 struct Demanding;
 
-impl kueue_check::Parameters for Demanding {
-    fn kind() -> Option<kueue_check::ParametersKind> {
-        Some(kueue_check::ParametersKind::of::<super::checks::Setting>())
+impl Parameters for Demanding {
+    fn kind() -> Option<ParametersKind> {
+        Some(ParametersKind::of::<Setting>())
     }
 
     fn decode(object: Value) -> Result<Self, String> {
@@ -364,18 +315,6 @@ impl kueue_check::Parameters for Demanding {
     }
 }
 
-impl AdmissionCheckController for Demanding {
-    type Parameters = Self;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/demanding") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<Self>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready("ok"))
-    }
-}
-
 #[tokio::test]
 async fn parameters_of_a_shape_that_the_check_does_not_understand() {
     let Some(world) = world(V0_19_2).await else {
@@ -383,14 +322,10 @@ async fn parameters_of_a_shape_that_the_check_does_not_understand() {
     };
     let name = unique("check");
     world.setting(&name, "fine").await;
-    world
-        .admission_check(
-            &name,
-            "example.com/demanding",
-            super::harness::setting_reference(&name),
-        )
-        .await;
-    let running = Running::start(Runtime::builder(world.client.clone()).check(Demanding));
+    world.check(&name, "example.com/demanding").await;
+    let controller = ControllerName::from_static("example.com/demanding");
+    let demanding = async |_: Params<Demanding>| Verdict::ready("ok");
+    let running = Running::of(world.client.clone(), Check::from_fn(controller, demanding));
     let active = world.wait_active(&name, "False", "ParametersInvalid").await;
     assert_eq!(
         active["message"],

@@ -8,8 +8,7 @@ use kube::CustomResource;
 use kueue_check::api::AdmissionCheck;
 use kueue_check::{
     AdmissionCheckController, Check, CheckError, CheckRequest, ControllerName, HumanDuration,
-    Inactive, NoParameters, Parameters, Policy, ReleaseOutcome, ReleaseReason, Reservation,
-    Trigger, Verdict,
+    Inactive, Parameters, Policy, ReleaseOutcome, ReleaseReason, Reservation, Trigger, Verdict,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -234,7 +233,11 @@ impl AdmissionCheckController for Scripted {
                 self.0.started.lock().unwrap().remove(reservation);
                 Ok(ReleaseOutcome::Done)
             }
-            Releasing::Nothing => HoldsNothing.release(reservation, why).await,
+            Releasing::Nothing => {
+                let holds_nothing =
+                    Check::from_fn(self.controller_name(), async || Verdict::ready("ok"));
+                holds_nothing.release(reservation, why).await
+            }
             Releasing::Fails => Err(CheckError::transient("the licence server does not respond")),
         }
     }
@@ -257,21 +260,6 @@ impl AdmissionCheckController for Scripted {
         } else {
             check
         }
-    }
-}
-
-/// A check without a release.
-struct HoldsNothing;
-
-impl AdmissionCheckController for HoldsNothing {
-    type Parameters = NoParameters;
-
-    fn controller_name(&self) -> ControllerName {
-        const { ControllerName::from_static("example.com/holds-nothing") }
-    }
-
-    async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        Ok(Verdict::ready("ok"))
     }
 }
 

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
-use super::harness::{on_simulated_server, unique, wait, world};
+use super::harness::{unique, wait, world_with_port};
 use super::process::{Program, apply, install};
 
 /// Starts a Prometheus server that has the spending of `namespace`, and counts the requests.
@@ -40,11 +40,7 @@ async fn prometheus(namespace: String, requests: Arc<AtomicUsize>) -> String {
 
 #[tokio::test]
 async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
-    if on_simulated_server() {
-        eprintln!("SKIPPED: the simulated API server has no port for another process");
-        return;
-    }
-    let Some(world) = world(V0_19_2).await else {
+    let Some(world) = world_with_port(V0_19_2).await else {
         return;
     };
     let (own, name) = (unique("program"), unique("budget"));
@@ -99,11 +95,7 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
 
 #[tokio::test]
 async fn licences_are_counted_across_a_restart_and_handed_on() {
-    if on_simulated_server() {
-        eprintln!("SKIPPED: the simulated API server has no port for another process");
-        return;
-    }
-    let Some(world) = world(V0_19_2).await else {
+    let Some(world) = world_with_port(V0_19_2).await else {
         return;
     };
     let (own, name) = (unique("program"), unique("pool"));

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::checks::Setting;
 use super::faults::Faults;
-use super::harness::{World, on_simulated_server, setting_reference, unique, world};
+use super::harness::{World, unique, world, world_with_port};
 use super::process::{apply, binary, install};
 
 const CONTROLLER: &str = "example.com/previewed";
@@ -138,9 +138,7 @@ async fn state(world: &World, check: &str, workload: &str) -> Value {
 async fn a_workload_that_waits(world: &World) -> String {
     let name = unique("previewed");
     world.setting(&name, "fine").await;
-    world
-        .admission_check(&name, CONTROLLER, setting_reference(&name))
-        .await;
+    world.check(&name, CONTROLLER).await;
     world.workload("train").await;
     world.reserve("train", &[&name]).await;
     name
@@ -201,9 +199,7 @@ async fn what_keeps_a_check_from_being_evaluated_is_shown() {
     let (missing, nonsense, other) = (unique("missing"), unique("nonsense"), unique("other"));
     world.setting(&nonsense, "nonsense").await;
     for name in [&missing, &nonsense] {
-        world
-            .admission_check(name, CONTROLLER, setting_reference(name))
-            .await;
+        world.check(name, CONTROLLER).await;
     }
     world
         .admission_check(&other, "example.com/else", Value::Null)
@@ -315,11 +311,7 @@ fn run(arguments: &[&str], kubeconfig: &std::path::Path) -> (Option<i32>, String
 
 #[tokio::test]
 async fn the_programs_own_permissions_suffice() {
-    if on_simulated_server() {
-        eprintln!("SKIPPED: the simulated API server has no port for another process");
-        return;
-    }
-    let Some(world) = world(V0_19_2).await else {
+    let Some(world) = world_with_port(V0_19_2).await else {
         return;
     };
     let (namespace, name) = (unique("explain"), unique("window"));

@@ -30,6 +30,16 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// Returns true if it writes an entry of a Workload.
+    pub(crate) fn writes_entry(&self) -> bool {
+        self.verb == "patch" && self.path.contains("/workloads/")
+    }
+
+    /// Returns true if it writes the condition of an AdmissionCheck.
+    pub(crate) fn writes_condition(&self) -> bool {
+        self.verb == "patch" && self.path.contains("/admissionchecks/")
+    }
+
     /// Returns true if it selects Workloads by their ClusterQueue.
     pub(crate) fn selects(&self) -> bool {
         self.query
@@ -102,6 +112,11 @@ impl Faults {
             .filter(|seen| matches(seen))
             .cloned()
             .collect()
+    }
+
+    /// Returns how many requests so far match.
+    pub(crate) fn count(&self, matches: impl Fn(&Seen) -> bool) -> usize {
+        self.seen(matches).len()
     }
 
     /// Removes the record of the requests so far.

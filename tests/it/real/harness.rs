@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{
-    ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+    ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams,
+    PostParams,
 };
 use kube::{Api, CustomResourceExt};
 use kueue_check::runtime::{RunError, Runtime, RuntimeBuilder, RuntimeHandle};
@@ -55,6 +57,15 @@ pub(crate) async fn world(version: KueueVersion) -> Option<World> {
         .await
         .as_ref()?;
     Some(corner(cluster, served(version)).await)
+}
+
+/// Does the same for a test with another process, for which the simulated API server has no port.
+pub(crate) async fn world_with_port(version: KueueVersion) -> Option<World> {
+    if on_simulated_server() {
+        eprintln!("SKIPPED: the simulated API server has no port for another process");
+        return None;
+    }
+    world(version).await
 }
 
 fn served(version: KueueVersion) -> &'static str {
@@ -177,16 +188,9 @@ pub(crate) async fn fixture_on(cluster: &Cluster) -> Fixture {
 async fn fixture_in(world: World, check: Scripted) -> Fixture {
     let name = unique("check");
     world.setting(&name, "fine").await;
-    world
-        .admission_check(
-            &name,
-            check.controller_name().as_str(),
-            setting_reference(&name),
-        )
-        .await;
+    world.check(&name, check.controller_name().as_str()).await;
     let faults = Faults::default();
-    let running =
-        Running::start(Runtime::builder(faults.around(&world.client)).check(check.clone()));
+    let running = Running::of(faults.around(&world.client), check.clone());
     world.wait_active(&name, "True", "Active").await;
     Fixture {
         world,
@@ -214,6 +218,21 @@ impl Fixture {
 
     pub(crate) async fn entry(&self, workload: &str) -> Value {
         self.world.entry(workload, &self.name).await
+    }
+
+    /// Returns the value of the metric `name` of this check with the value of a label.
+    pub(crate) async fn metric(&self, name: &str, label: &str, value: &str) -> u64 {
+        let line = format!(
+            "kueue_check_{name}{{check=\"{}\",{label}=\"{value}\"}}",
+            self.name
+        );
+        self.running.metric(&line).await
+    }
+
+    /// Waits for an event about `workload` that contains `text`.
+    pub(crate) async fn wait_event(&self, workload: &str, text: &str) {
+        let namespace = &self.world.namespace;
+        self.world.wait_event(namespace, workload, text).await;
     }
 
     /// Waits until the check has been evaluated `times` for `workload`.
@@ -263,6 +282,23 @@ impl Running {
         }
     }
 
+    /// Starts with `check` only.
+    pub(crate) fn of(client: Client, check: impl AdmissionCheckController) -> Self {
+        Self::start(Runtime::builder(client).check(check))
+    }
+
+    pub(crate) async fn wait_ready(&self) {
+        wait("the runtime to be ready", async || {
+            let problems = self.handle.problems();
+            (problems.is_empty(), problems)
+        })
+        .await;
+    }
+
+    pub(crate) async fn diagnostics(&self) -> Value {
+        serde_json::to_value(self.handle.diagnostics().await.unwrap()).unwrap()
+    }
+
     /// Stops as SIGTERM does.
     pub(crate) async fn stop(&self) {
         let (stop, task) = self.parts.lock().unwrap().take().unwrap();
@@ -275,12 +311,12 @@ impl Running {
         self.parts.lock().unwrap().take().unwrap().1.abort();
     }
 
-    pub(crate) async fn metric(&self, line: &str) -> f64 {
+    pub(crate) async fn metric(&self, line: &str) -> u64 {
         let text = self.handle.metrics().await;
         let found = text
             .lines()
             .find_map(|found| found.strip_prefix(line)?.strip_prefix(' ')?.parse().ok());
-        found.unwrap_or(0.0)
+        found.unwrap_or(0)
     }
 }
 
@@ -384,6 +420,25 @@ impl World {
             .await;
     }
 
+    /// Does the same with parameters of its own name.
+    pub(crate) async fn check(&self, name: &str, controller: &str) {
+        let parameters = setting_reference(name);
+        self.admission_check(name, controller, parameters).await;
+    }
+
+    /// Changes an object with a merge patch.
+    pub(crate) async fn merge(&self, kind: &str, name: &str, patch: Value) {
+        let parameters = PatchParams::default();
+        let patch = Patch::Merge(patch);
+        let api = self.api(kind);
+        api.patch(name, &parameters, &patch).await.unwrap();
+    }
+
+    pub(crate) async fn delete(&self, kind: &str, name: &str) {
+        let parameters = DeleteParams::default();
+        self.api(kind).delete(name, &parameters).await.unwrap();
+    }
+
     /// Makes a Workload without quota, of two pod sets.
     pub(crate) async fn workload(&self, name: &str) {
         let template = json!({
@@ -422,14 +477,14 @@ impl World {
 
     /// Changes the status with a merge patch, as a manual edit would.
     pub(crate) async fn merge_status(&self, name: &str, status: Value) {
-        self.api("Workload")
-            .patch_status(
-                name,
-                &PatchParams::default(),
-                &Patch::Merge(json!({"status": status})),
-            )
-            .await
-            .unwrap();
+        self.merge_status_of("Workload", name, status).await;
+    }
+
+    /// Does the same to an object of another kind.
+    pub(crate) async fn merge_status_of(&self, kind: &str, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        let (api, parameters) = (self.api(kind), PatchParams::default());
+        api.patch_status(name, &parameters, &patch).await.unwrap();
     }
 
     /// Sets a condition, as Kueue's manager or a job's controller does, and keeps the others.
@@ -448,6 +503,12 @@ impl World {
     /// Admits as Kueue does when all checks are Ready.
     pub(crate) async fn admit(&self, name: &str) {
         self.set_condition(name, "Admitted", "True", "Admitted")
+            .await;
+    }
+
+    /// Begins to evict as Kueue does: the quota is held while pods end.
+    pub(crate) async fn evict(&self, name: &str) {
+        self.set_condition(name, "Evicted", "True", "Preempted")
             .await;
     }
 
@@ -559,6 +620,13 @@ pub(crate) fn reserved(entries: &[Value]) -> Value {
     })
 }
 
+/// Returns it with a further condition.
+pub(crate) fn reserved_and(entries: &[Value], condition: Value) -> Value {
+    let mut status = reserved(entries);
+    status["conditions"].as_array_mut().unwrap().push(condition);
+    status
+}
+
 pub(crate) fn condition(kind: &str, status: &str, reason: &str) -> Value {
     json!({"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": now()})
 }
@@ -602,6 +670,20 @@ fn merge(object: &mut Value, patch: Value) {
         }
         (object, patch) => *object = patch,
     }
+}
+
+/// Returns Kueue's newest definitions, with each served version of Workload's changed.
+pub(crate) fn definitions(change: impl Fn(&mut Value)) -> Vec<CustomResourceDefinition> {
+    let mut definitions = crds(KueueVersion::V0_19_2).unwrap();
+    for definition in &mut definitions {
+        if definition.spec.names.kind == "Workload" {
+            let mut value = serde_json::to_value(&*definition).unwrap();
+            let versions = value["spec"]["versions"].as_array_mut().unwrap();
+            versions.iter_mut().for_each(&change);
+            *definition = serde_json::from_value(value).unwrap();
+        }
+    }
+    definitions
 }
 
 /// Returns the owners of the status's fields, by manager.

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, PatchParams};
 use kueue_check::{AdmissionCheckController, ReleaseReason, Verdict};
 use kueue_check_testenv::KueueVersion::{V0_17_8, V0_19_2};
-use kueue_check_testenv::crds;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::checks::{Releasing, Scripted, evict_at_once, waits_at_most};
 use super::faults::A_WHILE;
 use super::harness::{
-    Fixture, condition, fixture, fixture_of, now, reserved, setting_reference, start_or_skip,
-    unique, wait,
+    Fixture, condition, definitions, fixture, fixture_of, fixture_on, now, reserved_and,
+    start_or_skip, unique, wait,
 };
 
 #[tokio::test]
@@ -37,13 +35,7 @@ async fn watches_all_admission_checks_to_find_its_own() {
     world.reserve("a", &[&later, &not_ours]).await;
     sleep(Duration::from_millis(300)).await;
     world.setting(&later, "fine").await;
-    world
-        .admission_check(
-            &later,
-            check.controller_name().as_str(),
-            setting_reference(&later),
-        )
-        .await;
+    world.check(&later, check.controller_name().as_str()).await;
     world.wait_state("a", &later, "Ready").await;
     assert_eq!(world.entry("a", &not_ours).await["state"], "Pending");
     assert_eq!(
@@ -111,14 +103,8 @@ async fn monitors_approved_workloads_and_fails_them() {
     assert_eq!(entry["message"], "budget spent");
     // It is counted when the server has responded, which is after the state can be read.
     wait("the eviction to be counted", async || {
-        let evictions = fixture
-            .running
-            .metric(&format!(
-                "kueue_check_evictions_total{{check=\"{}\",state=\"Retry\"}}",
-                fixture.name
-            ))
-            .await;
-        ((evictions - 1.0).abs() < f64::EPSILON, evictions)
+        let evictions = fixture.metric("evictions_total", "state", "Retry").await;
+        (evictions == 1, evictions)
     })
     .await;
     fixture.running.stop().await;
@@ -136,10 +122,7 @@ async fn a_check_that_never_set_a_recheck_does_not_evict_a_running_job() {
     fixture.check.returns(|_| Ok(Verdict::rejected("never")));
     fixture.check.wake(kueue_check::Trigger::AllWorkloads);
     fixture.wait_evaluations("a", 2).await;
-    fixture
-        .world
-        .wait_event(&fixture.world.namespace, "a", "EvictionSuppressed")
-        .await;
+    fixture.wait_event("a", "EvictionSuppressed").await;
     assert_eq!(fixture.entry("a").await["state"], "Ready");
     fixture.running.stop().await;
 }
@@ -156,27 +139,17 @@ async fn releases_resources_when_quota_is_lost() {
     }
     assert_eq!(fixture.check.started().len(), 5);
     fixture.world.take_quota("lost").await;
-    fixture
-        .world
-        .set_condition("evicted", "Evicted", "True", "Preempted")
-        .await;
+    fixture.world.evict("evicted").await;
     fixture
         .world
         .set_condition("finished", "Finished", "True", "Succeeded")
         .await;
-    let inactive = kube::api::Patch::Merge(json!({"spec": {"active": false}}));
+    let inactive = json!({"spec": {"active": false}});
     fixture
         .world
-        .api("Workload")
-        .patch("deactivated", &PatchParams::default(), &inactive)
-        .await
-        .unwrap();
-    fixture
-        .world
-        .api("Workload")
-        .delete("deleted", &DeleteParams::default())
-        .await
-        .unwrap();
+        .merge("Workload", "deactivated", inactive)
+        .await;
+    fixture.world.delete("Workload", "deleted").await;
     for stopping in ["evicted", "deactivated"] {
         sleep(A_WHILE).await;
         let released = fixture.check.released_for(stopping);
@@ -285,20 +258,24 @@ async fn preemption_required_is_written_where_the_served_schema_has_it() {
         return;
     };
     let client = cluster.client().unwrap();
-    let mut definitions = crds(V0_19_2).unwrap();
-    for definition in &mut definitions {
-        extend_states(definition);
-    }
-    cluster.install(&client, definitions).await.unwrap();
-    let fixture = super::harness::fixture_on(&cluster).await;
+    // KEP-993's state is added to the enum of Kueue's definition.
+    let extended = definitions(|version| {
+        let path = "/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/state/enum";
+        let states = version.pointer_mut(path).unwrap();
+        states
+            .as_array_mut()
+            .unwrap()
+            .push(json!("PreemptionRequired"));
+    });
+    cluster.install(&client, extended).await.unwrap();
+    let fixture = fixture_on(&cluster).await;
     fixture
         .check
         .returns(|_| Ok(Verdict::preemption_required("four GPUs short")));
     fixture.reserved("a").await;
     let entry = fixture.wait_state("a", "PreemptionRequired").await;
     assert_eq!(entry["message"], "four GPUs short");
-    let diagnostics =
-        serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+    let diagnostics = fixture.running.diagnostics().await;
     assert_eq!(
         diagnostics["preemptionRequired"],
         "written as PreemptionRequired: the served schema has the state"
@@ -307,26 +284,6 @@ async fn preemption_required_is_written_where_the_served_schema_has_it() {
     fixture.check.wake(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Ready").await;
     fixture.running.stop().await;
-}
-
-/// Adds KEP-993's state to the enum of Kueue's definition.
-fn extend_states(
-    definition: &mut k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-) {
-    if definition.spec.names.kind != "Workload" {
-        return;
-    }
-    let mut value = serde_json::to_value(&*definition).unwrap();
-    for version in value["spec"]["versions"].as_array_mut().unwrap() {
-        let path = "/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/state/enum";
-        version
-            .pointer_mut(path)
-            .unwrap()
-            .as_array_mut()
-            .unwrap()
-            .push(json!("PreemptionRequired"));
-    }
-    *definition = serde_json::from_value(value).unwrap();
 }
 
 #[tokio::test]
@@ -353,13 +310,8 @@ async fn kueue_loses_and_regains_quota_in_one_second_and_nothing_is_reused() {
     };
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    let mut evicted = reserved(&[
-        json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Ready", "lastTransitionTime": now()}),
-    ]);
-    evicted["conditions"]
-        .as_array_mut()
-        .unwrap()
-        .push(condition("Evicted", "True", "Preempted"));
+    let reset = json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Ready", "lastTransitionTime": now()});
+    let evicted = reserved_and(&[reset], condition("Evicted", "True", "Preempted"));
     fixture.world.apply_status("a", evicted).await;
     fixture.world.reserve("a", &[&fixture.name]).await;
     fixture.wait_evaluations("a", 2).await;

@@ -7,7 +7,7 @@ mod bad_input;
 mod checks;
 mod examples;
 mod explain;
-mod faults;
+pub(crate) mod faults;
 mod gated_pods;
 mod harness;
 mod kep993;

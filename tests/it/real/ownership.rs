@@ -6,7 +6,7 @@ use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
 use super::checks::Scripted;
-use super::harness::{Fixture, Running, fixture, now, reserved, setting_reference, unique, world};
+use super::harness::{Fixture, Running, fixture, now, reserved, unique, world};
 
 /// Returns the entry of a third party, which no check may change.
 fn foreign() -> Value {
@@ -28,13 +28,7 @@ async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
     let (first_name, second_name) = (unique("first"), unique("second"));
     for (check, name) in [(&first, &first_name), (&second, &second_name)] {
         world.setting(name, "fine").await;
-        world
-            .admission_check(
-                name,
-                check.controller_name().as_str(),
-                setting_reference(name),
-            )
-            .await;
+        world.check(name, check.controller_name().as_str()).await;
     }
     world
         .admission_check(&unique("foreign"), "example.com/somebody-else", Value::Null)
@@ -97,13 +91,7 @@ async fn two_admission_checks_of_one_controller_are_two_writers() {
     };
     let other = unique("other");
     world.setting(&other, "other").await;
-    world
-        .admission_check(
-            &other,
-            check.controller_name().as_str(),
-            setting_reference(&other),
-        )
-        .await;
+    world.check(&other, check.controller_name().as_str()).await;
     world.wait_active(&other, "True", "Active").await;
     check.returns(|request| Ok(Verdict::ready(request.parameters().spec.word.clone())));
     world.workload("a").await;

@@ -7,7 +7,7 @@ use kube::Api;
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
-use super::harness::{World, on_simulated_server, start_or_skip, unique, wait, world};
+use super::harness::{World, start_or_skip, unique, wait, world_with_port};
 use super::process::{Program, apply, binary, install};
 
 const EXAMPLE: &str = "maintenance_window";
@@ -20,11 +20,7 @@ async fn window(world: &World, name: &str, opens: &str, closes: &str) {
 
 #[tokio::test]
 async fn the_example_runs_with_exactly_the_permissions_of_its_manifests() {
-    if on_simulated_server() {
-        eprintln!("SKIPPED: the simulated API server has no port for another process");
-        return;
-    }
-    let Some(world) = world(V0_19_2).await else {
+    let Some(world) = world_with_port(V0_19_2).await else {
         return;
     };
     let (namespace, name) = (unique("program"), unique("window"));

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::faults::{Fault, Seen};
-use super::harness::{fixture, fixture_on, install, start_or_skip, wait};
+use super::harness::{Running, fixture, fixture_on, install, start_or_skip, wait};
 
 fn watches_workloads(seen: &Seen) -> bool {
     seen.verb == "watch" && seen.path.ends_with("/workloads")
@@ -37,30 +37,21 @@ async fn a_restart_of_the_api_server_is_survived() {
     fixture.check.wake(Trigger::AllWorkloads);
     wait("failures to be counted", async || {
         let failed = fixture
-            .running
-            .metric(&format!(
-                "kueue_check_writes_total{{check=\"{}\",outcome=\"unavailable\"}}",
-                fixture.name
-            ))
+            .metric("writes_total", "outcome", "unavailable")
             .await;
         let watch = fixture
             .running
             .metric("kueue_check_watch_errors_total{watch=\"workloads\"}")
             .await;
-        (failed >= 1.0 && watch >= 1.0, (failed, watch))
+        (failed >= 1 && watch >= 1, (failed, watch))
     })
     .await;
     cluster.start_apiserver().await.unwrap();
     fixture.wait_message("a", "during").await;
     fixture.reserved("b").await;
     fixture.wait_message("b", "during").await;
-    wait("the runtime to be ready", async || {
-        (
-            fixture.running.handle.problems().is_empty(),
-            fixture.running.handle.problems(),
-        )
-    })
-    .await;
+    fixture.running.wait_ready().await;
+
     fixture.running.stop().await;
 }
 
@@ -74,11 +65,9 @@ async fn watches_that_end_at_once_are_begun_again_without_a_storm() {
     fixture.running.stop().await;
     faults.inject(usize::MAX, Fault::EndAtOnce, watches_workloads);
     faults.clear_requests();
-    let running = super::harness::Running::start(
-        kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
-    );
+    let running = Running::of(faults.around(&world.client), check);
     sleep(Duration::from_secs(10)).await;
-    let watches = faults.seen(watches_workloads).len();
+    let watches = faults.count(watches_workloads);
     assert!(
         (2..=20).contains(&watches),
         "{watches} watches in ten seconds"
@@ -100,13 +89,11 @@ async fn a_410_in_response_to_a_watch_begins_from_a_new_list() {
     fixture.running.stop().await;
     faults.inject(2, Fault::Status(410, None), watches_workloads);
     faults.clear_requests();
-    let running = super::harness::Running::start(
-        kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
-    );
+    let running = Running::of(faults.around(&world.client), check);
     wait("the watch to be begun a third time", async || {
         let (watches, lists) = (
-            faults.seen(watches_workloads).len(),
-            faults.seen(lists_workloads).len(),
+            faults.count(watches_workloads),
+            faults.count(lists_workloads),
         );
         (watches >= 3 && lists >= 3, (watches, lists))
     })
@@ -125,9 +112,7 @@ async fn readiness_names_the_watch_that_fails_and_its_error() {
     let (world, check, faults) = (fixture.world, fixture.check, fixture.faults);
     fixture.running.stop().await;
     faults.inject(usize::MAX, Fault::Status(500, None), lists_workloads);
-    let running = super::harness::Running::start(
-        kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check),
-    );
+    let running = Running::of(faults.around(&world.client), check);
     wait("the reason", async || {
         let problems = running.handle.problems();
         let named = problems.iter().any(|problem| {
@@ -138,13 +123,8 @@ async fn readiness_names_the_watch_that_fails_and_its_error() {
     })
     .await;
     faults.heal();
-    wait("the runtime to be ready", async || {
-        (
-            running.handle.problems().is_empty(),
-            running.handle.problems(),
-        )
-    })
-    .await;
+    running.wait_ready().await;
+
     running.stop().await;
 }
 
@@ -155,9 +135,7 @@ async fn a_pause_that_the_server_requests_is_kept_by_every_client() {
     };
     fixture
         .faults
-        .inject(1, Fault::Status(429, Some(2)), |seen| {
-            seen.verb == "patch" && seen.path.contains("/workloads/")
-        });
+        .inject(1, Fault::Status(429, Some(2)), Seen::writes_entry);
     let began = Instant::now();
     fixture.reserved("a").await;
     sleep(Duration::from_millis(300)).await;
@@ -167,21 +145,12 @@ async fn a_pause_that_the_server_requests_is_kept_by_every_client() {
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(2), "{took:?}");
     assert_eq!(
-        fixture
-            .faults
-            .seen(|seen| seen.verb == "patch" && seen.path.contains("/workloads/"))
-            .len(),
+        fixture.faults.count(Seen::writes_entry),
         3,
         "one refused, two written"
     );
-    let paused = fixture
-        .running
-        .metric(&format!(
-            "kueue_check_writes_total{{check=\"{}\",outcome=\"paused\"}}",
-            fixture.name
-        ))
-        .await;
-    assert!((paused - 1.0).abs() < f64::EPSILON);
+    let paused = fixture.metric("writes_total", "outcome", "paused").await;
+    assert_eq!(paused, 1);
     fixture.running.stop().await;
 }
 
@@ -235,20 +204,14 @@ async fn a_write_whose_response_is_lost_is_not_repeated() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.faults.inject(1, Fault::LoseResponse, |seen| {
-        seen.verb == "patch" && seen.path.contains("/workloads/")
-    });
+    fixture
+        .faults
+        .inject(1, Fault::LoseResponse, Seen::writes_entry);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.wait_evaluations("a", 2).await;
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(
-        fixture
-            .faults
-            .seen(|seen| seen.verb == "patch" && seen.path.contains("/workloads/"))
-            .len(),
-        1
-    );
+    assert_eq!(fixture.faults.count(Seen::writes_entry), 1);
     fixture.running.stop().await;
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::checks::Scripted;
 use super::faults::{A_WHILE, Fault, Faults};
-use super::harness::{Running, World, setting_reference, unique, wait, world};
+use super::harness::{Running, World, unique, wait, world};
 
 struct Pair {
     world: World,
@@ -23,9 +23,7 @@ async fn pair() -> Option<Pair> {
     let world = world(V0_19_2).await?;
     let (controller, name, lease) = (unique("example.com/pair"), unique("check"), unique("lease"));
     world.setting(&name, "fine").await;
-    world
-        .admission_check(&name, &controller, setting_reference(&name))
-        .await;
+    world.check(&name, &controller).await;
     let start = |identity: &str| {
         let (check, faults) = (Scripted::new(&controller), Faults::default());
         let (namespace, name, identity) =
@@ -45,13 +43,8 @@ async fn pair() -> Option<Pair> {
     let first = start("first");
     world.wait_active(&name, "True", "Active").await;
     let second = start("second");
-    wait("the second to be ready", async || {
-        (
-            second.2.handle.problems().is_empty(),
-            second.2.handle.problems(),
-        )
-    })
-    .await;
+    second.2.wait_ready().await;
+
     Some(Pair {
         world,
         name,
@@ -80,8 +73,7 @@ async fn the_standby_watches_and_evaluates_nothing() {
             .seen(|seen| seen.verb == "patch" || seen.verb == "create")
             .is_empty()
     );
-    let diagnostics =
-        serde_json::to_value(pair.second.2.handle.diagnostics().await.unwrap()).unwrap();
+    let diagnostics = pair.second.2.diagnostics().await;
     assert_eq!(
         (&diagnostics["leadership"], &diagnostics["leaseHolder"]),
         (&"standby".into(), &"first".into())
@@ -208,9 +200,7 @@ async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
         unique("lease"),
     );
     world.setting(&name, "fine").await;
-    world
-        .admission_check(&name, &controller, setting_reference(&name))
-        .await;
+    world.check(&name, &controller).await;
     let (check, lease_faults) = (Scripted::new(&controller), Faults::default());
     let config = LeaseConfig {
         namespace: world.namespace.clone(),
@@ -230,7 +220,7 @@ async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
     });
     wait("leadership to end", async || {
         let leader = running.metric("kueue_check_leader").await;
-        (leader < 0.5, leader)
+        (leader == 0, leader)
     })
     .await;
     world.workload("a").await;
@@ -256,9 +246,7 @@ async fn a_new_leader_releases_the_resources_of_a_crashed_one() {
     };
     let (controller, name) = (unique("example.com/heir"), unique("check"));
     world.setting(&name, "fine").await;
-    world
-        .admission_check(&name, &controller, setting_reference(&name))
-        .await;
+    world.check(&name, &controller).await;
     let check = Scripted::new(&controller);
     // One Workload was deleted while no replica ran, another still exists.
     let gone = Reservation::new(
@@ -278,7 +266,7 @@ async fn a_new_leader_releases_the_resources_of_a_crashed_one() {
     .unwrap();
     check.start(here.clone());
 
-    let running = Running::start(Runtime::builder(world.client.clone()).check(check.clone()));
+    let running = Running::of(world.client.clone(), check.clone());
     world.wait_state("here", &name, "Ready").await;
     wait("the release", async || {
         (!check.released().is_empty(), check.released())
@@ -298,11 +286,9 @@ async fn a_new_leader_evaluates_what_was_approved_before_anything_new() {
     };
     let (controller, name) = (unique("example.com/memory"), unique("check"));
     world.setting(&name, "fine").await;
-    world
-        .admission_check(&name, &controller, setting_reference(&name))
-        .await;
+    world.check(&name, &controller).await;
     let first = Scripted::new(&controller);
-    let running = Running::start(Runtime::builder(world.client.clone()).check(first));
+    let running = Running::of(world.client.clone(), first);
     for workload in ["approved-1", "approved-2"] {
         world.workload(workload).await;
         world.reserve(workload, &[&name]).await;
@@ -315,7 +301,7 @@ async fn a_new_leader_evaluates_what_was_approved_before_anything_new() {
     // A new process has no state, and takes its time to evaluate.
     let second = Scripted::new(&controller);
     second.delay(Duration::from_millis(500));
-    let running = Running::start(Runtime::builder(world.client.clone()).check(second.clone()));
+    let running = Running::of(world.client.clone(), second.clone());
     let began = Instant::now();
     world.wait_state("new", &name, "Ready").await;
     assert!(

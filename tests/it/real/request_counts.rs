@@ -7,7 +7,7 @@ use kueue_check_testenv::KueueVersion::V0_19_2;
 use tokio::time::sleep;
 
 use super::faults::{A_WHILE, Seen};
-use super::harness::{fixture, wait};
+use super::harness::{Running, fixture, wait};
 
 /// Returns true for a request about one Workload, and not for the watch of all of them.
 fn about_workloads(seen: &Seen) -> bool {
@@ -57,7 +57,7 @@ async fn updates_cost_no_read_either() {
     fixture.faults.clear_requests();
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    assert_eq!(fixture.faults.seen(costs).len(), 1);
+    assert_eq!(fixture.faults.count(costs), 1);
     fixture.running.stop().await;
 }
 
@@ -74,8 +74,7 @@ async fn a_thousand_workloads_without_quota_cost_nothing() {
     fixture.wait_state("last", "Ready").await;
     let seen = fixture.faults.seen(costs);
     assert_eq!(seen.len(), 1, "{seen:#?}");
-    let diagnostics =
-        serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+    let diagnostics = fixture.running.diagnostics().await;
     assert!(
         fixture
             .check
@@ -105,9 +104,7 @@ async fn a_restart_evaluates_each_workload_once_and_writes_nothing() {
     fixture.running.stop().await;
     let before = check.evaluations().len();
     faults.clear_requests();
-    let running = super::harness::Running::start(
-        kueue_check::runtime::Runtime::builder(faults.around(&world.client)).check(check.clone()),
-    );
+    let running = Running::of(faults.around(&world.client), check.clone());
     wait("twenty questions", async || {
         (
             check.evaluations().len() >= before + 20,
@@ -119,7 +116,7 @@ async fn a_restart_evaluates_each_workload_once_and_writes_nothing() {
     assert_eq!(
         (
             check.evaluations().len(),
-            faults.seen(|seen| seen.verb == "patch").len()
+            faults.count(|seen| seen.verb == "patch")
         ),
         (before + 20, 0)
     );

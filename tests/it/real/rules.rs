@@ -2,22 +2,17 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kueue_check::{ReleaseReason, Trigger, Verdict};
 use kueue_check_testenv::KueueVersion::{self, V0_17_8, V0_19_2};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::checks::Scripted;
-use super::faults::{A_WHILE, Fault};
-use super::harness::{Fixture, condition, fixture, fixture_of, now, reserved, unique, wait};
-
-fn patches(fixture: &Fixture) -> usize {
-    fixture
-        .faults
-        .seen(|seen| seen.verb == "patch" && seen.path.contains("/workloads/"))
-        .len()
-}
+use super::faults::{A_WHILE, Fault, Seen};
+use super::harness::{
+    Fixture, condition, fixture, fixture_of, now, reserved, reserved_and, unique, wait,
+};
 
 /// Applies an entry as an older controller would. Returns the API server's response.
 async fn apply_entry(
@@ -138,15 +133,14 @@ async fn rule_1_nothing_is_written_while_evicted() {
     };
     fixture.world.workload("a").await;
     let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
-    let mut status = reserved(&[pending]);
-    status["conditions"]
-        .as_array_mut()
-        .unwrap()
-        .push(condition("Evicted", "True", "Preempted"));
+    let status = reserved_and(&[pending], condition("Evicted", "True", "Preempted"));
     fixture.world.apply_status("a", status).await;
     sleep(A_WHILE).await;
     assert_eq!(
-        (fixture.check.evaluations().len(), patches(&fixture)),
+        (
+            fixture.check.evaluations().len(),
+            fixture.faults.count(Seen::writes_entry)
+        ),
         (0, 0)
     );
     fixture.running.stop().await;
@@ -161,9 +155,7 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
     fixture.reserved("a").await;
     fixture.wait_evaluations("a", 1).await;
     let world = &fixture.world;
-    world
-        .set_condition("a", "Evicted", "True", "Preempted")
-        .await;
+    world.evict("a").await;
     sleep(A_WHILE).await;
     fixture.check.resume();
     sleep(A_WHILE).await;
@@ -172,7 +164,10 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::Evicted);
     sleep(A_WHILE).await;
     assert_eq!(
-        (fixture.entry("a").await["state"].clone(), patches(&fixture)),
+        (
+            fixture.entry("a").await["state"].clone(),
+            fixture.faults.count(Seen::writes_entry)
+        ),
         (json!("Pending"), 0)
     );
     fixture.running.stop().await;
@@ -183,9 +178,9 @@ async fn rule_2_a_verdict_on_a_stale_version_is_dropped_and_evaluated_again() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.faults.inject(1, Fault::Status(409, None), |seen| {
-        seen.verb == "patch" && seen.path.contains("/workloads/")
-    });
+    fixture
+        .faults
+        .inject(1, Fault::Status(409, None), Seen::writes_entry);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(
@@ -193,13 +188,9 @@ async fn rule_2_a_verdict_on_a_stale_version_is_dropped_and_evaluated_again() {
         2,
         "the verdict was not sent again, but found again"
     );
-    let metrics = fixture.running.handle.metrics().await;
-    assert!(
-        metrics.contains(&format!(
-            "kueue_check_writes_total{{check=\"{}\",outcome=\"conflict\"}} 1",
-            fixture.name
-        )),
-        "{metrics}"
+    assert_eq!(
+        fixture.metric("writes_total", "outcome", "conflict").await,
+        1
     );
     fixture.running.stop().await;
 }
@@ -209,9 +200,9 @@ async fn rule_2_conflicts_that_no_event_explains_end_in_a_fresh_read() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.faults.inject(4, Fault::Status(409, None), |seen| {
-        seen.verb == "patch" && seen.path.contains("/workloads/")
-    });
+    fixture
+        .faults
+        .inject(4, Fault::Status(409, None), Seen::writes_entry);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     assert!(
@@ -258,11 +249,8 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
     fixture.wait_state("a", "Ready").await;
     // Kueue's eviction resets the state, and omits what it does not own.
     let reset = json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Ready", "lastTransitionTime": now()});
-    let mut evicted = reserved(std::slice::from_ref(&reset));
-    evicted["conditions"]
-        .as_array_mut()
-        .unwrap()
-        .push(condition("Evicted", "True", "Preempted"));
+    let evicted = condition("Evicted", "True", "Preempted");
+    let evicted = reserved_and(std::slice::from_ref(&reset), evicted);
     fixture.check.returns(|_| Ok(Verdict::pending("full")));
     fixture.world.apply_status("a", evicted).await;
     // While its pods end, no check is evaluated.
@@ -274,12 +262,8 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
     );
     // Quota again.
     sleep(Duration::from_millis(1100)).await;
-    let mut again = reserved(&[reset]);
-    again["conditions"].as_array_mut().unwrap().push(condition(
-        "Evicted",
-        "False",
-        "QuotaReserved",
-    ));
+    let again = condition("Evicted", "False", "QuotaReserved");
+    let again = reserved_and(&[reset], again);
     fixture.world.apply_status("a", again).await;
     let entry = fixture.wait_message("a", "full").await;
     assert_eq!(entry["podSetUpdates"], json!([]));
@@ -319,7 +303,7 @@ async fn rule_5_nothing_is_sent_when_nothing_differs() {
     fixture.reserved("a").await;
     fixture.wait_message("a", "the same").await;
     fixture.wait_evaluations("a", 10).await;
-    assert_eq!(patches(&fixture), 1);
+    assert_eq!(fixture.faults.count(Seen::writes_entry), 1);
     fixture.running.stop().await;
 }
 
@@ -336,7 +320,10 @@ async fn rule_6_after_retry_nothing_is_evaluated_until_the_reset() {
     fixture.world.setting(&fixture.name, "changed").await;
     sleep(A_WHILE).await;
     assert_eq!(
-        (fixture.check.evaluations_of("a"), patches(&fixture)),
+        (
+            fixture.check.evaluations_of("a"),
+            fixture.faults.count(Seen::writes_entry)
+        ),
         (1, 1)
     );
     // The reset, and quota again.
@@ -386,9 +373,9 @@ async fn rule_7_a_client_that_keeps_overwriting_is_not_fought_in_a_hot_loop() {
         sleep(Duration::from_millis(20)).await;
     }
     assert!(
-        patches(&fixture) <= 12,
+        fixture.faults.count(Seen::writes_entry) <= 12,
         "{} patches in three seconds",
-        patches(&fixture)
+        fixture.faults.count(Seen::writes_entry)
     );
     fixture.running.stop().await;
 }
@@ -439,14 +426,8 @@ async fn rule_9_after_a_write_no_older_version_is_evaluated() {
         fixture.wait_message("a", &format!("round {round}")).await;
         sleep(Duration::from_millis(if round == 0 { 1100 } else { 0 })).await;
     }
-    let conflicts = fixture
-        .running
-        .metric(&format!(
-            "kueue_check_writes_total{{check=\"{}\",outcome=\"conflict\"}}",
-            fixture.name
-        ))
-        .await;
-    assert!(conflicts < f64::EPSILON, "{conflicts} conflicts");
+    let conflicts = fixture.metric("writes_total", "outcome", "conflict").await;
+    assert_eq!(conflicts, 0);
     fixture.running.stop().await;
 }
 
@@ -476,12 +457,12 @@ async fn rule_13_while_kueues_webhook_is_down_writes_are_retried() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.faults.inject(3, Fault::Status(500, None), |seen| {
-        seen.verb == "patch" && seen.path.contains("/workloads/")
-    });
+    fixture
+        .faults
+        .inject(3, Fault::Status(500, None), Seen::writes_entry);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    assert_eq!(patches(&fixture), 4);
+    assert_eq!(fixture.faults.count(Seen::writes_entry), 4);
     fixture.running.stop().await;
 }
 
@@ -559,12 +540,7 @@ async fn a_deleted_workload_is_distinguished_from_one_without_quota() {
         fixture.reserved(workload).await;
         fixture.wait_state(workload, "Ready").await;
     }
-    fixture
-        .world
-        .api("Workload")
-        .delete("deleted", &DeleteParams::default())
-        .await
-        .unwrap();
+    fixture.world.delete("Workload", "deleted").await;
     fixture.world.take_quota("stopped").await;
     assert_eq!(
         fixture.wait_released("deleted").await,
@@ -575,8 +551,7 @@ async fn a_deleted_workload_is_distinguished_from_one_without_quota() {
         ReleaseReason::QuotaLost
     );
     wait("no pending cleanup", async || {
-        let diagnostics =
-            serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+        let diagnostics = fixture.running.diagnostics().await;
         (diagnostics["pendingCleanups"] == json!([]), diagnostics)
     })
     .await;

@@ -58,8 +58,7 @@ async fn decides_on_kueue_0_19() {
         (&entry["requeueAfterSeconds"], &entry["podSetUpdates"]),
         (&json!(90), &json!([]))
     );
-    let diagnostics =
-        serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+    let diagnostics = fixture.running.diagnostics().await;
     assert_eq!(
         diagnostics["served"],
         json!({"version": "v1beta2", "preemptionRequired": false, "selectsReserved": true, "requeueAfter": true})
@@ -76,8 +75,7 @@ async fn decides_on_kueue_0_17_without_the_selectable_field() {
         fixture.wait_state("refused", "Retry").await["requeueAfterSeconds"],
         90
     );
-    let diagnostics =
-        serde_json::to_value(fixture.running.handle.diagnostics().await.unwrap()).unwrap();
+    let diagnostics = fixture.running.diagnostics().await;
     assert_eq!(
         diagnostics["served"],
         json!({"version": "v1beta2", "preemptionRequired": false, "selectsReserved": false, "requeueAfter": true})
@@ -150,35 +148,22 @@ async fn each_verdict_becomes_its_state_and_an_event() {
             (&json!(state), &json!(message))
         );
     }
-    let namespace = &fixture.world.namespace;
     fixture
-        .world
-        .wait_event(namespace, "ready", "AdmissionCheckReady: Admission check")
+        .wait_event("ready", "AdmissionCheckReady: Admission check")
         .await;
     fixture
-        .world
-        .wait_event(namespace, "retry", "Pending → Retry: returned retry")
+        .wait_event("retry", "Pending → Retry: returned retry")
         .await;
     fixture
-        .world
-        .wait_event(namespace, "preemption", "PreemptionNotSupported")
+        .wait_event("preemption", "PreemptionNotSupported")
         .await;
-    let metrics = fixture.running.handle.metrics().await;
-    for line in [
-        format!(
-            "kueue_check_verdicts_total{{check=\"{}\",state=\"Rejected\"}} 1",
-            fixture.name
-        ),
-        format!(
-            "kueue_check_evaluations_total{{check=\"{}\",outcome=\"NotApplicable\"}} 1",
-            fixture.name
-        ),
-        format!(
-            "kueue_check_writes_total{{check=\"{}\",outcome=\"ok\"}} 6",
-            fixture.name
-        ),
+    for (metric, label, value, count) in [
+        ("verdicts_total", "state", "Rejected", 1),
+        ("evaluations_total", "outcome", "NotApplicable", 1),
+        ("writes_total", "outcome", "ok", 6),
     ] {
-        assert!(metrics.contains(&line), "{line} is not in\n{metrics}");
+        let found = fixture.metric(metric, label, value).await;
+        assert_eq!(found, count, "{metric}");
     }
     fixture.running.stop().await;
 }
