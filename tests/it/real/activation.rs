@@ -458,7 +458,6 @@ async fn parameters_whose_definition_is_not_installed_yet() {
         .wait_active(&name, "False", "ParametersNotFound")
         .await;
     running.wait_ready().await;
-
     running.stop().await;
     api.delete(
         definition.metadata.name.as_deref().unwrap(),

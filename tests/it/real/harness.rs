@@ -76,7 +76,7 @@ fn served(version: KueueVersion) -> &'static str {
 }
 
 /// Returns true if the suite runs on the simulated API server.
-pub(crate) fn on_simulated_server() -> bool {
+fn on_simulated_server() -> bool {
     let server = std::env::var("KUEUE_CHECK_TEST_SERVER").ok();
     assert!(
         matches!(server.as_deref(), None | Some("simulated")),

@@ -8,7 +8,6 @@ mod checks;
 mod examples;
 mod explain;
 pub(crate) mod faults;
-mod gated_pods;
 mod harness;
 mod kep993;
 mod ownership;

@@ -51,7 +51,6 @@ async fn a_restart_of_the_api_server_is_survived() {
     fixture.reserved("b").await;
     fixture.wait_message("b", "during").await;
     fixture.running.wait_ready().await;
-
     fixture.running.stop().await;
 }
 
@@ -124,7 +123,6 @@ async fn readiness_names_the_watch_that_fails_and_its_error() {
     .await;
     faults.heal();
     running.wait_ready().await;
-
     running.stop().await;
 }
 

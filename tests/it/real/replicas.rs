@@ -44,7 +44,6 @@ async fn pair() -> Option<Pair> {
     world.wait_active(&name, "True", "Active").await;
     let second = start("second");
     second.2.wait_ready().await;
-
     Some(Pair {
         world,
         name,

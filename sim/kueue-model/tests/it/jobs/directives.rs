@@ -44,6 +44,11 @@ fn changes() -> Vec<(Value, Value)> {
         }
         json!({"tolerations": [toleration]})
     };
+    let named = |name: &str| json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]);
+    let (near, apart) = (
+        json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}]}),
+        json!({"preferredDuringSchedulingIgnoredDuringExecution": []}),
+    );
     let none = json!({});
     vec![
         (none.clone(), none.clone()),
@@ -64,9 +69,15 @@ fn changes() -> Vec<(Value, Value)> {
         (required(&json!([a, b])), required(&json!([a]))),
         (required(&json!([a])), none.clone()),
         (required(&json!([a])), preferred(1)),
+        (required(&named("n1")), required(&named("n2"))),
         (preferred(1), preferred(9)),
         (preferred(1), none.clone()),
         (none.clone(), preferred(1)),
+        (none.clone(), json!({"affinity": {"podAffinity": near}})),
+        (
+            none.clone(),
+            json!({"affinity": {"podAntiAffinity": apart}}),
+        ),
         (none.clone(), tolerate(json!({}))),
         (tolerate(json!({})), none.clone()),
         (
