@@ -30,6 +30,15 @@ impl Allowance {
     }
 }
 
+/// Words of a dictionary.
+#[derive(Clone, Copy, Debug)]
+pub enum Words {
+    /// The words of a text, which whitespace separates.
+    Of(&'static str),
+    /// One word, which may have whitespace.
+    One(&'static str),
+}
+
 /// A fuzz target: code that reads foreign bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
@@ -40,9 +49,20 @@ pub struct Target {
     /// The structure that mutations keep.
     pub form: Form,
     /// Words that the reader recognizes.
-    pub dictionary: &'static [&'static str],
+    pub dictionary: &'static [Words],
     /// The memory limit of an execution.
     pub memory: Allowance,
     /// Reads an input, and panics if a property does not hold.
     pub run: fn(&[u8]) -> Outcome,
+}
+
+impl Target {
+    /// Returns the words of the dictionary.
+    pub fn words(&self) -> Vec<&'static str> {
+        let words = self.dictionary.iter().flat_map(|words| match words {
+            Words::Of(text) => text.split_whitespace().collect(),
+            Words::One(word) => vec![*word],
+        });
+        words.collect()
+    }
 }

@@ -29,7 +29,7 @@ pub struct Material<'m> {
 pub fn next(random: &mut Rng, target: &Target, pool: &[Vec<u8>]) -> Vec<u8> {
     let material = Material {
         pool,
-        dictionary: target.dictionary,
+        dictionary: &target.words(),
     };
     let mut input = material.any(random).to_vec();
     // An input with few mutations stays nearly valid, one with many does not.

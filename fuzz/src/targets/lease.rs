@@ -8,31 +8,17 @@ use kueue_check::runtime::{LeaseConfig, LeaseTimes, lease_after};
 use serde_json::json;
 
 use super::{Form, KEPT, Outcome, Target, outcome, shape};
+use crate::target::Words::Of;
 
 pub(super) const LEASE: Target = Target {
     name: "lease",
     about: "Lease records: what a replica writes that finds one",
     form: Form::Json,
-    dictionary: &[
-        "apiVersion",
-        "coordination.k8s.io/v1",
-        "kind",
-        "Lease",
-        "metadata",
-        "resourceVersion",
-        "spec",
-        "holderIdentity",
-        "leaseDurationSeconds",
-        "acquireTime",
-        "renewTime",
-        "leaseTransitions",
-        "replica-0",
-        "replica-1",
-        "2026-11-21T09:00:00.000000Z",
-        "9999-12-31T23:59:59Z",
-        "strategy",
-        "preferredHolder",
-    ],
+    dictionary: &[Of("
+        apiVersion coordination.k8s.io/v1 kind Lease metadata resourceVersion spec holderIdentity
+        leaseDurationSeconds acquireTime renewTime leaseTransitions replica-0 replica-1
+        2026-11-21T09:00:00.000000Z 9999-12-31T23:59:59Z strategy preferredHolder
+    ")],
     memory: KEPT,
     run: lease,
 };

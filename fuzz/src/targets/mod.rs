@@ -15,7 +15,7 @@ mod workload;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-pub use crate::target::{Allowance, Form, Outcome, Target};
+pub use crate::target::{Allowance, Form, Outcome, Target, Words};
 
 const MIB: usize = 1024 * 1024;
 /// The allowance of readers that keep the data that they read.

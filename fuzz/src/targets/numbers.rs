@@ -11,40 +11,16 @@ use kueue_check_schema::{Schema, compile, validate};
 use serde_json::Value;
 
 use super::{Form, KEPT, Outcome, Target, magnitude, outcome};
+use crate::target::Words::{Of, One};
 
 pub(super) const QUANTITY: Target = Target {
     name: "quantity",
     about: "quantities: compared with arithmetic on decimal text",
     form: Form::Bytes,
-    dictionary: &[
-        "n",
-        "u",
-        "m",
-        "k",
-        "M",
-        "G",
-        "T",
-        "P",
-        "E",
-        "Ki",
-        "Mi",
-        "Gi",
-        "Ti",
-        "Pi",
-        "Ei",
-        "e",
-        "E",
-        "e-",
-        "e+",
-        "e30",
-        "e-30",
-        ".",
-        "-",
-        "+",
-        "000000000000",
-        "999999999999",
-        "0000000000000000000000000000000000000000",
-    ],
+    dictionary: &[Of("
+        n u m k M G T P E Ki Mi Gi Ti Pi Ei e E e- e+ e30 e-30 . - + 000000000000 999999999999
+        0000000000000000000000000000000000000000
+    ")],
     memory: KEPT,
     run: quantity,
 };
@@ -190,9 +166,7 @@ pub(super) const DURATION: Target = Target {
     name: "duration",
     about: "durations: what the schema takes is read, and printed so that it reads the same",
     form: Form::Bytes,
-    dictionary: &[
-        "ms", "s", "m", "h", "d", ".", "0", "0.0", "0.5", "1h30m", "99999999", "0.0001ms",
-    ],
+    dictionary: &[Of("ms s m h d . 0 0.0 0.5 1h30m 99999999 0.0001ms")],
     memory: KEPT,
     run: duration,
 };
@@ -242,16 +216,7 @@ pub(super) const AMOUNT: Target = Target {
     name: "amount",
     about: "amounts of money: exact, and printed so that they read the same",
     form: Form::Bytes,
-    dictionary: &[
-        "0.000001",
-        "999999999999",
-        ".",
-        "-",
-        "+",
-        "e3",
-        "0.0000001",
-        " ",
-    ],
+    dictionary: &[Of("0.000001 999999999999 . - + e3 0.0000001"), One(" ")],
     memory: KEPT,
     run: amount,
 };

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::{Form, KEPT, Outcome, Target, assert_line, magnitude, outcome, shape};
 use crate::mutate::split;
+use crate::target::Words::Of;
 
 /// The maximum number of samples that are read from a response.
 const MOST: usize = 20_000;
@@ -26,41 +27,11 @@ pub(super) const PROMETHEUS: Target = Target {
     name: "prometheus",
     about: "responses of Prometheus, and the spending that they report",
     form: Form::Parts,
-    dictionary: &[
-        "status",
-        "success",
-        "error",
-        "errorType",
-        "warnings",
-        "infos",
-        "data",
-        "resultType",
-        "vector",
-        "matrix",
-        "scalar",
-        "result",
-        "metric",
-        "value",
-        "namespace",
-        "team-a",
-        "budget_check_probe",
-        "start",
-        "current",
-        "NaN",
-        "+Inf",
-        "-Inf",
-        "1795000000",
-        "0.5",
-        "1e300",
-        "-0.001",
-        "histogram",
-        "200",
-        "400",
-        "422",
-        "429",
-        "503",
-        "1000000000000",
-    ],
+    dictionary: &[Of("
+        status success error errorType warnings infos data resultType vector matrix scalar result
+        metric value namespace team-a budget_check_probe start current NaN +Inf -Inf 1795000000 0.5
+        1e300 -0.001 histogram 200 400 422 429 503 1000000000000
+    ")],
     memory: KEPT,
     run: prometheus,
 };
@@ -69,35 +40,11 @@ pub(super) const DATADOG: Target = Target {
     name: "datadog",
     about: "responses of Datadog, to both kinds of query",
     form: Form::Parts,
-    dictionary: &[
-        "status",
-        "ok",
-        "error",
-        "errors",
-        "series",
-        "tag_set",
-        "scope",
-        "pointlist",
-        "data",
-        "attributes",
-        "columns",
-        "type",
-        "group",
-        "number",
-        "name",
-        "values",
-        "namespace",
-        "namespace:team-a",
-        "namespace:N/A",
-        "1795000000000",
-        "N/A",
-        "200",
-        "400",
-        "403",
-        "404",
-        "1e300",
-        "-1e300",
-    ],
+    dictionary: &[Of("
+        status ok error errors series tag_set scope pointlist data attributes columns type group
+        number name values namespace namespace:team-a namespace:N/A 1795000000000 N/A 200 400 403
+        404 1e300 -1e300
+    ")],
     memory: KEPT,
     run: datadog,
 };
@@ -260,40 +207,13 @@ pub(super) const REVIEW: Target = Target {
     name: "review",
     about: "responses of a webhook: reviews, held reservations, refusals",
     form: Form::Json,
-    dictionary: &[
-        "apiVersion",
-        "kueue-check.dev/v1alpha1",
-        "kind",
-        "AdmissionCheckReview",
-        "AdmissionCheckHeldList",
-        "response",
-        "items",
-        "uids",
-        "uid",
-        "state",
-        "Ready",
-        "Pending",
-        "Retry",
-        "Rejected",
-        "message",
-        "retryAfterSeconds",
-        "podSetUpdates",
-        "name",
-        "labels",
-        "annotations",
-        "nodeSelector",
-        "tolerations",
-        "key",
-        "operator",
-        "effect",
-        "NoSchedule",
-        "recheckAfterSeconds",
-        "ttlSeconds",
-        "error",
-        "team-a/train/1/licences/1794700800",
-        "team-b/serve/2/licences/1794700800",
-        "password=x",
-    ],
+    dictionary: &[Of("
+        apiVersion kueue-check.dev/v1alpha1 kind AdmissionCheckReview AdmissionCheckHeldList
+        response items uids uid state Ready Pending Retry Rejected message retryAfterSeconds
+        podSetUpdates name labels annotations nodeSelector tolerations key operator effect
+        NoSchedule recheckAfterSeconds ttlSeconds error team-a/train/1/licences/1794700800
+        team-b/serve/2/licences/1794700800 password=x
+    ")],
     memory: KEPT,
     run: review,
 };

@@ -4,69 +4,23 @@ use kueue_check::api::{AdmissionCheck, PodSet, Quantity, ResourceFlavor, Workloa
 use serde_json::{Value, json};
 
 use super::{Form, KEPT, Outcome, Target, magnitude, outcome, shape};
+use crate::target::Words::Of;
 
 pub(super) const WORKLOAD: Target = Target {
     name: "workload",
     about: "Workloads: what is well formed is read, whatever else is not",
     form: Form::Json,
-    dictionary: &[
-        "metadata",
-        "spec",
-        "status",
-        "name",
-        "namespace",
-        "uid",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "controller",
-        "podSets",
-        "count",
-        "template",
-        "containers",
-        "initContainers",
-        "restartPolicy",
-        "Always",
-        "resources",
-        "requests",
-        "limits",
-        "cpu",
-        "nvidia.com/gpu",
-        "overhead",
-        "admission",
-        "clusterQueue",
-        "podSetAssignments",
-        "flavors",
-        "resourceUsage",
-        "reclaimablePods",
-        "admissionChecks",
-        "state",
-        "message",
-        "lastTransitionTime",
-        "retryCount",
-        "podSetUpdates",
-        "tolerations",
-        "conditions",
-        "type",
-        "QuotaReserved",
-        "Admitted",
-        "Evicted",
-        "Finished",
-        "True",
-        "priority",
-        "priorityClassRef",
-        "active",
-        "maximumExecutionTimeSeconds",
-        "2026-11-21T09:00:00Z",
-        "500m",
-        "1e400",
-        "kueue.x-k8s.io/elastic-job",
-        "kueue.x-k8s.io/concurrent-admission-parent",
-        "kueue.x-k8s.io/workload-slice-replacement-for",
-        "kueue.x-k8s.io/job-uid",
-        "terminationGracePeriodSeconds",
-        "accumulatedPastExexcutionTimeSeconds",
-    ],
+    dictionary: &[Of("
+        metadata spec status name namespace uid labels annotations ownerReferences controller
+        podSets count template containers initContainers restartPolicy Always resources requests
+        limits cpu nvidia.com/gpu overhead admission clusterQueue podSetAssignments flavors
+        resourceUsage reclaimablePods admissionChecks state message lastTransitionTime retryCount
+        podSetUpdates tolerations conditions type QuotaReserved Admitted Evicted Finished True
+        priority priorityClassRef active maximumExecutionTimeSeconds 2026-11-21T09:00:00Z 500m 1e400
+        kueue.x-k8s.io/elastic-job kueue.x-k8s.io/concurrent-admission-parent
+        kueue.x-k8s.io/workload-slice-replacement-for kueue.x-k8s.io/job-uid
+        terminationGracePeriodSeconds accumulatedPastExexcutionTimeSeconds
+    ")],
     memory: KEPT,
     run: workload,
 };
@@ -239,28 +193,11 @@ pub(super) const OBJECTS: Target = Target {
     name: "objects",
     about: "AdmissionChecks and ResourceFlavors",
     form: Form::Json,
-    dictionary: &[
-        "metadata",
-        "name",
-        "spec",
-        "status",
-        "controllerName",
-        "parameters",
-        "apiGroup",
-        "kind",
-        "retryDelayMinutes",
-        "conditions",
-        "type",
-        "Active",
-        "True",
-        "observedGeneration",
-        "nodeLabels",
-        "annotations",
-        "labels",
-        "generation",
-        "deletionTimestamp",
-        "2026-11-21T09:00:00Z",
-    ],
+    dictionary: &[Of("
+        metadata name spec status controllerName parameters apiGroup kind retryDelayMinutes
+        conditions type Active True observedGeneration nodeLabels annotations labels generation
+        deletionTimestamp 2026-11-21T09:00:00Z
+    ")],
     memory: KEPT,
     run: objects,
 };
