@@ -77,6 +77,43 @@ fn run(name: &str, rate: u32) -> Run {
     }
 }
 
+fn approved(name: &str, rate: u32) -> Run {
+    Run {
+        state: RunState::Approved(NOW),
+        ..run(name, rate)
+    }
+}
+
+fn running(name: &str, rate: u32, since: i64) -> Run {
+    Run {
+        state: RunState::Running(since),
+        ..run(name, rate)
+    }
+}
+
+fn lasting(name: &str, rate: u32, seconds: u32) -> Run {
+    let mut run = run(name, rate);
+    run.estimate.seconds = seconds;
+    run
+}
+
+fn unpriced(mut run: Run) -> Run {
+    run.estimate.unpriced = Some(("gpu".to_owned(), "h100".to_owned()));
+    run
+}
+
+fn of_sla(rate: u32) -> Run {
+    Run {
+        class: class(WorkloadPriorityClass, "sla"),
+        ..run("a", rate)
+    }
+}
+
+/// Returns periods of an hour, of which the first begins now.
+fn hourly() -> Value {
+    json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}})
+}
+
 #[expect(
     clippy::unnecessary_wraps,
     reason = "as the field of a run, which may have none"
@@ -111,6 +148,10 @@ fn word(decision: &Decision) -> &'static str {
     }
 }
 
+fn decided(ledger: &mut BudgetLedger, run: &Run, at: i64) -> &'static str {
+    word(&ledger.decide(run, time(at)))
+}
+
 /// Returns the namespaces of a cluster, with their labels. The first is that of the runs here.
 fn namespaces(labels: &Value) -> BTreeMap<String, BTreeMap<String, String>> {
     serde_json::from_value(json!({"n": labels, "other": {}})).unwrap()
@@ -130,85 +171,38 @@ fn a_priority_class_is_exempt_in_the_namespaces_of_its_entry_only() {
     let untenanted = json!({"namespaceSelector": untenanted});
     let labelled = Some(json!({"tier": "sla", "tenant": "t"}));
     let bare = Some(json!({}));
+    let here = || sla(json!({"namespaces": ["n"]}));
+    let of_pods = || sla(json!({"kind": "PriorityClass", "namespaces": ["n"]}));
+    let sla_class = || class(WorkloadPriorityClass, "sla");
     for (entries, run_class, labels, expected) in [
-        (
-            sla(json!({"namespaces": ["n"]})),
-            class(WorkloadPriorityClass, "sla"),
-            None,
-            "exempt",
-        ),
+        (here(), sla_class(), None, "exempt"),
         (
             sla(json!({"namespaces": ["other"]})),
-            class(WorkloadPriorityClass, "sla"),
+            sla_class(),
             None,
             "rejected",
         ),
+        (here(), class(PriorityClass, "sla"), None, "rejected"),
+        (of_pods(), class(PriorityClass, "sla"), None, "exempt"),
+        (of_pods(), sla_class(), None, "rejected"),
         (
-            sla(json!({"namespaces": ["n"]})),
-            class(PriorityClass, "sla"),
-            None,
-            "rejected",
-        ),
-        (
-            sla(json!({"kind": "PriorityClass", "namespaces": ["n"]})),
-            class(PriorityClass, "sla"),
-            None,
-            "exempt",
-        ),
-        (
-            sla(json!({"kind": "PriorityClass", "namespaces": ["n"]})),
-            class(WorkloadPriorityClass, "sla"),
-            None,
-            "rejected",
-        ),
-        (
-            sla(json!({"namespaces": ["n"]})),
+            here(),
             class(WorkloadPriorityClass, "sla2"),
             None,
             "rejected",
         ),
-        (sla(json!({"namespaces": ["n"]})), None, None, "rejected"),
-        (
-            sla(tier.clone()),
-            class(WorkloadPriorityClass, "sla"),
-            labelled.clone(),
-            "exempt",
-        ),
-        (
-            sla(tier.clone()),
-            class(WorkloadPriorityClass, "sla"),
-            bare.clone(),
-            "rejected",
-        ),
+        (here(), None, None, "rejected"),
+        (sla(tier.clone()), sla_class(), labelled.clone(), "exempt"),
+        (sla(tier.clone()), sla_class(), bare.clone(), "rejected"),
         // The labels are unknown, so the run is neither exempt nor finally rejected.
-        (
-            sla(tier.clone()),
-            class(WorkloadPriorityClass, "sla"),
-            None,
-            "cold_start",
-        ),
+        (sla(tier.clone()), sla_class(), None, "cold_start"),
         (sla(tier), None, None, "rejected"),
-        (
-            sla(untenanted.clone()),
-            class(WorkloadPriorityClass, "sla"),
-            None,
-            "cold_start",
-        ),
-        (
-            sla(untenanted.clone()),
-            class(WorkloadPriorityClass, "sla"),
-            labelled,
-            "rejected",
-        ),
-        (
-            sla(untenanted),
-            class(WorkloadPriorityClass, "sla"),
-            bare.clone(),
-            "exempt",
-        ),
+        (sla(untenanted.clone()), sla_class(), None, "cold_start"),
+        (sla(untenanted.clone()), sla_class(), labelled, "rejected"),
+        (sla(untenanted), sla_class(), bare.clone(), "exempt"),
         (
             sla(json!({"namespaceSelector": {}})),
-            class(WorkloadPriorityClass, "sla"),
+            sla_class(),
             bare,
             "exempt",
         ),
@@ -237,19 +231,10 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
     let patch = json!({"exempt": exempt, "onUnpriced": "Reject",
         "onOverspent": {"running": "Evict", "grace": "1s"}});
     let mut ledger = self::ledger(&patch, "0");
-    let new_run = Run {
-        class: class(WorkloadPriorityClass, "sla"),
-        ..run("a", 50)
-    };
+    let new_run = of_sla(50);
     // A job without a price is not rejected while it may be exempt.
-    let unpriced = Run {
-        estimate: Estimate {
-            unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-            ..new_run.estimate.clone()
-        },
-        ..new_run.clone()
-    };
-    assert_eq!(word(&ledger.decide(&unpriced, time(NOW))), "cold_start");
+    let without_price = unpriced(new_run.clone());
+    assert_eq!(decided(&mut ledger, &without_price, NOW), "cold_start");
     // Once the labels are known, runs that wait for them start without an evaluation.
     ledger.set_namespaces(namespaces(&json!({"tier": "sla"})));
     assert_eq!(ledger.allocate(time(NOW)).granted.len(), 1);
@@ -260,22 +245,18 @@ fn an_exemption_follows_the_labels_of_the_namespace() {
         state: RunState::Running(NOW - 5),
         ..new_run
     };
-    assert_eq!(word(&ledger.decide(&running, time(NOW + 30))), "unchanged");
+    assert_eq!(decided(&mut ledger, &running, NOW + 30), "unchanged");
     for (labels, expected) in [
         (json!({"tier": "sla"}), "unchanged"),
         (json!({}), "stopped"),
     ] {
         ledger.set_namespaces(namespaces(&labels));
-        assert_eq!(word(&ledger.decide(&running, time(NOW + 30))), expected);
+        assert_eq!(decided(&mut ledger, &running, NOW + 30), expected);
     }
 }
 
 #[test]
 fn each_case_has_its_decision() {
-    let unpriced = Estimate {
-        unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-        ..run("a", 0).estimate
-    };
     let sla = json!({"exempt": {"priorityClasses": [{"name": "sla", "namespaces": ["n"]}]}});
     for (case, patch, spent, new_run, expected) in [
         ("fits", json!({}), "90", run("a", 10), "fits"),
@@ -319,42 +300,24 @@ fn each_case_has_its_decision() {
             "unpriced",
             json!({}),
             "0",
-            Run {
-                estimate: unpriced.clone(),
-                ..run("a", 0)
-            },
+            unpriced(run("a", 0)),
             "unpriced",
         ),
         (
             "unpriced, admitted",
             json!({"onUnpriced": "Admit"}),
             "0",
-            Run {
-                estimate: unpriced.clone(),
-                ..run("a", 0)
-            },
+            unpriced(run("a", 0)),
             "free",
         ),
         (
             "unpriced, rejected",
             json!({"onUnpriced": "Reject"}),
             "0",
-            Run {
-                estimate: unpriced,
-                ..run("a", 0)
-            },
+            unpriced(run("a", 0)),
             "rejected",
         ),
-        (
-            "exempt",
-            sla,
-            "1000",
-            Run {
-                class: class(WorkloadPriorityClass, "sla"),
-                ..run("a", 50)
-            },
-            "exempt",
-        ),
+        ("exempt", sla, "1000", of_sla(50), "exempt"),
         (
             "relaxed with little left",
             json!({"enforcement": "Relaxed"}),
@@ -394,13 +357,7 @@ fn each_case_has_its_decision() {
             "unpriced in part, admitted",
             json!({"onUnpriced": "Admit"}),
             "99",
-            Run {
-                estimate: Estimate {
-                    unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-                    ..run("a", 5).estimate
-                },
-                ..run("a", 0)
-            },
+            unpriced(run("a", 5)),
             "does_not_fit",
         ),
     ] {
@@ -422,7 +379,7 @@ fn each_case_has_its_decision() {
 fn a_cold_start_ends_when_the_watermark_has_passed_the_start() {
     let mut ledger = BudgetLedger::new(terms(&json!({})));
     ledger.set_own_limits(BTreeMap::new());
-    let evaluate = |ledger: &mut BudgetLedger| word(&ledger.decide(&run("a", 1), time(NOW)));
+    let evaluate = |ledger: &mut BudgetLedger| decided(ledger, &run("a", 1), NOW);
     assert_eq!(evaluate(&mut ledger), "cold_start");
     ledger.watched_since(time(NOW - 30));
     spent_at(&mut ledger, "0", NOW - 31);
@@ -462,7 +419,7 @@ fn a_job_is_not_judged_by_a_limit_that_is_not_known_yet() {
         (json!({"max": "5000"}), BTreeMap::new(), "not_governed"),
     ] {
         let mut ledger = BudgetLedger::new(terms(&json!({"namespaceLimits": limits})));
-        let evaluate = |ledger: &mut BudgetLedger| word(&ledger.decide(&run("a", 1200), time(NOW)));
+        let evaluate = |ledger: &mut BudgetLedger| decided(ledger, &run("a", 1200), NOW);
         assert_eq!(
             evaluate(&mut ledger),
             "cold_start",
@@ -518,17 +475,8 @@ fn the_rules_have_an_order() {
         all
     };
     let gone = json!({"term": {"from": "2020-01-01T00:00:00Z", "until": "2020-02-01T00:00:00Z"}});
-    let unpriced = Run {
-        estimate: Estimate {
-            unpriced: Some(("gpu".to_owned(), "h100".to_owned())),
-            ..run("a", 0).estimate
-        },
-        ..run("a", 0)
-    };
-    let exempt = Run {
-        class: class(WorkloadPriorityClass, "sla"),
-        ..run("a", 1200)
-    };
+    let without_price = unpriced(run("a", 0));
+    let exempt = of_sla(1200);
     let (large, small) = (run("a", 1200), run("a", 1));
     // The message of each job when nothing is known, then with NamespaceBudgets, Namespaces,
     // Workloads, spending, and long after.
@@ -570,7 +518,7 @@ fn the_rules_have_an_order() {
         (
             "unpriced",
             pool.clone(),
-            &unpriced,
+            &without_price,
             ["unpriced"; 4],
             "unpriced",
             "unpriced",
@@ -578,7 +526,7 @@ fn the_rules_have_an_order() {
         (
             "unpriced, rejected",
             with(json!({"onUnpriced": "Reject"})),
-            &unpriced,
+            &without_price,
             unknown,
             "rejected",
             "rejected",
@@ -601,7 +549,7 @@ fn the_rules_have_an_order() {
         ),
     ] {
         let mut ledger = BudgetLedger::new(terms(&patch));
-        let evaluate = |ledger: &BudgetLedger, at| word(&ledger.clone().decide(new_run, time(at)));
+        let evaluate = |ledger: &BudgetLedger, at| decided(&mut ledger.clone(), new_run, at);
         let mut decided_early = vec![evaluate(&ledger, NOW)];
         ledger.set_own_limits(BTreeMap::new());
         decided_early.push(evaluate(&ledger, NOW));
@@ -631,14 +579,11 @@ fn a_budget_without_limits_of_namespaces_does_not_wait_for_namespace_budgets() {
     ledger.set_namespaces(BTreeMap::from([("n".to_owned(), BTreeMap::new())]));
     ledger.watched_since(time(NOW - 60));
     spent_at(&mut ledger, "0", NOW);
-    assert_eq!(
-        word(&ledger.clone().decide(&run("a", 10), time(NOW))),
-        "fits"
-    );
+    assert_eq!(decided(&mut ledger.clone(), &run("a", 10), NOW), "fits");
     // NamespaceBudgets that are listed later change nothing, so decisions do not depend on their
     // time.
     ledger.set_own_limits(own(&json!({"limit": "5"})));
-    assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
+    assert_eq!(decided(&mut ledger, &run("a", 10), NOW), "fits");
 }
 
 #[test]
@@ -657,7 +602,7 @@ fn a_namespace_that_has_not_been_seen_is_not_one_without_labels() {
         ledger.set_namespaces(BTreeMap::from([(seen.0.to_owned(), labels(seen.1))]));
         let mut ledger = ledger.clone();
         assert_eq!(
-            word(&ledger.decide(&run("a", 10), time(NOW))),
+            decided(&mut ledger, &run("a", 10), NOW),
             expected,
             "{seen:?}"
         );
@@ -669,19 +614,16 @@ fn nothing_that_runs_is_stopped_by_a_limit_that_is_not_known_yet() {
     let mut ledger = BudgetLedger::new(terms(
         &json!({"onOverspent": {"running": "Evict", "grace": "1m"}}),
     ));
-    let running = Run {
-        state: RunState::Running(NOW - 50),
-        ..run("a", 1)
-    };
+    let running = running("a", 1, NOW - 50);
     ledger.observe_run(&running, time(NOW));
     ledger.watched_since(time(NOW - 60));
     spent_at(&mut ledger, "101", NOW + 1);
-    assert_eq!(word(&ledger.decide(&running, time(NOW + 100))), "unchanged");
+    assert_eq!(decided(&mut ledger, &running, NOW + 100), "unchanged");
     assert_eq!(ledger.overspenders(time(NOW + 100)), []);
     ledger.set_own_limits(own(&json!({"limit": "100"})));
     spent_at(&mut ledger, "101", NOW + 110);
-    assert_eq!(word(&ledger.decide(&running, time(NOW + 150))), "unchanged");
-    assert_eq!(word(&ledger.decide(&running, time(NOW + 170))), "stopped");
+    assert_eq!(decided(&mut ledger, &running, NOW + 150), "unchanged");
+    assert_eq!(decided(&mut ledger, &running, NOW + 170), "stopped");
 }
 
 #[test]
@@ -695,7 +637,7 @@ fn what_is_stale_holds_or_lets_go() {
             ("stale", expected == "Admit")
         );
         assert_eq!(
-            word(&ledger.clone().decide(&run("b", 1), time(NOW + 1800))),
+            decided(&mut ledger.clone(), &run("b", 1), NOW + 1800),
             "fits",
             "within the bound spending is modelled"
         );
@@ -716,15 +658,9 @@ fn of_variants_only_one_starts() {
     for (name, rate) in [("a", 30), ("b", 50), ("c", 40)] {
         let variant = Run {
             job: Some(variant()),
-            ..run(name, rate)
+            ..approved(name, rate)
         };
-        ledger.observe_run(
-            &Run {
-                state: RunState::Approved(NOW),
-                ..variant
-            },
-            time(NOW),
-        );
+        ledger.observe_run(&variant, time(NOW));
     }
     assert_eq!(
         balance(&ledger, NOW).committed.reserved,
@@ -733,8 +669,7 @@ fn of_variants_only_one_starts() {
     );
     let started = Run {
         job: Some(variant()),
-        state: RunState::Running(NOW),
-        ..run("a", 30)
+        ..running("a", 30, NOW)
     };
     ledger.observe_run(&started, time(NOW));
     assert_eq!(
@@ -774,12 +709,9 @@ fn no_owner_makes_several_workloads_count_as_one() {
 
 #[test]
 fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted() {
-    let longer = |run: Run, seconds| Run {
-        estimate: Estimate {
-            seconds,
-            ..run.estimate.clone()
-        },
-        ..run
+    let longer = |mut run: Run, seconds| {
+        run.estimate.seconds = seconds;
+        run
     };
     for (case, state, spent, at, seconds, expected) in [
         (
@@ -840,11 +772,8 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
         ),
     ] {
         let mut ledger = ledger(&json!({}), "80");
-        assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
-        let approved = Run {
-            state: RunState::Approved(NOW),
-            ..run("a", 10)
-        };
+        assert_eq!(decided(&mut ledger, &run("a", 10), NOW), "fits");
+        let approved = approved("a", 10);
         ledger.observe_run(&approved, time(NOW));
         spent_at(&mut ledger, spent, NOW);
         let changed = longer(Run { state, ..approved }, seconds);
@@ -867,7 +796,7 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
                 state: RunState::Evaluated,
                 ..changed
             };
-            assert_eq!(word(&ledger.decide(&pending_run, time(at))), "does_not_fit");
+            assert_eq!(decided(&mut ledger, &pending_run, at), "does_not_fit");
             assert_eq!(balance(&ledger, at).committed.reserved, Amount::ZERO);
         } else {
             assert_eq!(pass.outdated_messages.len(), 0, "{case}");
@@ -875,26 +804,23 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
     }
     // The same applies to an approval that is not confirmed yet.
     let mut ledger = self::ledger(&json!({}), "80");
-    assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
-    assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
+    assert_eq!(decided(&mut ledger, &run("a", 10), NOW), "fits");
+    assert_eq!(decided(&mut ledger, &run("a", 10), NOW), "fits");
     let longer = longer(run("a", 10), 7201);
-    assert_eq!(word(&ledger.decide(&longer, time(NOW))), "does_not_fit");
+    assert_eq!(decided(&mut ledger, &longer, NOW), "does_not_fit");
     assert_eq!(balance(&ledger, NOW).committed.reserved, Amount::ZERO);
 
     // A changed price has the same effect.
     let mut ledger = self::ledger(&json!({}), "80");
     ledger.decide(&run("a", 10), time(NOW));
-    let approved = Run {
-        state: RunState::Approved(NOW),
-        ..run("a", 10)
-    };
+    let approved = approved("a", 10);
     ledger.observe_run(&approved, time(NOW));
     let dearer = Run {
         estimate: run("a", 30).estimate,
         ..approved
     };
     ledger.observe_run(&dearer, time(NOW));
-    assert_eq!(word(&ledger.decide(&dearer, time(NOW))), "does_not_fit");
+    assert_eq!(decided(&mut ledger, &dearer, NOW), "does_not_fit");
 }
 
 #[test]
@@ -943,17 +869,10 @@ fn a_run_in_no_account_waits_unless_the_budget_admits_it() {
         (json!({}), "not_governed"),
     ] {
         ledger.set_namespaces(namespaces(&labels));
-        let new_run = Run {
-            namespace: "n".into(),
-            ..run("a", 10)
-        };
+        let new_run = run("a", 10);
         let mut ledger = ledger.clone();
         spent_at(&mut ledger, "10", NOW);
-        assert_eq!(
-            word(&ledger.decide(&new_run, time(NOW))),
-            expected,
-            "{labels}"
-        );
+        assert_eq!(decided(&mut ledger, &new_run, NOW), expected, "{labels}");
     }
 }
 
@@ -983,17 +902,8 @@ fn a_job_without_an_end_counts_for_a_horizon_again_and_again() {
 
 #[test]
 fn a_period_begins_with_what_runs() {
-    let mut ledger = ledger(
-        &json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}}),
-        "90",
-    );
-    ledger.observe_run(
-        &Run {
-            state: RunState::Running(NOW + 1800),
-            ..run("a", 10)
-        },
-        time(NOW + 1800),
-    );
+    let mut ledger = ledger(&hourly(), "90");
+    ledger.observe_run(&running("a", 10, NOW + 1800), time(NOW + 1800));
     spent_at(&mut ledger, "90", NOW + 1800);
     assert_eq!(
         balance(&ledger, NOW + 1800).committed.total(),
@@ -1007,29 +917,11 @@ fn a_period_begins_with_what_runs() {
         "nothing is known, all is committed"
     );
     // The part beyond the period must fit in the next one too.
-    let long = Run {
-        estimate: Estimate {
-            seconds: 7200,
-            ..run("b", 96).estimate
-        },
-        ..run("b", 96)
-    };
-    let decision = ledger.clone().decide(
-        &Run {
-            estimate: Estimate {
-                rate: run("b", 4).estimate.rate,
-                ..long.estimate.clone()
-            },
-            ..long.clone()
-        },
-        time(NOW + 1800),
-    );
-    assert_eq!(word(&decision), "fits");
+    let long = lasting("b", 96, 7200);
+    let cheap = lasting("b", 4, 7200);
+    assert_eq!(decided(&mut ledger.clone(), &cheap, NOW + 1800), "fits");
     spent_at(&mut ledger, "0", NOW + 3601);
-    assert_eq!(
-        word(&ledger.decide(&long, time(NOW + 3601))),
-        "does_not_fit"
-    );
+    assert_eq!(decided(&mut ledger, &long, NOW + 3601), "does_not_fit");
 }
 
 /// The part of a job beyond this period is paid from the limit of the next one.
@@ -1040,19 +932,10 @@ fn a_top_up_pays_for_no_period_after_its_end() {
         (NOW + 3601, "does_not_fit"),
         (NOW + 7200, "fits"),
     ] {
-        let mut ledger = ledger(
-            &json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}}),
-            "0",
-        );
+        let mut ledger = ledger(&hourly(), "0");
         let top_up = json!({"amount": "400", "validUntil": time(until).to_string()});
         ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
-        let long = Run {
-            estimate: Estimate {
-                seconds: 7200,
-                ..run("a", 200).estimate
-            },
-            ..run("a", 200)
-        };
+        let long = lasting("a", 200, 7200);
         let decision = ledger.decide(&long, time(NOW + 1800));
         assert_eq!(word(&decision), expected, "until {until}");
     }
@@ -1068,19 +951,10 @@ fn a_long_job_must_fit_in_every_period_and_a_short_one_only_in_those_it_reaches(
         (60, 12_000, NOW + 60, "fits"),
         (60, 30_001, NOW + 3600, "rejected"),
     ] {
-        let mut ledger = ledger(
-            &json!({"period": {"every": "1h", "anchor": time(NOW).to_string()}}),
-            "0",
-        );
+        let mut ledger = ledger(&hourly(), "0");
         let top_up = json!({"amount": "400", "validUntil": time(until).to_string()});
         ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
-        let job = Run {
-            estimate: Estimate {
-                seconds,
-                ..run("a", rate).estimate
-            },
-            ..run("a", rate)
-        };
+        let job = lasting("a", rate, seconds);
         let decision = ledger.decide(&job, time(NOW));
         assert_eq!(
             word(&decision),
@@ -1095,10 +969,7 @@ fn a_long_job_must_fit_in_every_period_and_a_short_one_only_in_those_it_reaches(
 fn a_slower_source_is_waited_for_like_a_cold_start() {
     let mut ledger = ledger(&json!({}), "0");
     ledger.watched_since(time(NOW - 10_000));
-    let ran = Run {
-        state: RunState::Running(NOW - 3600),
-        ..run("a", 120)
-    };
+    let ran = running("a", 120, NOW - 3600);
     ledger.observe_run(&ran, time(NOW - 3600));
     ledger.finished(&ran.uid, NOW - 1800);
     spent_at(&mut ledger, "60", NOW);
@@ -1107,7 +978,7 @@ fn a_slower_source_is_waited_for_like_a_cold_start() {
     let period = ledger.period(time(NOW)).unwrap();
     let mut observe = |at: i64, now: i64| {
         ledger.observe(&Observation::of(period, time(at)), time(now));
-        word(&ledger.decide(&run("b", 10), time(now)))
+        decided(&mut ledger, &run("b", 10), now)
     };
     assert_eq!(observe(NOW - 3600, NOW + 60), "cold_start");
     assert_eq!(observe(NOW + 60, NOW + 3660), "fits");
@@ -1143,21 +1014,17 @@ fn a_job_that_exceeds_the_limit_of_a_later_period_blocks_no_other() {
     ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
     let long = Run {
         priority: 9,
-        estimate: Estimate {
-            seconds: 7200,
-            ..run("long", 200).estimate
-        },
-        ..run("long", 200)
+        ..lasting("long", 200, 7200)
     };
-    assert_eq!(word(&ledger.decide(&long, time(NOW))), "does_not_fit");
+    assert_eq!(decided(&mut ledger, &long, NOW), "does_not_fit");
     let small = |name| run(name, 10);
-    assert_eq!(word(&ledger.decide(&small("a"), time(NOW))), "fits");
+    assert_eq!(decided(&mut ledger, &small("a"), NOW), "fits");
     // With a longer top-up it only waits for money.
     let top_up = json!({"amount": "400", "validUntil": time(NOW + 7200).to_string()});
     ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
     spent_at(&mut ledger, "450", NOW + 60);
-    assert_eq!(word(&ledger.decide(&long, time(NOW + 60))), "does_not_fit");
-    assert_eq!(word(&ledger.decide(&small("b"), time(NOW + 60))), "behind");
+    assert_eq!(decided(&mut ledger, &long, NOW + 60), "does_not_fit");
+    assert_eq!(decided(&mut ledger, &small("b"), NOW + 60), "behind");
 }
 
 /// What other jobs take of the next period may end.
@@ -1171,11 +1038,7 @@ fn a_job_that_waits_for_the_money_of_a_later_period_blocks_others() {
     ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
     let job = |name, rate, seconds, priority| Run {
         priority,
-        estimate: Estimate {
-            seconds,
-            ..run(name, rate).estimate
-        },
-        ..run(name, rate)
+        ..lasting(name, rate, seconds)
     };
     let now = time(NOW + 1800);
     spent_at(&mut ledger, "0", NOW + 1800);
@@ -1193,14 +1056,8 @@ fn a_job_that_no_account_governs_is_approved() {
         &json!({"namespaceLimits": {}, "onUngoverned": "Admit"}),
         "0",
     );
-    assert_eq!(
-        word(&ledger.decide(&run("a", 10), time(NOW))),
-        "not governed"
-    );
-    let approved = Run {
-        state: RunState::Approved(NOW),
-        ..run("a", 10)
-    };
+    assert_eq!(decided(&mut ledger, &run("a", 10), NOW), "not governed");
+    let approved = approved("a", 10);
     ledger.observe_run(&approved, time(NOW));
     assert_eq!(ledger.unapproved_starts(), 0);
 }
@@ -1211,10 +1068,7 @@ fn a_budget_that_only_reports_stops_nothing() {
         let patch =
             json!({"enforcement": enforcement, "onOverspent": {"running": "Evict", "grace": "1s"}});
         let mut ledger = ledger(&patch, "50");
-        let running = Run {
-            state: RunState::Running(NOW - 60),
-            ..run("a", 10)
-        };
+        let running = running("a", 10, NOW - 60);
         ledger.observe_run(&running, time(NOW));
         spent_at(&mut ledger, "101", NOW + 10);
         ledger.decide(&running, time(NOW + 10));
@@ -1234,7 +1088,7 @@ fn all_accounts_must_have_money_left_and_none_pays_alone() {
     let pools = json!({"pools": [{"name": "all", "limit": "15", "namespaceSelector": {"matchLabels": {"org": "x"}}}]});
     let mut ledger = ledger(&pools, "0");
     assert_eq!(
-        word(&ledger.decide(&run("a", 10), time(NOW))),
+        decided(&mut ledger, &run("a", 10), NOW),
         "cold_start",
         "which pools pay is not known yet"
     );
@@ -1243,7 +1097,7 @@ fn all_accounts_must_have_money_left_and_none_pays_alone() {
         ("n".to_owned(), labels.clone()),
         ("m".to_owned(), labels),
     ]));
-    assert_eq!(word(&ledger.decide(&run("a", 10), time(NOW))), "fits");
+    assert_eq!(decided(&mut ledger, &run("a", 10), NOW), "fits");
     let other = Run {
         namespace: "m".into(),
         ..run("b", 10)
@@ -1278,13 +1132,9 @@ fn a_pool_has_paid_for_a_namespace_that_was_deleted() {
     };
     let new_run = Run {
         namespace: "m".into(),
-        estimate: Estimate {
-            seconds: 60,
-            ..run("a", 600).estimate
-        },
-        ..run("a", 600)
+        ..lasting("a", 600, 60)
     };
-    let evaluate = |ledger: &BudgetLedger, at| word(&ledger.clone().decide(&new_run, time(at)));
+    let evaluate = |ledger: &BudgetLedger, at| decided(&mut ledger.clone(), &new_run, at);
     let mut ledger = ledger(&pools, "10");
     ledger.set_namespaces(exist(&["n", "m", "idle"]));
     assert_eq!(evaluate(&ledger, NOW), "does_not_fit");
@@ -1337,7 +1187,7 @@ fn a_namespace_without_a_current_sample_holds_no_other_of_its_pool() {
         }
         let evaluate = |ledger: &BudgetLedger, namespace: &str| {
             let new_run = of(namespace, "new");
-            word(&ledger.clone().decide(&new_run, time(NOW + 1801)))
+            decided(&mut ledger.clone(), &new_run, NOW + 1801)
         };
         assert_eq!(evaluate(&ledger, "a"), "fits", "{patch}");
         assert_eq!(evaluate(&ledger, "b"), "stale", "{patch}");
@@ -1372,7 +1222,7 @@ fn the_last_money_goes_by_priority_and_age_and_skips_no_job_in_strict_order() {
                 since: NOW - 100 + since,
                 ..run(name, rate)
             };
-            assert_eq!(word(&ledger.decide(&waiting, time(NOW))), "does_not_fit");
+            assert_eq!(decided(&mut ledger, &waiting, NOW), "does_not_fit");
         }
         // A limit of 115 leaves 16.
         ledger.set_config(terms(
@@ -1467,10 +1317,7 @@ fn a_period_whose_beginning_the_source_lacks_holds_jobs() {
         ..Observation::of(ledger.period(time(NOW)).unwrap(), time(NOW))
     };
     ledger.observe(&observation, time(NOW));
-    assert_eq!(
-        word(&ledger.decide(&run("a", 1000), time(NOW))),
-        "not_covered"
-    );
+    assert_eq!(decided(&mut ledger, &run("a", 1000), NOW), "not_covered");
 }
 
 /// Returns the Budget with `patch`, and with a status that was written under `before` at a spend of
@@ -1523,27 +1370,18 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
     ledger.set_own_limits(BTreeMap::new());
     let taken = spent_at(ledger, "0", NOW);
     assert_eq!(taken.decreased, ["n".into()]);
-    assert_eq!(word(&ledger.decide(&run("a", 20), time(NOW))), "cold_start");
+    assert_eq!(decided(ledger, &run("a", 20), NOW), "cold_start");
     // A higher figure is accepted.
     spent_at(ledger, "91", NOW + 60);
-    assert_eq!(
-        word(&ledger.decide(&run("a", 20), time(NOW + 60))),
-        "does_not_fit"
-    );
-    assert_eq!(word(&ledger.decide(&run("b", 9), time(NOW + 60))), "fits");
+    assert_eq!(decided(ledger, &run("a", 20), NOW + 60), "does_not_fit");
+    assert_eq!(decided(ledger, &run("b", 9), NOW + 60), "fits");
 }
 
 #[test]
 fn an_unapproved_start_is_charged_and_reported() {
     let mut ledger = ledger(&json!({}), "0");
     ledger.observe_run(&run("a", 10), time(NOW));
-    ledger.observe_run(
-        &Run {
-            state: RunState::Approved(NOW),
-            ..run("a", 10)
-        },
-        time(NOW),
-    );
+    ledger.observe_run(&approved("a", 10), time(NOW));
     assert_eq!(
         (
             ledger.unapproved_starts(),
@@ -1552,13 +1390,7 @@ fn an_unapproved_start_is_charged_and_reported() {
         (1, Amount::units(10))
     );
     ledger.decide(&run("b", 10), time(NOW));
-    ledger.observe_run(
-        &Run {
-            state: RunState::Approved(NOW),
-            ..run("b", 10)
-        },
-        time(NOW),
-    );
+    ledger.observe_run(&approved("b", 10), time(NOW));
     assert_eq!(ledger.unapproved_starts(), 1);
 }
 
@@ -1584,7 +1416,7 @@ fn overspending_jobs_are_evicted_after_the_grace_period_lowest_priority_and_youn
     spent_at(&mut ledger, "101", NOW + 1);
     let stopped = |ledger: &mut BudgetLedger, at| {
         runs.iter()
-            .filter(|run| word(&ledger.decide(run, time(at))) == "stopped")
+            .filter(|run| decided(ledger, run, at) == "stopped")
             .map(|run| run.uid.to_string())
             .collect::<Vec<_>>()
     };
