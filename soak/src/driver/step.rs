@@ -271,50 +271,60 @@ mod tests {
         };
         let preempt = plan(Some((40.0, Interruption::Preempt)));
         let lose = plan(Some((40.0, Interruption::LoseQuota)));
+        let retried = view(&calm, "Retry");
+        let rejected = view(&calm, "Rejected");
+        let without_checks = View {
+            checks: BTreeMap::new(),
+            ..queued.clone()
+        };
+        let deactivated = View {
+            active: false,
+            ..admitted.clone()
+        };
+        let (preempted, losing) = (view(&preempt, "Pending"), view(&lose, "Pending"));
+        let lost = View {
+            admitted: true,
+            ..view(&lose, "Ready")
+        };
+        let fresh = Progress::default();
+        let created = Progress {
+            created: true,
+            ..Progress::default()
+        };
+        let delayed = Progress {
+            queued_until: 9.0,
+            ..progress.clone()
+        };
+        let interrupted = Progress {
+            interruption: true,
+            ..progress.clone()
+        };
+        let full = Around {
+            quota: false,
+            ..at(1.0)
+        };
+        let late_drain = Around {
+            drain: true,
+            ..at(201.0)
+        };
+        let runs = Around {
+            runs: true,
+            ..at(100.0)
+        };
         for (number, (plan, progress, view, around, expected)) in [
-            (&calm, &Progress::default(), None, at(1.0), Step::Create),
-            (
-                &calm,
-                &Progress {
-                    created: true,
-                    ..Progress::default()
-                },
-                None,
-                at(1.0),
-                Step::Wait,
-            ),
+            (&calm, &fresh, None, at(1.0), Step::Create),
+            (&calm, &created, None, at(1.0), Step::Wait),
             (&calm, &progress, None, at(1.0), Step::Drop),
             (
                 &calm,
                 &progress,
-                Some(&View {
-                    checks: BTreeMap::new(),
-                    ..queued.clone()
-                }),
+                Some(&without_checks),
                 at(1.0),
                 Step::AddChecks,
             ),
             (&calm, &progress, Some(&queued), at(1.0), Step::Reserve),
-            (
-                &calm,
-                &progress,
-                Some(&queued),
-                Around {
-                    quota: false,
-                    ..at(1.0)
-                },
-                Step::Wait,
-            ),
-            (
-                &calm,
-                &Progress {
-                    queued_until: 9.0,
-                    ..progress.clone()
-                },
-                Some(&queued),
-                at(1.0),
-                Step::Wait,
-            ),
+            (&calm, &progress, Some(&queued), full, Step::Wait),
+            (&calm, &delayed, Some(&queued), at(1.0), Step::Wait),
             (&calm, &progress, Some(&queued), drain, Step::Delete),
             (&calm, &progress, Some(&pending), at(100.0), Step::Wait),
             (
@@ -324,106 +334,61 @@ mod tests {
                 at(201.0),
                 Step::Evict("Preempted"),
             ),
-            (
-                &calm,
-                &progress,
-                Some(&pending),
-                Around {
-                    drain: true,
-                    ..at(201.0)
-                },
-                Step::Wait,
-            ),
+            (&calm, &progress, Some(&pending), late_drain, Step::Wait),
             (&calm, &progress, Some(&ready), at(100.0), Step::Admit),
             (&calm, &progress, Some(&admitted), at(100.0), Step::Start),
             (&calm, &running, Some(&admitted), at(100.0), Step::Wait),
             (&calm, &running, Some(&admitted), at(120.0), Step::Finish),
             (&calm, &running, Some(&admitted), drain, Step::Finish),
-            (
-                &calm,
-                &running,
-                Some(&evicted),
-                Around {
-                    runs: true,
-                    ..at(100.0)
-                },
-                Step::Wait,
-            ),
+            (&calm, &running, Some(&evicted), runs, Step::Wait),
             (&calm, &running, Some(&evicted), at(100.0), Step::Release),
             (&calm, &ended, Some(&finished), at(11.0), Step::Wait),
             (&calm, &ended, Some(&finished), at(99.0), Step::Delete),
             (&calm, &ended, Some(&finished), drain, Step::Wait),
+            (&calm, &progress, Some(&retried), at(95.0), Step::Wait),
             (
                 &calm,
                 &progress,
-                Some(&view_of(&calm, "Retry")),
-                at(95.0),
-                Step::Wait,
-            ),
-            (
-                &calm,
-                &progress,
-                Some(&view_of(&calm, "Retry")),
+                Some(&retried),
                 at(97.0),
                 Step::Evict("AdmissionCheck"),
             ),
             (
                 &calm,
                 &progress,
-                Some(&view_of(&calm, "Rejected")),
+                Some(&rejected),
                 at(97.0),
                 Step::Deactivate,
             ),
             (
                 &calm,
                 &progress,
-                Some(&View {
-                    active: false,
-                    ..admitted.clone()
-                }),
+                Some(&deactivated),
                 at(97.0),
                 Step::Evict("Deactivated"),
             ),
             (&calm, &ended, Some(&stopped), at(11.0), Step::Wait),
             (&calm, &ended, Some(&stopped), at(99.0), Step::Delete),
+            (&preempt, &progress, Some(&preempted), at(89.0), Step::Wait),
             (
                 &preempt,
                 &progress,
-                Some(&view_of(&preempt, "Pending")),
-                at(89.0),
-                Step::Wait,
-            ),
-            (
-                &preempt,
-                &progress,
-                Some(&view_of(&preempt, "Pending")),
+                Some(&preempted),
                 at(91.0),
                 Step::Evict("Preempted"),
             ),
             (
                 &preempt,
-                &Progress {
-                    interruption: true,
-                    ..progress.clone()
-                },
-                Some(&view_of(&preempt, "Pending")),
+                &interrupted,
+                Some(&preempted),
                 at(91.0),
                 Step::Wait,
             ),
+            (&lose, &progress, Some(&losing), at(91.0), Step::LoseQuota),
             (
                 &lose,
                 &progress,
-                Some(&view_of(&lose, "Pending")),
-                at(91.0),
-                Step::LoseQuota,
-            ),
-            (
-                &lose,
-                &progress,
-                Some(&View {
-                    admitted: true,
-                    ..view_of(&lose, "Ready")
-                }),
+                Some(&lost),
                 at(91.0),
                 Step::Evict("Preempted"),
             ),
@@ -431,15 +396,8 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            assert_eq!(
-                step(plan, progress, view, around),
-                expected,
-                "case {number}"
-            );
+            let next = step(plan, progress, view, around);
+            assert_eq!(next, expected, "case {number}");
         }
-    }
-
-    fn view_of(plan: &Plan, state: &str) -> View {
-        view(plan, state)
     }
 }

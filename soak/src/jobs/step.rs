@@ -202,7 +202,6 @@ mod tests {
             interruption: true,
             ..there.clone()
         };
-        let after = |interruption| plan(Some((40.0, interruption)));
         let fresh = Progress::default();
         for (number, (plan, progress, view, now, drain, expected)) in [
             (&calm, &fresh, None, 0.0, false, Step::Submit),
@@ -218,54 +217,6 @@ mod tests {
             (&calm, &ended, Some(&finished), 200.0, true, Step::Wait),
             (&calm, &stopped, Some(&view), 105.0, false, Step::Wait),
             (&calm, &stopped, Some(&view), 111.0, false, Step::OpenQueue),
-            (
-                &after(Interruption::Preempt),
-                &there,
-                Some(&view),
-                139.0,
-                false,
-                Step::Wait,
-            ),
-            (
-                &after(Interruption::Preempt),
-                &there,
-                Some(&view),
-                141.0,
-                false,
-                Step::Pause,
-            ),
-            (
-                &after(Interruption::LoseQuota),
-                &there,
-                Some(&view),
-                141.0,
-                false,
-                Step::StopQueue,
-            ),
-            (
-                &after(Interruption::LoseQuota),
-                &there,
-                Some(&admitted),
-                141.0,
-                false,
-                Step::Pause,
-            ),
-            (
-                &after(Interruption::Delete),
-                &there,
-                Some(&view),
-                141.0,
-                false,
-                Step::Delete,
-            ),
-            (
-                &after(Interruption::Deactivate),
-                &there,
-                Some(&view),
-                141.0,
-                false,
-                Step::Deactivate,
-            ),
         ]
         .into_iter()
         .enumerate()
@@ -275,6 +226,18 @@ mod tests {
                 expected,
                 "case {number}"
             );
+        }
+        for (interruption, view, now, expected) in [
+            (Interruption::Preempt, &view, 139.0, Step::Wait),
+            (Interruption::Preempt, &view, 141.0, Step::Pause),
+            (Interruption::LoseQuota, &view, 141.0, Step::StopQueue),
+            (Interruption::LoseQuota, &admitted, 141.0, Step::Pause),
+            (Interruption::Delete, &view, 141.0, Step::Delete),
+            (Interruption::Deactivate, &view, 141.0, Step::Deactivate),
+        ] {
+            let plan = plan(Some((40.0, interruption)));
+            let next = step(&plan, &there, Some(view), now, false);
+            assert_eq!(next, expected, "{interruption:?} at {now}");
         }
     }
 

@@ -192,28 +192,29 @@ mod tests {
         (decisions.count("c"), kinds.collect())
     }
 
-    fn with(mut view: View, change: impl Fn(&mut View)) -> View {
-        change(&mut view);
-        view
+    /// Reads observations: each is the initial of the check's state (`E` for Retry), since when it
+    /// has that, and the reservation; `+` if the Workload is admitted, `!` if it is evicted.
+    fn observations(text: &str) -> Vec<View> {
+        let read = |word: &str| {
+            let state = match &word[..1] {
+                "P" => "Pending",
+                "R" => "Ready",
+                _ => "Retry",
+            };
+            View {
+                admitted: word.ends_with('+'),
+                evicted: word.ends_with('!'),
+                ..view(state, &word[1..2], word[2..].trim_end_matches(['+', '!']))
+            }
+        };
+        text.split(' ').map(read).collect()
     }
 
     #[test]
     fn the_beginnings_of_states_are_counted() {
         let mut decisions = Decisions::default();
-        let reserved = view("Pending", "1", "r");
-        let evicted = with(reserved.clone(), |view| view.evicted = true);
-        for (at, view) in [
-            &reserved,
-            &reserved,
-            &evicted,
-            &view("Pending", "1", ""),
-            &reserved,
-        ]
-        .into_iter()
-        .zip(1_u8..)
-        .map(|(view, at)| (f64::from(at), view))
-        {
-            decisions.observe(view.clone(), at);
+        for (view, at) in observations("P1r P1r P1r! P1 P1r").into_iter().zip(1_u8..) {
+            decisions.observe(view, f64::from(at));
         }
         assert_eq!(
             decisions.changes(),
@@ -224,7 +225,7 @@ mod tests {
     /// A name, the observations, expected failures, decisions, and findings.
     type Case = (
         &'static str,
-        Vec<View>,
+        &'static str,
         &'static [Seconds],
         usize,
         &'static [Kind],
@@ -232,137 +233,72 @@ mod tests {
 
     #[test]
     fn each_transition_is_judged() {
-        let (pending, ready) = (view("Pending", "1", "r"), view("Ready", "2", "r"));
-        let admitted = with(ready.clone(), |view| view.admitted = true);
-        let retry = |since| with(view("Retry", since, "r"), |view| view.admitted = true);
         let cases: [Case; 13] = [
-            (
-                "one decision",
-                vec![pending.clone(), ready.clone()],
-                &[],
-                1,
-                &[],
-            ),
-            (
-                "seen twice",
-                vec![pending.clone(), ready.clone(), admitted.clone()],
-                &[],
-                1,
-                &[],
-            ),
-            (
-                "the same again",
-                vec![pending.clone(), ready.clone(), view("Ready", "3", "r")],
-                &[],
-                2,
-                &[Kind::Double],
-            ),
+            ("one decision", "P1r R2r", &[], 1, &[]),
+            ("seen twice", "P1r R2r R2r+", &[], 1, &[]),
+            ("the same again", "P1r R2r R3r", &[], 2, &[Kind::Double]),
             (
                 "taken back and given again",
-                vec![
-                    pending.clone(),
-                    ready.clone(),
-                    view("Pending", "3", "r"),
-                    view("Ready", "4", "r"),
-                ],
+                "P1r R2r P3r R4r",
                 &[],
                 2,
                 &[Kind::Double],
             ),
             (
                 "the same, and the capacity failed",
-                vec![
-                    pending.clone(),
-                    ready.clone(),
-                    view("Pending", "3", "r"),
-                    view("Ready", "4", "r"),
-                ],
+                "P1r R2r P3r R4r",
                 &[30.0],
                 2,
                 &[],
             ),
-            (
-                "in the next reservation",
-                vec![
-                    pending.clone(),
-                    ready.clone(),
-                    view("Pending", "3", ""),
-                    view("Pending", "3", "s"),
-                    view("Ready", "5", "s"),
-                ],
-                &[],
-                2,
-                &[],
-            ),
+            ("in the next reservation", "P1r R2r P3 P3s R5s", &[], 2, &[]),
             (
                 "what outlived its reservation is no decision",
-                vec![
-                    pending.clone(),
-                    ready.clone(),
-                    view("Ready", "2", ""),
-                    view("Ready", "2", "s"),
-                ],
+                "P1r R2r R2 R2s",
                 &[],
                 1,
                 &[],
             ),
             (
                 "an older state is put over it",
-                vec![
-                    pending.clone(),
-                    ready.clone(),
-                    pending.clone(),
-                    view("Ready", "4", "r"),
-                ],
+                "P1r R2r P1r R4r",
                 &[],
                 2,
                 &[],
             ),
-            (
-                "without quota",
-                vec![view("Pending", "1", ""), view("Ready", "2", "")],
-                &[],
-                1,
-                &[Kind::OutOfTurn],
-            ),
+            ("without quota", "P1 R2", &[], 1, &[Kind::OutOfTurn]),
             (
                 "while it is evicted",
-                vec![
-                    pending.clone(),
-                    with(ready.clone(), |view| view.evicted = true),
-                ],
+                "P1r R2r!",
                 &[],
                 1,
                 &[Kind::OutOfTurn],
             ),
             (
                 "an eviction without a reason",
-                vec![pending.clone(), admitted.clone(), retry("3")],
+                "P1r R2r+ E3r+",
                 &[],
                 2,
                 &[Kind::Double, Kind::Eviction],
             ),
             (
                 "an eviction because capacity was revoked",
-                vec![pending.clone(), admitted.clone(), retry("3")],
+                "P1r R2r+ E3r+",
                 &[29.0],
                 2,
                 &[],
             ),
             (
                 "a failure long ago is no reason",
-                vec![pending, admitted, retry("3")],
+                "P1r R2r+ E3r+",
                 &[2.0],
                 2,
                 &[Kind::Double, Kind::Eviction],
             ),
         ];
         for (name, views, failures, count, expected) in cases {
-            assert_eq!(
-                kinds(&views, failures),
-                (count, expected.to_vec()),
-                "{name}"
-            );
+            let judged = kinds(&observations(views), failures);
+            assert_eq!(judged, (count, expected.to_vec()), "{name}");
         }
     }
 }
