@@ -4,9 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
-};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kueue_check::Clock;
 use kueue_check_testenv::{CrdError, StartError};
@@ -60,14 +58,6 @@ pub(crate) enum How {
     Merge,
 }
 
-/// Returns the API resource of the kind of `object`.
-pub(crate) fn resource(object: &Value) -> ApiResource {
-    let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
-}
-
 /// Returns the name of `object`.
 pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
@@ -102,11 +92,7 @@ impl Writer {
     }
 
     fn api(&self, object: &Value) -> Api<DynamicObject> {
-        let resource = resource(object);
-        match object["metadata"]["namespace"].as_str() {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        }
+        kueue_check_testenv::api(&self.client, object)
     }
 
     /// Applies `object`.

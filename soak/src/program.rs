@@ -9,13 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::Api;
-use kube::api::PostParams;
-use kueue_check_testenv::{Process, exposition};
+use kueue_check_testenv::{Process, exposition, token};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -120,31 +116,7 @@ pub(crate) async fn install(
                 .await?;
         }
     }
-    token(writer, name, seconds).await
-}
-
-async fn token(writer: &Writer, name: &str, seconds: i64) -> Result<String, Failure> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(writer.client(), name);
-    let request = TokenRequest {
-        spec: TokenRequestSpec {
-            expiration_seconds: Some(seconds),
-            ..TokenRequestSpec::default()
-        },
-        ..TokenRequest::default()
-    };
-    let parameters = PostParams::default();
-    for _ in 0..100 {
-        let response = accounts.create_token_request(name, &parameters, &request);
-        if let Ok(response) = response.await
-            && let Some(status) = response.status
-        {
-            return Ok(status.token);
-        }
-        sleep(Duration::from_millis(100)).await;
-    }
-    Err(Failure::Program(format!(
-        "there is no token for the ServiceAccount of {name}"
-    )))
+    Ok(token(&writer.client(), name, name, seconds).await?)
 }
 
 /// The folders of a replica.

@@ -12,11 +12,12 @@ use futures::TryStreamExt;
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{self, Event, watcher};
+use kueue_check_testenv::resource;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::cluster::{Failure, Writer, resource};
+use crate::cluster::{Failure, Writer};
 use crate::judge::{Decisions, RequestView, View};
 use crate::meter::Seconds;
 use crate::scene::KUEUE;

@@ -11,9 +11,7 @@ use kueue_check::{Family, WorkloadEvent};
 use kueue_check_budget::config::BudgetConfig;
 use kueue_check_budget::ledger::Ledgers;
 use kueue_check_budget::period::Period;
-use kueue_check_budget::source::{
-    AllowedServer, Credentials, Http, SourceError, SpendQuery, source,
-};
+use kueue_check_budget::source::{Credentials, Http, SourceError, SpendQuery, source};
 use kueue_check_testenv::Folder;
 use peak_alloc::PeakAlloc;
 use serde_json::json;
@@ -108,11 +106,7 @@ fn cost(runtime: &Runtime, case: &str, url: &str, folder: &Path) -> (usize, Opti
     };
     let credentials = Credentials {
         folder: folder.to_owned(),
-        servers: vec![AllowedServer {
-            origin: url.parse().unwrap(),
-            credentials: Some(".".into()),
-            allow_insecure: true,
-        }],
+        servers: vec![format!("{url}=.").parse().unwrap()],
     };
     let source = source(
         &serde_json::from_value(spec).unwrap(),

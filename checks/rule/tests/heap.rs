@@ -9,7 +9,7 @@ use kueue_check::api::Workload;
 use kueue_check::{AdmissionCheckController, Parameters, RequestBuilder};
 use kueue_check_rule::celcheck::rule::{Environment, Rule};
 use kueue_check_rule::tools::read_rule;
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
+use kueue_check_rule::{ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
 use peak_alloc::PeakAlloc;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -128,11 +128,7 @@ fn a_response_of_any_size_and_shape_costs_at_most_28_mib() {
         let url = server(&runtime, head, item, tail, size);
         let check = WebhookCheck::new(ServerPolicy {
             folder: "/nonexistent".into(),
-            servers: vec![AllowedServer {
-                origin: url.parse().unwrap(),
-                credentials: None,
-                allow_insecure: false,
-            }],
+            servers: vec![url.parse().unwrap()],
             unlisted: Unlisted::Refuse,
             setting: "--allow-host",
         });

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use kueue_check::prelude::*;
 use kueue_check::{App, Clock};
 use kueue_check_sim::apiserver::{ApiRequest, ApiServer, Patch, Resource, Verb};
 use kueue_check_sim::definitions;
-use kueue_check_testenv::Folder;
+use kueue_check_testenv::{Folder, Killed, free_address};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
@@ -251,7 +251,7 @@ pub(super) async fn wait<T>(what: &str, mut look: impl FnMut() -> Result<T, Stri
 
 /// The program as a process, which ends with the test.
 pub(super) struct Program {
-    child: Child,
+    child: Killed,
     pub(super) admin: SocketAddr,
     log: Arc<Mutex<String>>,
     reading: Option<std::thread::JoinHandle<()>>,
@@ -276,10 +276,7 @@ impl Program {
         number: usize,
         admin: Option<SocketAddr>,
     ) -> Self {
-        let admin = admin.unwrap_or_else(|| {
-            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            free.local_addr().unwrap()
-        });
+        let admin = admin.unwrap_or_else(|| free_address().unwrap());
         let folder = Folder::new("seat-check").unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         let text = json!({
@@ -318,7 +315,7 @@ impl Program {
             }
         });
         Self {
-            child,
+            child: Killed(child),
             admin,
             log,
             reading: Some(reading),
@@ -359,12 +356,5 @@ impl Program {
             assert!(began.elapsed() < PATIENCE, "{:#?}", self.lines());
             sleep(Duration::from_millis(10)).await;
         }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

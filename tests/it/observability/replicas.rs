@@ -3,10 +3,10 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use kueue_check_testenv::{Folder, exposition, or_skipped, prometheus};
+use kueue_check_testenv::{Folder, Killed, exposition, free_address, or_skipped, prometheus};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -43,7 +43,7 @@ async fn get(address: SocketAddr, path: &str) -> Option<String> {
 
 /// Prometheus, which scrapes `pods` four times a second and evaluates the chart's alerts.
 struct Prometheus {
-    child: Child,
+    _child: Killed,
     address: SocketAddr,
     /// Removed when this is dropped.
     _folder: Folder,
@@ -51,8 +51,7 @@ struct Prometheus {
 
 impl Prometheus {
     fn start(program: &Path, pods: &[(&str, SocketAddr)]) -> Self {
-        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = address.local_addr().unwrap();
+        let address = free_address().unwrap();
         let folder = Folder::new("seats-prometheus").unwrap();
         let targets: Vec<Value> = pods
             .iter()
@@ -81,7 +80,7 @@ impl Prometheus {
             .spawn()
             .unwrap();
         Self {
-            child,
+            _child: Killed(child),
             address,
             _folder: folder,
         }
@@ -116,13 +115,6 @@ impl Prometheus {
             assert!(Instant::now() < until, "{expression}: {seen:?}");
             sleep(Duration::from_millis(100)).await;
         }
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

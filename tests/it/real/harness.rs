@@ -1,10 +1,8 @@
 //! The test harness: a cluster for each version of Kueue, and a namespace of it for each test.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
@@ -16,17 +14,14 @@ use kube::{Api, CustomResourceExt};
 use kueue_check::runtime::{RunError, Runtime, RuntimeBuilder, RuntimeHandle};
 use kueue_check::{AdmissionCheckController, Clock, ReleaseReason};
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
+pub(crate) use kueue_check_testenv::eventually as wait;
 use kueue_check_testenv::{Access, Cluster, KueueVersion, crds};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
 use super::checks::{Scripted, Setting};
 use super::faults::Faults;
-
-/// How long anything may take that happens in another process.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The clusters, each started by the first test that needs it.
 static CLUSTERS: [OnceCell<Option<Cluster>>; 3] = [const { OnceCell::const_new() }; 3];
@@ -640,25 +635,6 @@ pub(crate) fn now() -> String {
         .round(jiff::Unit::Second)
         .unwrap()
         .to_string()
-}
-
-/// Repeats until the result is true, and returns its value. Fails with the last value otherwise.
-pub(crate) async fn wait<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> T {
-    let began = Instant::now();
-    loop {
-        let (yes, seen) = look().await;
-        if yes {
-            return seen;
-        }
-        assert!(
-            began.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} for {what}; last seen: {seen:#?}"
-        );
-        sleep(Duration::from_millis(20)).await;
-    }
 }
 
 fn merge(object: &mut Value, patch: Value) {

@@ -1,17 +1,15 @@
 //! A check binary as a process: the examples, which cargo builds with the tests.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use serde_json::Value;
+use kube::Client;
+use kueue_check_testenv::{Killed, free_address};
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::harness::{World, wait};
+use super::harness::World;
 
 /// Returns an example's binary, which cargo builds with the tests.
 pub(crate) fn binary(example: &str) -> PathBuf {
@@ -59,48 +57,20 @@ fn manifests(example: &str, namespace: &str) -> Vec<Value> {
 
 /// Applies a document as `kubectl apply` would.
 pub(crate) async fn apply(client: &Client, document: &Value) {
-    let kind = document["kind"].as_str().unwrap();
-    let api_version = document["apiVersion"].as_str().unwrap();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let plural = match kind {
-        "PodDisruptionBudget" => "poddisruptionbudgets".to_owned(),
-        "ValidatingAdmissionPolicy" => "validatingadmissionpolicies".to_owned(),
-        kind => kind.to_lowercase() + "s",
-    };
-    let resource = ApiResource {
-        group: group.into(),
-        version: version.into(),
-        api_version: api_version.into(),
-        kind: kind.into(),
-        plural,
-    };
-    let name = document["metadata"]["name"].as_str().unwrap();
-    let api: Api<DynamicObject> = match document["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    api.patch(
-        name,
-        &PatchParams::apply("kubectl").force(),
-        &Patch::Apply(document),
-    )
-    .await
-    .unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
+    kueue_check_testenv::apply(client, document)
+        .await
+        .unwrap_or_else(|error| panic!("{document}: {error}"));
 }
 
 /// A program that ends with the test.
 pub(crate) struct Program {
-    child: Child,
+    child: Killed,
     pub(crate) admin: u16,
 }
 
 impl Program {
     pub(crate) fn start(example: &str, kubeconfig: &PathBuf, extra: &[&str]) -> Self {
-        let admin = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let admin = free_address().unwrap().port();
         let child = Command::new(binary(example))
             .arg("run")
             .args([
@@ -115,7 +85,10 @@ impl Program {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        Self { child, admin }
+        Self {
+            child: Killed(child),
+            admin,
+        }
     }
 
     /// Returns status and body of a path of the admin endpoint.
@@ -160,31 +133,11 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Installs everything that `manifests` prints. Returns a kubeconfig with exactly the permissions
 /// of its ServiceAccount.
 pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> PathBuf {
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
-    let metadata = ObjectMeta {
-        name: Some(namespace.to_owned()),
-        ..ObjectMeta::default()
-    };
-    namespaces
-        .create(
-            &PostParams::default(),
-            &Namespace {
-                metadata,
-                ..Namespace::default()
-            },
-        )
-        .await
-        .unwrap();
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    apply(&world.client, &object).await;
     let documents = manifests(example, namespace);
     let kinds: Vec<&str> = documents
         .iter()
@@ -221,25 +174,7 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
 
 /// Returns a token of a ServiceAccount.
 pub(crate) async fn token(client: &Client, namespace: &str, account: &str) -> String {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    let request = TokenRequest {
-        spec: TokenRequestSpec {
-            audiences: Vec::new(),
-            expiration_seconds: Some(3600),
-            ..Default::default()
-        },
-        ..Default::default()
-    };
-    wait("a token", async || {
-        let response = accounts
-            .create_token_request(account, &PostParams::default(), &request)
-            .await;
-        let token = response
-            .ok()
-            .and_then(|response| response.status)
-            .map(|status| status.token);
-        (token.is_some(), token)
-    })
-    .await
-    .unwrap()
+    kueue_check_testenv::token(client, namespace, account, 3600)
+        .await
+        .unwrap()
 }

@@ -1,27 +1,18 @@
 //! The harness of the tests: a real API server with Kueue's and the autoscaler's definitions, with
 //! the chart on it, and operations on it.
 
-use std::future::Future;
-use std::time::Duration;
-
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    ValidationDirective,
-};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, ValidationDirective};
 use kube::{Api, Client};
 use kueue_check_chart_tests::{Helm, chart};
+pub(crate) use kueue_check_testenv::eventually;
 use kueue_check_testenv::{
     Access, Cluster, JobController, Kueue, KueueOptions, KueueVersion, crds, crds_of_autoscaler,
     or_skipped,
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, sleep};
 
 use crate::prometheus_operator;
-
-/// The maximum time for a change in another process.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
 
@@ -94,24 +85,10 @@ pub(crate) async fn job_controller() -> JobController {
     JobController::start(cluster).await.unwrap()
 }
 
-/// Returns the API resource of a kind.
-fn resource(object: &Value) -> ApiResource {
-    let (api_version, kind) = (
-        object["apiVersion"].as_str().unwrap(),
-        object["kind"].as_str().unwrap(),
-    );
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
-}
-
 impl Stage {
     /// Returns the API of the kind of `object`, in its namespace if it has one.
     pub(crate) fn api(&self, object: &Value) -> Api<DynamicObject> {
-        let resource = resource(object);
-        match object["metadata"]["namespace"].as_str() {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        }
+        kueue_check_testenv::api(&self.client, object)
     }
 
     /// Applies `object`; a field that the server does not define is an error.
@@ -238,25 +215,6 @@ impl Stage {
             (holds(&seen), seen)
         })
         .await
-    }
-}
-
-/// Polls until the result is true. Returns the value with it, or panics with the last one.
-pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> T {
-    let began = Instant::now();
-    loop {
-        let (yes, seen) = look().await;
-        if yes {
-            return seen;
-        }
-        assert!(
-            began.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} for {what}; last seen: {seen:#?}"
-        );
-        sleep(Duration::from_millis(30)).await;
     }
 }
 

@@ -8,15 +8,14 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 use kueue_check::DynCheck;
 use kueue_check::runtime::{LeaseConfig, LeaseTimes, Runtime, RuntimeHandle};
+use kueue_check_testenv::token;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
@@ -145,18 +144,7 @@ async fn install<S: Scenario>() -> Option<Installed> {
 
 /// Returns a client with a token of the ServiceAccount.
 pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
-    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), &stage.namespace);
-    let request: TokenRequest =
-        serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))
-            .unwrap();
-    let token = eventually("a token", async || {
-        let response = accounts
-            .create_token_request(account, &PostParams::default(), &request)
-            .await;
-        let token = response.ok().and_then(|response| response.status);
-        (token.is_some(), token.map(|status| status.token))
-    })
-    .await;
+    let token = token(&stage.client, &stage.namespace, account, 3600).await;
     let file = stage
         .access
         .kubeconfig_with_token(account, &token.unwrap())

@@ -1,24 +1,16 @@
 //! The harness: a real API server with the definitions of Kueue and this check, and a namespace for
 //! each test.
 
-use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{
-    ApiResource, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
-};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client, CustomResourceExt};
 use kueue_check_budget::resource::{Budget, NamespaceBudget};
 use kueue_check_testenv::KueueVersion::V0_19_2;
+pub(crate) use kueue_check_testenv::eventually;
 use kueue_check_testenv::{Access, Cluster, crds};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, sleep};
-
-/// The longest time for anything that happens in another process.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 static CLUSTER: OnceCell<Option<Cluster>> = OnceCell::const_new();
 
@@ -68,27 +60,6 @@ async fn start() -> Option<Cluster> {
     Some(cluster)
 }
 
-fn kind_of(document: &Value) -> ApiResource {
-    let (kind, api_version) = (
-        document["kind"].as_str().unwrap(),
-        document["apiVersion"].as_str().unwrap(),
-    );
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let plural = match kind {
-        "NetworkPolicy" | "ValidatingAdmissionPolicy" => {
-            kind.to_lowercase().replace("policy", "policies")
-        }
-        _ => kind.to_lowercase() + "s",
-    };
-    ApiResource {
-        group: group.into(),
-        version: version.into(),
-        api_version: api_version.into(),
-        kind: kind.into(),
-        plural,
-    }
-}
-
 impl Stage {
     async fn on(cluster: &Cluster) -> Self {
         let stage = Self {
@@ -102,40 +73,17 @@ impl Stage {
     }
 
     pub(crate) async fn namespace(&self, name: &str) {
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        let metadata = ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        };
-        api.create(
-            &PostParams::default(),
-            &Namespace {
-                metadata,
-                ..Namespace::default()
-            },
-        )
-        .await
-        .unwrap();
+        self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+            .await;
     }
 
     fn api(&self, document: &Value) -> Api<DynamicObject> {
-        match document["metadata"]["namespace"].as_str() {
-            Some(namespace) => {
-                Api::namespaced_with(self.client.clone(), namespace, &kind_of(document))
-            }
-            None => Api::all_with(self.client.clone(), &kind_of(document)),
-        }
+        kueue_check_testenv::api(&self.client, document)
     }
 
     /// Applies a document as `kubectl apply` would.
     pub(crate) async fn try_apply(&self, document: &Value) -> Result<(), kube::Error> {
-        let name = document["metadata"]["name"].as_str().unwrap();
-        self.api(document)
-            .patch(
-                name,
-                &PatchParams::apply("kubectl").force(),
-                &Patch::Apply(document),
-            )
+        kueue_check_testenv::apply(&self.client, document)
             .await
             .map(drop)
     }
@@ -247,47 +195,35 @@ impl Stage {
     /// Waits until a condition of the Budget has that status and reason; returns its message.
     pub(crate) async fn wait_condition(
         &self,
-        budget_name: &str,
+        name: &str,
         kind: &str,
         status: &str,
         reason: &str,
     ) -> String {
-        let seen = eventually(
-            &format!("{budget_name} to be {kind}={status} because of {reason}"),
-            async || {
-                let object = self.get(&budget(budget_name, &Value::Null)).await;
-                let found = conditions(&object)
-                    .into_iter()
-                    .find(|condition| condition["type"] == kind)
-                    .unwrap_or_default();
-                (
-                    found["status"] == status && found["reason"] == reason,
-                    found,
-                )
-            },
-        )
-        .await;
-        seen["message"].as_str().unwrap_or_default().to_owned()
+        let budget = budget(name, &Value::Null);
+        self.wait_of(&budget, kind, status, reason).await
     }
 
     /// Waits until the AdmissionCheck's condition Active has that status and reason; returns its
     /// message.
     pub(crate) async fn wait_active(&self, name: &str, status: &str, reason: &str) -> String {
         let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": name}});
-        let seen = eventually(
-            &format!("{name} to be Active={status} because of {reason}"),
-            async || {
-                let object = self.get(&check).await;
-                let found = conditions(&object)
-                    .into_iter()
-                    .find(|condition| condition["type"] == "Active")
-                    .unwrap_or_default();
-                (
-                    found["status"] == status && found["reason"] == reason,
-                    found,
-                )
-            },
-        )
+        self.wait_of(&check, "Active", status, reason).await
+    }
+
+    async fn wait_of(&self, object: &Value, kind: &str, status: &str, reason: &str) -> String {
+        let name = &object["metadata"]["name"];
+        let what = format!("{name} to be {kind}={status} because of {reason}");
+        let seen = eventually(&what, async || {
+            let object = self.get(object).await;
+            let mut all = conditions(&object).into_iter();
+            let found = all.find(|condition| condition["type"] == kind);
+            let found = found.unwrap_or_default();
+            (
+                found["status"] == status && found["reason"] == reason,
+                found,
+            )
+        })
         .await;
         seen["message"].as_str().unwrap_or_default().to_owned()
     }
@@ -318,24 +254,4 @@ pub(crate) fn timestamp() -> jiff::Timestamp {
 
 pub(crate) fn now() -> String {
     timestamp().round(jiff::Unit::Second).unwrap().to_string()
-}
-
-/// Polls until the result is true, and returns what came with it. Panics with the last result if it
-/// never is.
-pub(crate) async fn eventually<T: std::fmt::Debug, F: Future<Output = (bool, T)>>(
-    what: &str,
-    mut poll: impl FnMut() -> F,
-) -> T {
-    let began = Instant::now();
-    loop {
-        let (yes, seen) = poll().await;
-        if yes {
-            return seen;
-        }
-        assert!(
-            began.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} for {what}; last seen: {seen:#?}"
-        );
-        sleep(Duration::from_millis(50)).await;
-    }
 }

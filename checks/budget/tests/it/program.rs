@@ -1,16 +1,14 @@
 //! The binary as a process, with the permissions of its manifests.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::Api;
-use kube::api::PostParams;
+use kueue_check_testenv::{Killed, free_address, token};
 use serde_json::{Value, json};
 
-use super::harness::{Stage, eventually};
+use super::harness::Stage;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_budget-check");
 
@@ -64,35 +62,14 @@ pub(crate) async fn install(stage: &Stage, name: &str) -> PathBuf {
     {
         stage.apply(&document).await;
     }
-    let accounts: Api<ServiceAccount> = Api::namespaced(stage.client.clone(), name);
-    let request = TokenRequest {
-        spec: TokenRequestSpec {
-            expiration_seconds: Some(3600),
-            ..TokenRequestSpec::default()
-        },
-        ..TokenRequest::default()
-    };
-    let token = eventually("a token", async || {
-        let response = accounts
-            .create_token_request(name, &PostParams::default(), &request)
-            .await;
-        let token = response
-            .ok()
-            .and_then(|response| response.status)
-            .map(|status| status.token);
-        (token.is_some(), token)
-    })
-    .await;
-    stage
-        .access
-        .kubeconfig_with_token(name, &token.unwrap())
-        .unwrap()
+    let token = token(&stage.client, name, name, 3600).await.unwrap();
+    stage.access.kubeconfig_with_token(name, &token).unwrap()
 }
 
 /// A process that ends with the test, and its log.
 pub(crate) struct Program {
-    child: Child,
-    admin: u16,
+    child: Killed,
+    admin: SocketAddr,
     log: Arc<Mutex<String>>,
 }
 
@@ -105,16 +82,12 @@ impl Program {
                 let source = json!({"url": url, "credentials": ".", "allowInsecure": true});
                 (folder, json!([source]))
             });
-        let admin = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let admin = free_address().unwrap();
         let mut child = Command::new(BINARY)
             .args([
                 "run",
                 "--admin-address",
-                &format!("127.0.0.1:{admin}"),
+                &admin.to_string(),
                 "--lease-namespace",
                 name,
                 "--lease-name",
@@ -138,7 +111,11 @@ impl Program {
                 kept.lock().unwrap().push_str(&text);
             }
         });
-        Self { child, admin, log }
+        Self {
+            child: Killed(child),
+            admin,
+            log,
+        }
     }
 
     /// Returns the body of a path of the admin endpoint.
@@ -147,7 +124,7 @@ impl Program {
         use hyper_util::client::legacy::Client;
         let client: Client<_, http_body_util::Empty<bytes::Bytes>> =
             Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
-        let url = format!("http://127.0.0.1:{}{path}", self.admin);
+        let url = format!("http://{}{path}", self.admin);
         match client.get(url.parse().unwrap()).await {
             Ok(response) => {
                 String::from_utf8_lossy(&response.into_body().collect().await.unwrap().to_bytes())
@@ -170,15 +147,7 @@ impl Program {
     }
 
     /// Kills the process, without a warning.
-    pub(crate) fn kill(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub(crate) fn kill(self) {
+        drop(self.child);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +12,9 @@ use axum::routing::get;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{Credentials, Http, SourceError, SpendQuery, SpendReport, source};
-use kueue_check_testenv::{Folder, Prometheus as Programs, or_skipped, prometheus};
+use kueue_check_testenv::{
+    Folder, Killed, Prometheus as Programs, free_address, or_skipped, prometheus,
+};
 use serde_json::json;
 
 use super::harness::{eventually, stage_alone, timestamp, unique};
@@ -26,7 +28,7 @@ fn programs() -> Option<Programs> {
 type Rates = Arc<Mutex<Option<BTreeMap<String, f64>>>>;
 
 struct Prometheus {
-    child: Child,
+    child: Killed,
     url: String,
     rates: Rates,
     folder: Folder,
@@ -34,13 +36,6 @@ struct Prometheus {
 
 /// The shipped rules, evaluated each second.
 const RULES: &str = "groups:\n- name: cost\n  interval: 1s\n  rules:\n  - record: namespace:cost_per_hour:sum\n    expr: sum by (namespace) (pod_cost_per_hour)\n";
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 async fn exporter(rates: Rates) -> String {
     let handler = async move || match &*rates.lock().unwrap() {
@@ -98,25 +93,21 @@ impl Prometheus {
                 .unwrap();
             assert!(status.success(), "back-fill");
         }
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let address = free_address().unwrap();
         let child = Command::new(prometheus)
             .args([
                 "--config.file=prometheus.yml",
                 "--storage.tsdb.path=data",
                 "--storage.tsdb.retention.time=60d",
-                &format!("--web.listen-address=127.0.0.1:{port}"),
+                &format!("--web.listen-address={address}"),
                 "--log.level=error",
             ])
             .current_dir(folder.path())
             .spawn()
             .unwrap();
         Some(Self {
-            child,
-            url: format!("http://127.0.0.1:{port}"),
+            child: Killed(child),
+            url: format!("http://{address}"),
             rates,
             folder,
         })

@@ -425,11 +425,7 @@ async fn the_queries_are_those_of_the_shapes_and_nothing_is_queried_before_there
 pub(crate) fn credentials_for(folder: &Folder, url: &str) -> Credentials {
     Credentials {
         folder: folder.path().to_owned(),
-        servers: vec![AllowedServer {
-            origin: url.parse().unwrap(),
-            credentials: Some(".".into()),
-            allow_insecure: true,
-        }],
+        servers: vec![format!("{url}=.").parse().unwrap()],
     }
 }
 

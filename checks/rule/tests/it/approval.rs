@@ -192,7 +192,7 @@ async fn the_api_server_vouches_for_who_approves() {
     cluster.install(&client, definitions).await.unwrap();
     let permissions = approvers();
     for object in guard::objects().iter().chain(&permissions) {
-        crate::with_kueue::apply(&client, object).await.unwrap();
+        kueue_check_testenv::apply(&client, object).await.unwrap();
     }
     let ann: Api<DynamicObject> = Api::namespaced_with(
         cluster
@@ -245,7 +245,7 @@ async fn the_api_server_vouches_for_who_approves() {
         "{refused}"
     );
     let nobody = json!({"apiVersion": "kueue-check.dev/v1alpha1", "kind": "ApprovalCheck", "metadata": {"name": "x"}, "spec": {"approvers": {}}});
-    let refused = crate::with_kueue::apply(&client, &nobody)
+    let refused = kueue_check_testenv::apply(&client, &nobody)
         .await
         .unwrap_err()
         .to_string();

@@ -5,30 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use http::{Request, Response};
-use kube::Client;
-use kube::client::Body;
-use kueue_check::api::{AdmissionCheck, Workload};
-use kueue_check::{
-    AdmissionCheckController, BackgroundContext, Check, Clock, DynCheck, Parameters, RequestBuilder,
-};
+use kueue_check::api::Workload;
+use kueue_check::{AdmissionCheckController, Check, Clock, Parameters, RequestBuilder};
 use kueue_check_rule::document::{REVIEW, ReviewRequest};
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
+use kueue_check_rule::tools::read_workload;
+use kueue_check_rule::{WebhookCheck, webhook::resource};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
-use crate::server::{Received, Reply, Server};
+use crate::mock::run;
+use crate::server::{Received, Reply, Server, open};
 use crate::service::document;
 
 fn workload(number: usize) -> Workload {
-    Workload::from_json(json!({
-        "metadata": {"namespace": "vision", "name": format!("job-{number}"), "uid": format!("u-{number}")},
-        "status": {
-            "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}],
-            "admission": {"clusterQueue": "gpus", "podSetAssignments": []},
-            "admissionChecks": [{"name": "window", "state": "Pending"}]},
-    }))
-    .unwrap()
+    let given = json!({"metadata": {"namespace": "vision", "name": format!("job-{number}"), "uid": format!("u-{number}")}});
+    read_workload(&given, "window", Clock::system().now()).unwrap()
 }
 
 /// Returns Ready for every Workload with an even number.
@@ -59,33 +49,13 @@ async fn evaluations_share_requests_and_each_gets_its_own_verdict() {
         respond(received)
     })
     .await;
-    let check = Check::new(WebhookCheck::new(ServerPolicy {
-        folder: "/nonexistent".into(),
-        servers: vec![AllowedServer {
-            origin: server.url.parse().unwrap(),
-            credentials: None,
-            allow_insecure: false,
-        }],
-        unlisted: Unlisted::Refuse,
-        setting: "--allow-host",
-    }));
+    let check = Check::new(WebhookCheck::new(open(&[&server.url])));
     let object = json!({
         "apiVersion": "kueue-check.dev/v1alpha1", "kind": "WebhookCheck", "metadata": {"name": "w", "generation": 1},
         "spec": {"url": format!("{}/review", server.url), "batch": {"maxItems": 500, "requestsPerMinute": 600}},
     });
     let webhook = resource::WebhookCheck::decode(object).unwrap();
-    let own = AdmissionCheck::from_json(json!({"metadata": {"name": "window"}, "spec": {}}));
-    check
-        .activate(&own.unwrap(), &Arc::new(webhook.clone()))
-        .await
-        .unwrap();
-    let nothing = tower::service_fn(async |_: Request<Body>| {
-        Ok::<_, std::io::Error>(Response::new(Body::empty()))
-    });
-    let (_leads, leading) = watch::channel(true);
-    let context = BackgroundContext::new(Client::new(nothing, "default"), Clock::system(), leading);
-    let background = DynCheck::new(check.clone());
-    let work = tokio::spawn(async move { background.background(context).await });
+    let work = run(&check, "window", &webhook).await;
 
     let evaluate = |number| {
         let request = RequestBuilder::new(workload(number), "window");
@@ -124,5 +94,5 @@ async fn evaluations_share_requests_and_each_gets_its_own_verdict() {
     assert!(waiting.is_empty(), "no verdict for {waiting:?}");
     let requests = server.received().len() - before;
     assert!(requests <= 10, "{requests} requests for {JOBS} Workloads");
-    work.abort();
+    drop(work);
 }

@@ -15,7 +15,7 @@ use kueue_check_rule::approval::guard;
 use kueue_check_rule::approval::resource::Approval;
 use kueue_check_rule::celcheck::CELCheck;
 use kueue_check_rule::webhook::transport::{ServiceCall, ServiceReply, Transport};
-use kueue_check_rule::{ApprovalCheck, ServerPolicy, Unlisted, WebhookCheck};
+use kueue_check_rule::{ApprovalCheck, ServerPolicy, WebhookCheck};
 use kueue_check_sim::simulation::CheckContext;
 use kueue_check_sim::{Cluster, Job, Simulation};
 use kueue_check_sources::SourceError;
@@ -24,6 +24,7 @@ use serde_json::{Value as Json, json};
 use crate::approval::definition;
 use crate::cel::Sources;
 use crate::program::documents;
+use crate::server::open;
 use crate::service::no_harm;
 
 /// Returns the parameters of an example, in which the first of each two texts is replaced by the
@@ -39,18 +40,12 @@ fn example(name: &str, edits: &[(&str, &str)]) -> Json {
 }
 
 fn policy() -> ServerPolicy {
-    let servers = [
+    open(&[
         "https://prometheus.monitoring:9090",
         "https://alertmanager.monitoring:9093",
         "https://prices.example",
         "https://opa.policy:8181",
-    ];
-    ServerPolicy {
-        folder: "/nonexistent".into(),
-        servers: servers.map(|server| server.parse().unwrap()).to_vec(),
-        unlisted: Unlisted::Refuse,
-        setting: "--allow-host",
-    }
+    ])
 }
 
 /// Returns a simulation with an example of a CELCheck, whose data source `source` first returns

@@ -11,11 +11,11 @@ use kueue_check::{
 };
 use kueue_check_rule::document::REVIEW;
 use kueue_check_rule::webhook::signature::sign;
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
+use kueue_check_rule::{AllowedServer, ServerPolicy, WebhookCheck, webhook::resource};
 use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
 
-use crate::server::{Received, Reply, Server};
+use crate::server::{Received, Reply, Server, policy};
 use crate::service::document;
 
 static FILLER: [u8; 65536] = [b' '; 65536];
@@ -48,19 +48,6 @@ fn request(url: &str, patch: &Value) -> CheckRequest<resource::WebhookCheck> {
     RequestBuilder::new(workload(), "window")
         .now("2026-11-21T09:30:00Z".parse().unwrap())
         .build(webhook(url, patch))
-}
-
-fn policy(folder: &Folder, url: &str) -> ServerPolicy {
-    ServerPolicy {
-        folder: folder.path().to_owned(),
-        servers: vec![AllowedServer {
-            origin: url.parse().unwrap(),
-            credentials: Some(".".into()),
-            allow_insecure: true,
-        }],
-        unlisted: Unlisted::Refuse,
-        setting: "--allow-host",
-    }
 }
 
 async fn preview_of(

@@ -1,7 +1,7 @@
 //! `serve-mock` as a process, with requests of the real WebhookCheck and by hand.
 
 use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +17,14 @@ use kueue_check_rule::document::{API_VERSION, HELD, HeldList, REVIEW, ReviewResp
 use kueue_check_rule::mock::{Mock, MockReply, MockRequest, Table};
 use kueue_check_rule::webhook::signature::sign;
 use kueue_check_rule::{WebhookCheck, webhook::resource};
-use kueue_check_testenv::Folder;
+use kueue_check_testenv::{Folder, Killed};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::program::{BINARY, output};
-use crate::sdk::{policy, raw};
+use crate::sdk::raw;
+use crate::server::policy;
 
 const KEY: &str = "a key of the test's own";
 
@@ -40,7 +41,7 @@ cases:
 
 /// A mock as a process, which ends when this is dropped.
 struct Process {
-    child: Child,
+    _child: Killed,
     lines: Lines<BufReader<ChildStdout>>,
     url: String,
 }
@@ -56,7 +57,11 @@ impl Process {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
         let url = first.split(' ').next().unwrap().to_owned();
-        Self { child, lines, url }
+        Self {
+            _child: Killed(child),
+            lines,
+            url,
+        }
     }
 
     fn port(&self) -> u16 {
@@ -65,13 +70,6 @@ impl Process {
 
     fn line(&mut self) -> String {
         self.lines.next().unwrap().unwrap()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -128,12 +126,14 @@ impl Drop for Work {
     }
 }
 
-/// Activates the check and runs its background task, as the leader does.
+/// Activates the check for the AdmissionCheck `name`, and runs its background task, as the leader
+/// does.
 pub(crate) async fn run(
     check: &Check<resource::WebhookCheck>,
+    name: &str,
     parameters: &resource::WebhookCheck,
 ) -> Work {
-    let own = AdmissionCheck::from_json(json!({"metadata": {"name": "seats"}, "spec": {}}));
+    let own = AdmissionCheck::from_json(json!({"metadata": {"name": name}, "spec": {}}));
     let shared = Arc::new(parameters.clone());
     check.activate(&own.unwrap(), &shared).await.unwrap();
     let nothing = tower::service_fn(async |_: Request<Body>| {
@@ -164,7 +164,7 @@ async fn evaluate_from_the_table(max_items: u32) {
     let mut mock = Process::start(&["-f", &file("table.yaml"), "--signing-key", &file("key")]);
     let check = Check::new(WebhookCheck::new(policy(&folder, &mock.url)));
     let parameters = parameters(&mock.url, max_items);
-    let work = run(&check, &parameters).await;
+    let work = run(&check, "seats", &parameters).await;
 
     let first = workload("first", "vision", "a");
     let ready = verdict(&check, &first, &parameters).await.unwrap();

@@ -5,13 +5,14 @@ use std::path::Path;
 use futures::future::join_all;
 use kueue_check::api::Workload;
 use kueue_check::{Check, Parameters, Verdict};
+use kueue_check_rule::WebhookCheck;
 use kueue_check_rule::webhook::resource;
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck};
 use kueue_check_testenv::{Folder, opa, or_skipped};
 use serde_json::{Value, json};
 
 use crate::mock::{run, verdict};
 use crate::prometheus::Process;
+use crate::server::open;
 
 /// Starts Open Policy Agent, if it is available.
 pub(crate) async fn start() -> Option<Process> {
@@ -34,16 +35,7 @@ pub(crate) async fn start() -> Option<Process> {
 }
 
 fn check(url: &str) -> Check<resource::WebhookCheck> {
-    Check::new(WebhookCheck::new(ServerPolicy {
-        folder: "/nonexistent".into(),
-        servers: vec![AllowedServer {
-            origin: url.parse().unwrap(),
-            credentials: None,
-            allow_insecure: false,
-        }],
-        unlisted: Unlisted::Refuse,
-        setting: "--allow-host",
-    }))
+    Check::new(WebhookCheck::new(open(&[url])))
 }
 
 fn parameters(url: &str, max_items: u32) -> resource::WebhookCheck {
@@ -127,7 +119,7 @@ async fn a_policy_decides_on_a_real_open_policy_agent() {
     for max_items in [1, 500] {
         let check = check(&server.url());
         let parameters = parameters(&review, max_items);
-        let _work = run(&check, &parameters).await;
+        let _work = run(&check, "seats", &parameters).await;
         let verdicts = table().into_iter().enumerate().map(
             async |(number, (labels, priority, pods, expected))| {
                 let workload = workload(&format!("job-{number}"), &labels, priority, pods);
@@ -142,7 +134,7 @@ async fn a_policy_decides_on_a_real_open_policy_agent() {
     let missing = parameters(&format!("{}/v0/data/kueue/rview", server.url()), 1);
     let one = workload("one", &json!({"team": "vision"}), 0, &[1]);
     let checked = check(&server.url());
-    let _work = run(&checked, &missing).await;
+    let _work = run(&checked, "seats", &missing).await;
     let error = verdict(&checked, &one, &missing).await.unwrap_err();
     assert!(error.contains("404"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! CELChecks over a real Prometheus on loopback.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,13 +9,12 @@ use std::time::Duration;
 use kueue_check::api::Workload;
 use kueue_check::{AdmissionCheckController, Parameters, RequestBuilder, Verdict};
 use kueue_check_rule::celcheck::{CELCheck, resource};
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted};
-use kueue_check_testenv::{Folder, or_skipped, prometheus};
+use kueue_check_testenv::{Folder, Killed, free_address, or_skipped, prometheus};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::server::{Reply, Server};
+use crate::server::{Reply, Server, open};
 
 /// The maximum time from a changed figure to its verdict.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,38 +23,26 @@ const SERVER: &str = "https://prometheus.monitoring:9090";
 
 /// A program that listens on loopback, and ends when this is dropped.
 pub(crate) struct Process {
-    child: Child,
+    _child: Killed,
     pub(crate) port: u16,
-    _folder: Folder,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    _folder: Option<Folder>,
 }
 
 impl Process {
     /// Starts `program` in `folder`. In the arguments, `ADDRESS` stands for its listen address.
     pub(crate) fn start(program: &Path, folder: Folder, arguments: &[&str]) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        let address = format!("127.0.0.1:{port}");
-        let child = Command::new(program)
-            .args(
-                arguments
-                    .iter()
-                    .map(|argument| argument.replace("ADDRESS", &address)),
-            )
-            .current_dir(folder.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let address = free_address().unwrap();
+        let arguments = arguments.iter();
+        let arguments = arguments.map(|text| text.replace("ADDRESS", &address.to_string()));
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(folder.path());
+        Self::spawn(command.stderr(Stdio::null()), address.port(), Some(folder))
+    }
+
+    /// Starts a program that listens on `port`.
+    pub(crate) fn spawn(command: &mut Command, port: u16, folder: Option<Folder>) -> Self {
         Self {
-            child,
+            _child: Killed(command.stdout(Stdio::null()).spawn().unwrap()),
             port,
             _folder: folder,
         }
@@ -84,16 +71,7 @@ pub(crate) fn example(text: &str, server: &str, url: &str) -> Value {
 
 /// Returns the verdict of `rule` now, with figures queried now.
 pub(crate) async fn verdict(rule: &Value, url: &str, labels: &Value) -> Result<Verdict, String> {
-    let check = CELCheck::new(ServerPolicy {
-        folder: "/nonexistent".into(),
-        servers: vec![AllowedServer {
-            origin: url.parse().unwrap(),
-            credentials: None,
-            allow_insecure: false,
-        }],
-        unlisted: Unlisted::Refuse,
-        setting: "--allow-host",
-    });
+    let check = CELCheck::new(open(&[url]));
     let workload = Workload::from_json(json!({
         "metadata": {"namespace": "default", "name": "train", "uid": "u", "labels": labels},
         "status": {

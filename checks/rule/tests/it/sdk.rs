@@ -1,9 +1,8 @@
 //! The SDKs for services: the same rule in Python, Go, TypeScript and Rust gives the same verdicts.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kueue_check::api::{AdmissionCheck, Workload};
@@ -16,8 +15,8 @@ use kueue_check_rule::celcheck::resource::{CELCheckSpec, Variable};
 use kueue_check_rule::celcheck::rule::{Environment, Rule};
 use kueue_check_rule::document::{API_VERSION, REVIEW};
 use kueue_check_rule::webhook::signature::sign;
-use kueue_check_rule::{AllowedServer, ServerPolicy, Unlisted, WebhookCheck, webhook::resource};
-use kueue_check_testenv::{Folder, is_skipped};
+use kueue_check_rule::{WebhookCheck, webhook::resource};
+use kueue_check_testenv::{Folder, free_address, is_skipped};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -28,20 +27,10 @@ mod maintenance_window;
 
 use maintenance_window::{Window, window};
 
+use crate::prometheus::Process;
+use crate::server::policy;
+
 const KEY: &str = "a key of the test's own";
-
-/// A server of an SDK's example, which ends when this is dropped.
-struct Service {
-    child: Child,
-    port: u16,
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn sdk(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -55,7 +44,7 @@ fn succeeds(command: &mut Command) -> bool {
 }
 
 /// Reports that a language is missing. Panics if tests may not be skipped.
-fn missing(what: &str) -> Option<Service> {
+fn missing(what: &str) -> Option<Process> {
     assert!(
         std::env::var_os("KUEUE_CHECK_REQUIRE_TESTENV").is_none(),
         "{what} is missing, and KUEUE_CHECK_REQUIRE_TESTENV is set"
@@ -64,34 +53,18 @@ fn missing(what: &str) -> Option<Service> {
     None
 }
 
-impl Service {
-    async fn start(mut command: Command, port: u16) -> Option<Self> {
-        let child = command
-            .env("SIGNING_KEY", KEY)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let service = Self { child, port };
-        for _ in 0..300 {
-            if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
-                return Some(service);
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("{command:?} does not listen within 30 s");
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
+/// Starts a server of an SDK's example.
+async fn start(mut command: Command, port: u16) -> Option<Process> {
+    let service = Process::spawn(command.env("SIGNING_KEY", KEY), port, None);
+    service.listens().await;
+    Some(service)
 }
 
-pub(crate) async fn free_port() -> u16 {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    listener.local_addr().unwrap().port()
+fn free_port() -> u16 {
+    free_address().unwrap().port()
 }
 
-async fn python(example: &str) -> Option<Service> {
+async fn python(example: &str) -> Option<Process> {
     if !succeeds(
         Command::new("python3")
             .arg("-c")
@@ -99,7 +72,7 @@ async fn python(example: &str) -> Option<Service> {
     ) {
         return missing("Python 3.9 with time zones");
     }
-    let port = free_port().await;
+    let port = free_port();
     let folder = Folder::new("rule").unwrap();
     // The unchanged example, with a key.
     let text = format!("import {example}\n{example}.app.key = {KEY:?}\napp = {example}.app\n");
@@ -113,10 +86,10 @@ async fn python(example: &str) -> Option<Service> {
         .arg("signed:app")
         .arg(port.to_string());
     command.env("PYTHONPATH", sdk("python"));
-    Service::start(command, port).await
+    start(command, port).await
 }
 
-async fn go(example: &str) -> Option<Service> {
+async fn go(example: &str) -> Option<Process> {
     // Like the real API server, it takes minutes to compile.
     if is_skipped("the SDK for Go") {
         return None;
@@ -124,7 +97,7 @@ async fn go(example: &str) -> Option<Service> {
     if !succeeds(Command::new("go").arg("version")) {
         return missing("Go");
     }
-    let port = free_port().await;
+    let port = free_port();
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{example}-go"));
     let mut build = Command::new("go");
     build
@@ -138,12 +111,12 @@ async fn go(example: &str) -> Option<Service> {
     );
     let mut command = Command::new(program);
     command.arg(format!("127.0.0.1:{port}"));
-    Service::start(command, port).await
+    start(command, port).await
 }
 
 /// Node 22.6 and later runs TypeScript; an older one needs the compiler `tsc`.
-async fn typescript(example: &str, compiled: &Folder) -> Option<Service> {
-    let port = free_port().await;
+async fn typescript(example: &str, compiled: &Folder) -> Option<Process> {
+    let port = free_port();
     let mut node = Command::new("node");
     if succeeds(Command::new("node").args(["--experimental-strip-types", "-e", ""])) {
         node.args(["--experimental-strip-types", "--no-warnings"])
@@ -177,7 +150,7 @@ async fn typescript(example: &str, compiled: &Folder) -> Option<Service> {
         return None;
     }
     node.arg(port.to_string());
-    Service::start(node, port).await
+    start(node, port).await
 }
 
 /// Reproducible random numbers.
@@ -259,18 +232,12 @@ async fn by_service(
     Ok(preview.verdict().unwrap().clone())
 }
 
-/// Returns a policy that allows the server at `url` and all files of `folder`.
-pub(crate) fn policy(folder: &Folder, url: &str) -> ServerPolicy {
-    ServerPolicy {
-        folder: folder.path().to_owned(),
-        servers: vec![AllowedServer {
-            origin: url.parse().unwrap(),
-            credentials: Some(".".into()),
-            allow_insecure: true,
-        }],
-        unlisted: Unlisted::Refuse,
-        setting: "--allow-host",
-    }
+/// Returns the verdict of the example in Rust.
+async fn by_rust(workload: &Workload, now: Timestamp, config: &Value) -> Verdict {
+    let object = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": "w"}, "spec": config});
+    let request = RequestBuilder::new(workload.clone(), "window").now(now);
+    let request = request.build(Window::decode(object).unwrap());
+    Check::new(window).evaluate(request).await.unwrap()
 }
 
 fn what(verdict: &Verdict) -> (bool, bool, Option<u64>) {
@@ -299,21 +266,15 @@ pub(crate) async fn raw_to(port: u16, line: &str, headers: &str, body: &str) -> 
 }
 
 /// Checks the behavior that all SDKs must have in common.
-async fn plays_the_table(language: &str, service: &Service) {
+async fn plays_the_table(language: &str, service: &Process) {
     let folder = Folder::new("rule").unwrap();
     folder.write("key", KEY).unwrap();
     let url = service.url();
     let check = WebhookCheck::new(policy(&folder, &url));
-    let rule = Check::new(window);
     let (mut random, mut ready) = (Random(20), 0);
     for number in 0..500 {
         let (workload, now, config) = case(&mut random, number);
-        let object = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": "w"}, "spec": config});
-        let request = RequestBuilder::new(workload.clone(), "window").now(now);
-        let expected = rule
-            .evaluate(request.build(Window::decode(object).unwrap()))
-            .await
-            .unwrap();
+        let expected = by_rust(&workload, now, &config).await;
         let verdict = by_service(&check, &url, &workload, now, &config).await;
         let verdict =
             verdict.unwrap_or_else(|error| panic!("{language}: {config} at {now}: {error}"));
@@ -343,118 +304,42 @@ async fn plays_the_table(language: &str, service: &Service) {
         json!({"apiVersion": version, "kind": kind, "request": {"admissionCheck": "w", "time": "2026-11-21T09:00:00.5Z", "items": []}}).to_string()
     };
     let seconds = kueue_check::Clock::system().now().as_second();
-    let signed = |at: i64, body: &str| {
-        format!(
-            "kueue-check-signature: {}\r\n",
-            sign(KEY, at, body).unwrap()
-        )
-    };
+    let header = |value: &str| format!("kueue-check-signature: {value}\r\n");
+    let signed = |later, body: &str| header(&sign(KEY, seconds + later, body).unwrap());
+    let valid = |body: &str| signed(0, body);
     let good = review(API_VERSION, REVIEW);
     let mut nested: Value = serde_json::from_str(&good).unwrap();
     nested["request"]["items"] = json!([{"uid": "UID"}]);
     let lists = [("[", "]")].map(|(open, close)| open.repeat(20_000) + &close.repeat(20_000));
     let nested = nested.to_string().replace("\"UID\"", &lists.concat());
-    for (case, method, headers, body, expected) in [
-        (
-            "a review of nobody",
-            "POST",
-            signed(seconds, &good),
-            good.clone(),
-            200,
-        ),
-        ("no signature", "POST", String::new(), good.clone(), 401),
-        (
-            "another body",
-            "POST",
-            signed(seconds, "x"),
-            good.clone(),
-            401,
-        ),
-        (
-            "an old signature",
-            "POST",
-            signed(seconds - 400, &good),
-            good.clone(),
-            401,
-        ),
-        (
-            "a signature of tomorrow",
-            "POST",
-            signed(seconds + 86_400, &good),
-            good.clone(),
-            401,
-        ),
-        (
-            "half a signature",
-            "POST",
-            "kueue-check-signature: t=,v1=zz\r\n".to_owned(),
-            good.clone(),
-            401,
-        ),
-        (
-            "garbage",
-            "POST",
-            signed(seconds, "{{"),
-            "{{".to_owned(),
-            400,
-        ),
-        (
-            "a list",
-            "POST",
-            signed(seconds, "[]"),
-            "[]".to_owned(),
-            400,
-        ),
-        (
-            "a UID of lists",
-            "POST",
-            signed(seconds, &nested),
-            nested.clone(),
-            400,
-        ),
-        (
-            "a signature of a time that no clock has",
-            "POST",
-            format!("kueue-check-signature: t={},v1=00\r\n", "9".repeat(400)),
-            good.clone(),
-            401,
-        ),
-        (
-            "another version",
-            "POST",
-            signed(seconds, &review("v2", REVIEW)),
-            review("v2", REVIEW),
-            400,
-        ),
-        (
-            "another kind",
-            "POST",
-            signed(seconds, &review(API_VERSION, "Pod")),
-            review(API_VERSION, "Pod"),
-            404,
-        ),
-        (
-            "an activation",
-            "POST",
-            signed(seconds, &review(API_VERSION, "AdmissionCheckActivation")),
-            review(API_VERSION, "AdmissionCheckActivation"),
-            404,
-        ),
-        (
-            "what is held",
-            "GET",
-            signed(seconds, ""),
-            String::new(),
-            404,
-        ),
+    let (version, kind) = (review("v2", REVIEW), review(API_VERSION, "Pod"));
+    let activation = review(API_VERSION, "AdmissionCheckActivation");
+    let no_clock = header(&format!("t={},v1=00", "9".repeat(400)));
+    let tomorrow = signed(86_400, &good);
+    for (case, headers, body, expected) in [
+        ("a review of nobody", valid(&good), &*good, 200),
+        ("no signature", String::new(), &good, 401),
+        ("another body", valid("x"), &good, 401),
+        ("an old signature", signed(-400, &good), &good, 401),
+        ("a signature of tomorrow", tomorrow, &good, 401),
+        ("half a signature", header("t=,v1=zz"), &good, 401),
+        ("garbage", valid("{{"), "{{", 400),
+        ("a list", valid("[]"), "[]", 400),
+        ("a UID of lists", valid(&nested), &nested, 400),
+        ("a time that no clock has", no_clock, &good, 401),
+        ("another version", valid(&version), &version, 400),
+        ("another kind", valid(&kind), &kind, 404),
+        ("an activation", valid(&activation), &activation, 404),
     ] {
-        let (status, text) = raw(service.port, method, &headers, &body).await;
+        let (status, text) = raw(service.port, "POST", &headers, body).await;
         assert_eq!(status, expected, "{language}: {case}: {text}");
     }
+    let (status, text) = raw(service.port, "GET", &valid(""), "").await;
+    assert_eq!(status, 404, "{language}: what is held: {text}");
 }
 
 /// Checks the service that allocates: the same calls have the same effects in all languages.
-async fn allocates(language: &str, service: &Service) {
+async fn allocates(language: &str, service: &Process) {
     let folder = Folder::new("rule").unwrap();
     folder.write("key", KEY).unwrap();
     let url = service.url();
@@ -532,7 +417,6 @@ fn a_check_is_ten_lines_of_python_or_25_of_go() {
 /// The same window without code. Only the recheck interval differs: 1 min.
 #[tokio::test]
 async fn cel_decides_as_rust() {
-    let rule = Check::new(window);
     let (mut random, mut ready) = (Random(20), 0);
     for number in 0..500 {
         let (workload, now, config) = case(&mut random, number);
@@ -540,12 +424,7 @@ async fn cel_decides_as_rust() {
             config["opens"].as_str().unwrap(),
             config["closes"].as_str().unwrap(),
         );
-        let object = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": "w"}, "spec": config});
-        let request = RequestBuilder::new(workload.clone(), "window").now(now);
-        let expected = rule
-            .evaluate(request.build(Window::decode(object).unwrap()))
-            .await
-            .unwrap();
+        let expected = by_rust(&workload, now, &config).await;
         let zone = config["timeZone"].as_str().unwrap();
         let mut spec = CELCheckSpec::new(&format!(
             "'{opens}' <= '{closes}' ? variables.time >= '{opens}' && variables.time < '{closes}' : variables.time >= '{opens}' || variables.time < '{closes}'"

@@ -3,8 +3,28 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kueue_check_rule::{ServerPolicy, Unlisted};
+use kueue_check_testenv::Folder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+/// Returns the policy of a check that may send the files of `folder` to the server of `url`.
+pub(crate) fn policy(folder: &Folder, url: &str) -> ServerPolicy {
+    ServerPolicy {
+        folder: folder.path().to_owned(),
+        ..open(&[&format!("{url}=.")])
+    }
+}
+
+/// Returns the policy of a check that may query these servers without credentials.
+pub(crate) fn open(urls: &[&str]) -> ServerPolicy {
+    ServerPolicy {
+        folder: "/nonexistent".into(),
+        servers: urls.iter().map(|url| url.parse().unwrap()).collect(),
+        unlisted: Unlisted::Refuse,
+        setting: "--allow-host",
+    }
+}
 
 /// A reply of a server.
 #[derive(Clone, Debug)]

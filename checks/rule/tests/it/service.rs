@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use kueue_check_rule::document::{API_VERSION, Call, HELD, Item, REVIEW, ReviewRequest};
 use kueue_check_rule::webhook::transport::{Operation, ServiceCall, ServiceReply, Transport};
-use kueue_check_rule::{ServerPolicy, Unlisted, WebhookCheck};
+use kueue_check_rule::{ServerPolicy, WebhookCheck};
 use kueue_check_sim::simulation::CheckContext;
 use kueue_check_sim::{Cluster, Simulation};
 use kueue_check_sources::SourceError;
@@ -253,12 +253,7 @@ pub(crate) fn document(kind: &str, response: &Value) -> String {
 pub(crate) const URL: &str = "https://licences.example/review";
 
 pub(crate) fn allowed() -> ServerPolicy {
-    ServerPolicy {
-        folder: "/nonexistent".into(),
-        servers: vec!["https://licences.example".parse().unwrap()],
-        unlisted: Unlisted::Refuse,
-        setting: "--allow-host",
-    }
+    crate::server::open(&["https://licences.example"])
 }
 
 /// Returns a WebhookCheck `webhook` with these fields beside the URL.

@@ -1,16 +1,13 @@
 //! The program with a real Kueue: not part of every run, because Kueue takes 10 min to build.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kueue_check_rule::document::{REVIEW, ReviewRequest};
 use kueue_check_testenv::KueueVersion::V0_19_2;
-use kueue_check_testenv::{Cluster, Kueue, crds};
+use kueue_check_testenv::{Cluster, Killed, Kueue, apply, crds, token};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -25,44 +22,12 @@ const NAMESPACE: &str = "rule-check";
 /// The maximum time for a change in another process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) async fn apply(client: &Client, document: &Value) -> Result<DynamicObject, kube::Error> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let (kind, api_version) = (text(&document["kind"]), text(&document["apiVersion"]));
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let plural = match kind.strip_suffix("Policy") {
-        Some(stem) => format!("{}policies", stem.to_lowercase()),
-        None => format!("{}s", kind.to_lowercase()),
-    };
-    let resource = ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: api_version.clone(),
-        kind,
-        plural,
-    };
-    let api: Api<DynamicObject> = match document["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    let parameters = PatchParams::apply("kubectl").force();
-    let name = text(&document["metadata"]["name"]);
-    api.patch(&name, &parameters, &Patch::Apply(document)).await
-}
-
 /// Installs the output of `manifests` for a program that watches `watched`. Returns a kubeconfig
 /// with the permissions of its ServiceAccount.
 async fn install(cluster: &Cluster, client: &Client, watched: &str) -> PathBuf {
-    let metadata = ObjectMeta {
-        name: Some(NAMESPACE.to_owned()),
-        ..ObjectMeta::default()
-    };
-    let namespace = Namespace {
-        metadata,
-        ..Namespace::default()
-    };
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let made = namespaces.create(&PostParams::default(), &namespace).await;
-    made.unwrap();
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    apply(client, &namespace).await.unwrap();
     let (code, text, error) = output(&[
         "manifests",
         "--image=example.com/rule-check:1",
@@ -76,50 +41,22 @@ async fn install(cluster: &Cluster, client: &Client, watched: &str) -> PathBuf {
         let applied = apply(client, &document).await;
         applied.unwrap_or_else(|error| panic!("{document}: {error}"));
     }
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
-    let request = TokenRequest {
-        spec: TokenRequestSpec {
-            expiration_seconds: Some(3600),
-            ..TokenRequestSpec::default()
-        },
-        ..TokenRequest::default()
-    };
-    let parameters = PostParams::default();
-    let token = accounts.create_token_request("rule-check", &parameters, &request);
-    let token = token.await.unwrap().status.unwrap().token;
+    let token = token(client, NAMESPACE, "rule-check", 3600).await.unwrap();
     let access = cluster.access();
     access.kubeconfig_with_token(NAMESPACE, &token).unwrap()
 }
 
-/// The program, which ends with the test.
-struct Running(Child);
-
-impl Running {
-    fn start(kubeconfig: &Path, watched: &str, servers: &str) -> Self {
-        let mut command = Command::new(BINARY);
-        command
-            .args([
-                "run",
-                "--watch",
-                watched,
-                "--allow-host",
-                servers,
-                "--admin-address",
-            ])
-            .arg("127.0.0.1:0")
-            .args(["--lease-namespace", NAMESPACE])
-            .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
-            .env("KUEUE_CHECK_ADMIN_SECURE", "false")
-            .stdin(Stdio::null());
-        Self(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts the program, which ends with the test.
+fn start(kubeconfig: &Path, watched: &str, servers: &str) -> Killed {
+    let mut command = Command::new(BINARY);
+    command
+        .args(["run", "--watch", watched, "--allow-host", servers])
+        .args(["--admin-address", "127.0.0.1:0"])
+        .args(["--lease-namespace", NAMESPACE])
+        .env("KUEUE_CHECK_KUBECONFIG", kubeconfig)
+        .env("KUEUE_CHECK_ADMIN_SECURE", "false")
+        .stdin(Stdio::null());
+    Killed(command.spawn().unwrap())
 }
 
 /// Polls the object until `done` returns true. Returns it.
@@ -234,7 +171,7 @@ async fn jobs_start_when_the_service_returns_ready() {
         .await
         .unwrap();
     queue(&client, &[admission_check()]).await;
-    let _program = Running::start(&kubeconfig, "configmaps", &server.url);
+    let _program = start(&kubeconfig, "configmaps", &server.url);
     let refused = eventually(&client, &admission_check(), "a refusal", |object| {
         condition(object, "Active").is_some_and(|active| active["status"] == "False")
     })
@@ -308,7 +245,7 @@ async fn jobs_start_when_the_expression_is_true() {
             "parameters": {"apiGroup": "kueue-check.dev", "kind": "CELCheck", "name": "pause"}},
     });
     queue(&client, &[check.clone(), admission_check()]).await;
-    let _program = Running::start(&kubeconfig, "configmaps", &server.url);
+    let _program = start(&kubeconfig, "configmaps", &server.url);
     let wrong = eventually(&client, &check, "the mistake", |object| {
         condition(object, "Active").is_some_and(|active| active["status"] == "False")
     })

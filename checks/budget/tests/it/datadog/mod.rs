@@ -11,8 +11,7 @@ use std::time::Duration;
 use kueue_check_budget::period::Period;
 use kueue_check_budget::resource::SourceSpec;
 use kueue_check_budget::source::{
-    AllowedServer, Credentials, Http, Source, SourceError, SourceWarning, SpendQuery, SpendReport,
-    source,
+    Credentials, Http, Source, SourceError, SourceWarning, SpendQuery, SpendReport, source,
 };
 use kueue_check_testenv::Folder;
 use serde_json::{Value, json};
@@ -85,11 +84,7 @@ async fn setup(patch: Value) -> Setup {
     let keys = Keys::new();
     let credentials = Credentials {
         folder: keys.folder().to_owned(),
-        servers: vec![AllowedServer {
-            origin: service.url.parse().unwrap(),
-            credentials: Some(".".into()),
-            allow_insecure: true,
-        }],
+        servers: vec![format!("{}=.", service.url).parse().unwrap()],
     };
     let http = Http::new(credentials).deadline(Duration::from_millis(500));
     Setup {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use kueue_check_testenv::{Folder, KueueOptions, alertmanager};
+use kube::api::{Patch, PatchParams, PostParams};
+use kueue_check_testenv::{Folder, KueueOptions, alertmanager, api};
 
 use super::*;
 use crate::approval::approvers;
@@ -126,12 +127,9 @@ impl World {
 
     /// Writes the status of an object, as its controller does.
     async fn status(&self, kind: &str, namespace: Option<&str>, name: &str, status: &Value) {
-        let kind = kube::core::GroupVersionKind::gvk("", "v1", kind);
-        let resource = ApiResource::from_gvk(&kind);
-        let api: Api<DynamicObject> = match namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        };
+        let object =
+            json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace}});
+        let api = api(&self.client, &object);
         let patch = Patch::Merge(json!({"status": status}));
         api.patch_status(name, &PatchParams::default(), &patch)
             .await
@@ -140,14 +138,12 @@ impl World {
 
     /// Waits until `done` returns true for the Workload and whether the Job is suspended.
     async fn seen(&self, name: &str, what: &str, done: impl Fn(&Value, bool) -> bool) {
-        let resource = |group: &str, version: &str, kind: &str| {
-            ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind))
+        let of = |api_version: &str, kind: &str| {
+            let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"namespace": "default"}});
+            api(&self.client, &object)
         };
-        let of = |resource: &ApiResource| -> Api<DynamicObject> {
-            Api::namespaced_with(self.client.clone(), "default", resource)
-        };
-        let workloads = of(&resource("kueue.x-k8s.io", "v1beta2", "Workload"));
-        let jobs = of(&resource("batch", "v1", "Job"));
+        let workloads = of("kueue.x-k8s.io/v1beta2", "Workload");
+        let jobs = of("batch/v1", "Job");
         let began = Instant::now();
         loop {
             let all = workloads.list(&kube::api::ListParams::default()).await;
@@ -258,10 +254,8 @@ async fn approve(cluster: &Cluster, job: &str, user: &str, group: &str) {
         "metadata": {"namespace": "default", "name": format!("{job}-{group}")},
         "spec": {"job": {"kind": "Job", "name": job}, "approvedBy": user, "groups": [group], "reason": "a deadline"},
     });
-    let approval: DynamicObject = serde_json::from_value(approval).unwrap();
-    let kind = kube::core::GroupVersionKind::gvk("kueue-check.dev", "v1alpha1", "Approval");
-    let resource = ApiResource::from_gvk(&kind);
-    let api: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
+    let api = api(&client, &approval);
+    let approval = serde_json::from_value(approval).unwrap();
     let made = api.create(&PostParams::default(), &approval).await;
     made.unwrap();
 }
@@ -339,7 +333,7 @@ async fn each_example_holds_a_job_and_lets_it_start() {
     .await;
     let (alerts, policy) = (with_an_alert().await, crate::opa::start().await.unwrap());
     let servers = [server.url.clone(), alerts.url(), policy.url()].join(",");
-    let _program = Running::start(&kubeconfig, WATCHED, &servers);
+    let _program = start(&kubeconfig, WATCHED, &servers);
     let mut world = World {
         client: client.clone(),
         tried: BTreeSet::new(),
