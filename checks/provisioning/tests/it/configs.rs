@@ -24,8 +24,7 @@ fn a_check_pointed_to_another_config_makes_its_requests_anew() {
     simulation(&retries(1))
         .object(&named("other", other))
         .run(async |cluster| {
-            cluster.submit(Job::new("train"));
-            let request = requested(cluster, "train", 1).await;
+            let request = submitted(cluster).await;
             set_condition(cluster, &request, "Accepted", "True", "");
             point_to(cluster, "other");
             let anew = |cluster: &Cluster| {
@@ -41,8 +40,7 @@ fn a_check_pointed_to_another_config_makes_its_requests_anew() {
                 created(cluster, "provisioningrequests"),
                 [request.clone(), request.clone()]
             );
-            set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-            cluster.expect_admitted("train").await;
+            admitted(cluster, &request).await;
             // A running job keeps its request.
             point_to(cluster, "config");
             cluster.advance(Duration::from_secs(60)).await;
@@ -60,8 +58,7 @@ fn what_another_config_manages_is_found_out_anew() {
     simulation(&managing("cpu"))
         .object(&named("other", managing("nvidia.com/gpu")))
         .run(async |cluster| {
-            cluster.submit(Job::new("train"));
-            requested(cluster, "train", 1).await;
+            submitted(cluster).await;
             point_to(cluster, "other");
             cluster.expect_admitted("train").await;
             assert_eq!(
@@ -112,10 +109,8 @@ fn a_request_for_fewer_pod_sets_than_a_changed_config_manages_is_replaced() {
 fn a_running_job_keeps_its_request_when_nothing_is_managed_or_the_config_is_deleted() {
     let config = config(&json!({"managedResources": ["cpu"]}), &json!({}));
     simulation(&config).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        let request = submitted(cluster).await;
+        admitted(cluster, &request).await;
         cluster.merge(
             &config,
             &json!({"spec": {"managedResources": ["nvidia.com/gpu"]}}),
@@ -164,8 +159,7 @@ fn a_missing_definition_is_shown_in_active_until_it_is_there() {
             cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
             cluster.expect_active("check").await;
             let request = requested(cluster, "train", 1).await;
-            set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-            cluster.expect_admitted("train").await;
+            admitted(cluster, &request).await;
         });
 }
 
@@ -177,8 +171,7 @@ fn a_definition_that_comes_back_finds_the_jobs_that_wait() {
     simulation(&retries(1))
         .object(&definition)
         .run(async |cluster| {
-            cluster.submit(Job::new("train"));
-            let request = requested(cluster, "train", 1).await;
+            let request = submitted(cluster).await;
             cluster.delete(&requests(cluster)[0]);
             let mut none = versions.clone();
             for version in none.as_array_mut().unwrap() {
@@ -193,8 +186,7 @@ fn a_definition_that_comes_back_finds_the_jobs_that_wait() {
             cluster.merge(&definition, &json!({"spec": {"versions": versions}}));
             cluster.expect_active("check").await;
             assert_eq!(requested(cluster, "train", 1).await, request);
-            set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-            cluster.expect_admitted("train").await;
+            admitted(cluster, &request).await;
         });
 }
 
@@ -289,8 +281,7 @@ fn one_of_three_checks_ends(end: impl Fn(&Cluster)) {
         for name in ALIKE {
             cluster.expect_active(name).await;
         }
-        cluster.submit(Job::new("train"));
-        let own = requested(cluster, "train", 1).await;
+        let own = submitted(cluster).await;
         cluster
             .expect("each check has a request and a template", |cluster| {
                 requests(cluster).len() == 3 && templates(cluster).len() == 3

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
-use kueue_check_sim::{Cluster, Job};
+use kueue_check_sim::Cluster;
 use serde_json::{Value, json};
 
 use crate::harness::*;
@@ -38,11 +38,9 @@ async fn nothing_twice_and_nothing_left(cluster: &Cluster) {
 #[test]
 fn provisioned_and_finished() {
     simulation(&retries(1)).every_single_fault(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         set_condition(cluster, &request, "Accepted", "True", "");
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &request).await;
         cluster.complete("train");
         cluster.expect_finished("train").await;
         nothing_twice_and_nothing_left(cluster).await;
@@ -52,12 +50,10 @@ fn provisioned_and_finished() {
 #[test]
 fn retried() {
     simulation(&retries(1)).every_single_fault(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
         let second = requested(cluster, "train", 2).await;
-        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &second).await;
         cluster.complete("train");
         cluster.expect_finished("train").await;
         nothing_twice_and_nothing_left(cluster).await;
@@ -67,8 +63,7 @@ fn retried() {
 #[test]
 fn evicted() {
     simulation(&retries(1)).every_single_fault(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         cluster.merge_workload("train", &json!({"spec": {"active": false}}));
         cluster.expect_deactivated("train").await;
         nothing_twice_and_nothing_left(cluster).await;
@@ -78,10 +73,8 @@ fn evicted() {
 #[test]
 fn revoked_after_admission() {
     simulation(&retries(1)).every_single_fault(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        let request = submitted(cluster).await;
+        admitted(cluster, &request).await;
         set_condition(cluster, &request, "CapacityRevoked", "True", "gone");
         cluster.expect_deactivated("train").await;
         nothing_twice_and_nothing_left(cluster).await;
@@ -92,8 +85,7 @@ fn revoked_after_admission() {
 fn the_config_changed() {
     let config = retries(1);
     simulation(&config).every_single_fault(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         cluster.merge(
             &config,
             &json!({"spec": {"provisioningClassName": "class2"}}),
@@ -105,8 +97,7 @@ fn the_config_changed() {
         cluster.expect("the request is another one", changed).await;
         let name = names(cluster)[0].clone();
         cluster.advance(Duration::from_secs(60)).await;
-        set_condition(cluster, &name, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &name).await;
         cluster.complete("train");
         cluster.expect_finished("train").await;
         nothing_twice_and_nothing_left(cluster).await;
@@ -118,15 +109,13 @@ fn expired() {
     simulation(&retries(1))
         .signed_off()
         .every_single_fault(async |cluster| {
-            cluster.submit(Job::new("train"));
-            let first = requested(cluster, "train", 1).await;
+            let first = submitted(cluster).await;
             set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
             cluster.expect_state("train", CheckState::Ready).await;
             set_condition(cluster, &first, "BookingExpired", "True", "booking gone");
             let second = requested(cluster, "train", 2).await;
             sign(cluster);
-            set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-            cluster.expect_admitted("train").await;
+            admitted(cluster, &second).await;
             // After admission it has no effect.
             set_condition(cluster, &second, "BookingExpired", "True", "booking gone");
             cluster.advance(Duration::from_secs(60)).await;
@@ -142,8 +131,7 @@ fn revoked_before_admission() {
     simulation(&retries(1))
         .signed_off()
         .every_single_fault(async |cluster| {
-            cluster.submit(Job::new("train"));
-            let request = requested(cluster, "train", 1).await;
+            let request = submitted(cluster).await;
             set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
             cluster.expect_state("train", CheckState::Ready).await;
             set_condition(cluster, &request, "CapacityRevoked", "True", "gone");

@@ -93,8 +93,7 @@ fn a_job_that_falls_back_to_a_flavor_with_another_check_gets_its_request() {
             cluster
                 .expect("the request is the other check's", only)
                 .await;
-            set_condition(cluster, &own, "Provisioned", "True", "Provisioned");
-            cluster.expect_admitted("train").await;
+            admitted(cluster, &own).await;
             let selector = |name: &str| {
                 let all = templates(cluster);
                 let found = all

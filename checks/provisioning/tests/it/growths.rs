@@ -38,14 +38,6 @@ async fn growth_requested(cluster: &Cluster, pods: u32, attempt: u32) -> String 
     requested(cluster, "train", attempt).await
 }
 
-fn pods_of(cluster: &Cluster, request: &str) -> Value {
-    let all = requests(cluster);
-    let request = all
-        .iter()
-        .find(|object| object["metadata"]["name"] == request);
-    request.unwrap()["spec"]["podSets"][0]["count"].clone()
-}
-
 /// Ends the job and checks that nothing is left. In between, no running pod ended, and no attempt
 /// was made twice unless a user deleted its request.
 async fn ends(cluster: &Cluster, again: &[&str]) {
@@ -283,8 +275,7 @@ fn capacity_that_is_revoked_from_another_variant_stops_no_job() {
         cluster.expect("both variants have requests", both).await;
         let [better, other] = ["spot", "on-demand"].map(|flavor| request_for(cluster, flavor));
         let (better, other) = (better.unwrap(), other.unwrap());
-        set_condition(cluster, &other, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &other).await;
         set_condition(
             cluster,
             &better,

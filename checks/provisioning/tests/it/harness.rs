@@ -10,7 +10,7 @@ use kueue_check::{
 use kueue_check_provisioning::{CONTROLLER_NAME, ProvisioningCheck};
 use kueue_check_sim::apiserver::{ApiRequest, Patch, Resource, Verb};
 use kueue_check_sim::kueue::KueueVersion;
-use kueue_check_sim::{Cluster, Simulation};
+use kueue_check_sim::{Cluster, Job, Simulation};
 use serde_json::{Value, json};
 
 /// The requested class.
@@ -166,6 +166,26 @@ pub(crate) async fn requested(cluster: &Cluster, job: &str, attempt: u32) -> Str
     };
     cluster.expect(&what, there).await;
     request_of(cluster, job, attempt)
+}
+
+/// Submits the job `train`. Returns the name of its first request.
+pub(crate) async fn submitted(cluster: &Cluster) -> String {
+    cluster.submit(Job::new("train"));
+    requested(cluster, "train", 1).await
+}
+
+/// Provisions `request`, and waits until the job `train` is admitted.
+pub(crate) async fn admitted(cluster: &Cluster, request: &str) {
+    set_condition(cluster, request, "Provisioned", "True", "Provisioned");
+    cluster.expect_admitted("train").await;
+}
+
+/// Returns the number of pods of the first pod set of `request`.
+pub(crate) fn pods_of(cluster: &Cluster, request: &str) -> Value {
+    let all = requests(cluster);
+    let mut all = all.iter();
+    let found = all.find(|object| object["metadata"]["name"] == request);
+    found.unwrap()["spec"]["podSets"][0]["count"].clone()
 }
 
 /// Waits until no requests exist.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kueue_check::api::CheckState;
-use kueue_check_sim::{Cluster, Job};
+use kueue_check_sim::Cluster;
 use serde_json::json;
 
 use crate::harness::*;
@@ -11,8 +11,7 @@ use crate::harness::*;
 #[test]
 fn each_step_is_one_request_and_an_idle_hour_sends_none() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         cluster.advance(Duration::from_secs(30)).await;
         assert_eq!(cluster.requests("create provisioningrequests"), 1);
         assert_eq!(cluster.requests("create podtemplates"), 1);
@@ -22,8 +21,7 @@ fn each_step_is_one_request_and_an_idle_hour_sends_none() {
             "the templates are read once"
         );
         set_condition(cluster, &request, "Accepted", "True", "");
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &request).await;
         assert_eq!(
             cluster.requests("apply workloads/status"),
             1,
@@ -51,8 +49,7 @@ async fn in_an_hour(cluster: &Cluster) -> usize {
 fn each_change_of_state_is_one_write() {
     simulation(&retries(1)).run(async |cluster| {
         let writes = || cluster.requests("apply workloads/status");
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         set_condition(cluster, &first, "Accepted", "True", "");
         cluster.advance(Duration::from_secs(5)).await;
         assert_eq!(writes(), 0, "that it was accepted is nothing to say");
@@ -90,8 +87,7 @@ fn a_pending_request_costs_nothing() {
     for managed in [json!([]), json!(["cpu"])] {
         let config = config(&json!({"managedResources": managed}), &json!({}));
         simulation(&config).run(async |cluster| {
-            cluster.submit(Job::new("train"));
-            let request = requested(cluster, "train", 1).await;
+            let request = submitted(cluster).await;
             set_condition(cluster, &request, "Accepted", "True", "");
             set_condition(cluster, &request, "Provisioned", "False", "queued");
             cluster.expect_message("train", "queued").await;
@@ -105,8 +101,7 @@ fn a_pending_request_costs_nothing() {
 #[test]
 fn a_request_that_no_autoscaler_handles_costs_one_write() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         cluster.advance(Duration::from_secs(60)).await;
         let writes = cluster.requests("apply workloads/status");
         assert_eq!(

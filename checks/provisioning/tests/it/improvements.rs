@@ -97,10 +97,8 @@ fn every_member_of_a_merged_pod_set_is_updated() {
 #[test]
 fn a_failure_after_admission_does_not_stop_a_running_job() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        let request = submitted(cluster).await;
+        admitted(cluster, &request).await;
         set_condition(cluster, &request, "Failed", "True", "too late");
         cluster.advance(Duration::from_secs(600)).await;
         assert!(cluster.is_admitted("train"));
@@ -110,10 +108,8 @@ fn a_failure_after_admission_does_not_stop_a_running_job() {
         &json!({"failed-after-admission": "Retry"}),
     );
     simulation(&evicting).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        let request = submitted(cluster).await;
+        admitted(cluster, &request).await;
         set_condition(cluster, &request, "Failed", "True", "too late");
         requested(cluster, "train", 2).await;
     });
@@ -136,8 +132,7 @@ fn one_check_without_a_request_does_not_stop_the_other() {
         .object(&queue)
         .run(async |cluster| {
             cluster.expect_active("second").await;
-            cluster.submit(Job::new("train"));
-            let first = requested(cluster, "train", 1).await;
+            let first = submitted(cluster).await;
             let both = |cluster: &Cluster| requests(cluster).len() == 2;
             cluster.expect("each check has a request", both).await;
             let of_second = names(cluster)
@@ -167,8 +162,7 @@ fn one_check_without_a_request_does_not_stop_the_other() {
 fn a_bad_reference_is_shown_in_active() {
     simulation(&retries(1)).run(async |cluster| {
         let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "Other"}}}));
         cluster.expect_inactive("check", "spec.parameters refers to an Other").await;
         // A process that never received a config also reports it for each Workload, and deletes
@@ -179,8 +173,7 @@ fn a_bad_reference_is_shown_in_active() {
         assert_eq!(names(cluster), std::slice::from_ref(&request));
         cluster.merge(&check, &json!({"spec": {"parameters": {"kind": "ProvisioningRequestConfig"}}}));
         cluster.expect_active("check").await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &request).await;
         assert_eq!(created(cluster, "provisioningrequests"), [request]);
     });
 }
@@ -189,8 +182,7 @@ fn a_bad_reference_is_shown_in_active() {
 fn an_invalid_config_is_shown_in_active_and_deletes_nothing() {
     let config = retries(1);
     simulation(&config).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         cluster.merge(
             &config,
             &json!({"spec": {"retryStrategy": {"backoffBaseSeconds": -5}}}),
@@ -210,8 +202,7 @@ fn a_request_without_an_end_is_given_up_after_the_timeout() {
         &json!({"pending-timeout": "3d"}),
     );
     simulation(&days).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         set_condition(cluster, &request, "Accepted", "True", "");
         cluster.advance(Duration::from_secs(3 * 86_400 - 60)).await;
         assert_eq!(names(cluster), [request]);
@@ -250,8 +241,7 @@ fn timeouts_reach_the_limit_of_attempts_without_capacity() {
 fn a_timeout_below_that_of_an_unknown_class_applies_without_a_report_of_the_autoscaler() {
     let minutes = config(&json!({}), &json!({"pending-timeout": "2m"}));
     simulation(&minutes).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         let began = cluster.now();
         cluster
             .expect_message("train", "Retrying after timeout")
@@ -283,8 +273,7 @@ fn quota_is_kept_between_attempts_if_the_option_is_set() {
         &json!({"after-failure": "KeepQuota"}),
     );
     simulation(&keep).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
         cluster
             .expect_message("train", "the next attempt begins at")
@@ -298,8 +287,7 @@ fn quota_is_kept_between_attempts_if_the_option_is_set() {
                 !names(cluster).contains(&first)
             })
             .await;
-        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &second).await;
         assert!(
             !cluster
                 .server()
@@ -317,8 +305,7 @@ fn quota_is_released_during_the_backoff_if_the_option_is_set() {
         &json!({"after-failure": "ReleaseQuota"}),
     );
     simulation(&give).quota(1).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         cluster.submit(Job::new("other"));
         set_condition(cluster, &first, "Failed", "True", "no nodes");
         // The other job reserves the quota at once; with a delayed Retry it would take 5 min.
@@ -418,8 +405,7 @@ fn a_restart_at_any_moment_creates_nothing_twice() {
             cluster.crash(0);
             let second = requested(cluster, "train", 2).await;
             cluster.advance(Duration::from_secs(5)).await;
-            set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-            cluster.expect_admitted("train").await;
+            admitted(cluster, &second).await;
             assert_eq!(created(cluster, "provisioningrequests"), [first, second]);
             cluster.complete("train");
             no_requests(cluster).await;

@@ -12,8 +12,7 @@ use crate::harness::*;
 async fn provisioned(cluster: &Cluster) {
     cluster.submit(Job::new("train").cpus(60));
     let request = requested(cluster, "train", 1).await;
-    set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-    cluster.expect_admitted("train").await;
+    admitted(cluster, &request).await;
 }
 
 #[test]
@@ -78,8 +77,7 @@ fn bare() -> Value {
 #[test]
 fn failed() {
     simulation(&retries(0)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         set_condition(cluster, &request, "Failed", "True", "no nodes");
         cluster.expect_deactivated("train").await;
         no_requests(cluster).await;
@@ -113,8 +111,7 @@ fn the_workload_is_suspended() {
 #[test]
 fn the_queue_does_not_require_checks_any_more() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
         cluster.merge(&queue, &json!({"spec": {"admissionChecksStrategy": null}}));
         cluster.expect_admitted("train").await;
@@ -125,8 +122,7 @@ fn the_queue_does_not_require_checks_any_more() {
 #[test]
 fn the_config_changes() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         let config = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "config"}});
         cluster.merge(&config, &json!({"spec": {"provisioningClassName": "class2"}}));
         let changed = |cluster: &Cluster| {
@@ -141,8 +137,7 @@ fn the_config_changes() {
 fn the_config_is_removed() {
     let config = retries(1);
     simulation(&config).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         cluster.delete(&config);
         cluster
             .expect_inactive("check", "there is no ProvisioningRequestConfig")
@@ -154,16 +149,14 @@ fn the_config_is_removed() {
         // The config exists again.
         cluster.apply(&config);
         requested(cluster, "train", 1).await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &request).await;
     });
 }
 
 #[test]
 fn the_check_is_pointed_to_a_config_that_is_missing() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         let check = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": "check"}});
         cluster.merge(&check, &json!({"spec": {"parameters": {"name": "missing"}}}));
         cluster.expect_message("train", "the check is not active").await;

@@ -34,8 +34,7 @@ fn a_request_is_created_followed_and_consumed() {
         set_condition(cluster, &name, "Provisioned", "False", "Not provisioned, ETA: 2024-02-22T10:36:40Z.");
         cluster.expect_message("train", "Not provisioned, ETA").await;
         assert_eq!(cluster.state("train"), Some(CheckState::Pending));
-        set_condition(cluster, &name, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &name).await;
         let entry = entry(cluster, "train");
         let annotations = json!({"autoscaling.x-k8s.io/consume-provisioning-request": name, "autoscaling.x-k8s.io/provisioning-class-name": CLASS});
         assert_eq!(entry["podSetUpdates"], json!([{"name": "main", "annotations": annotations}]));
@@ -62,8 +61,7 @@ fn nothing_is_created_before_quota_is_reserved() {
 fn a_request_is_kept_when_quota_is_lost_without_eviction_and_used_again() {
     simulation(&retries(1)).run(async |cluster| {
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
         cluster.expect_without_quota("train").await;
         cluster.advance(Duration::from_secs(60)).await;
@@ -80,16 +78,14 @@ fn a_request_is_kept_when_quota_is_lost_without_eviction_and_used_again() {
 fn a_request_that_is_used_again_after_a_retry_stays_while_its_job_runs() {
     simulation(&retries(1)).run(async |cluster| {
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
         let second = requested(cluster, "train", 2).await;
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
         cluster.expect_without_quota("train").await;
         cluster.advance(Duration::from_secs(60)).await;
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
-        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &second).await;
         cluster.advance(Duration::from_secs(20 * 60)).await;
         assert_eq!(names(cluster), std::slice::from_ref(&second), "leftover requests were looked for");
         cluster.crash(0);
@@ -104,8 +100,7 @@ fn a_request_that_is_used_again_after_a_retry_stays_while_its_job_runs() {
 fn a_request_that_was_used_again_and_failed_does_not_take_the_next_one_with_it() {
     simulation(&retries(1)).run(async |cluster| {
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
         cluster.expect_without_quota("train").await;
         cluster.advance(Duration::from_secs(60)).await;
@@ -115,8 +110,7 @@ fn a_request_that_was_used_again_and_failed_does_not_take_the_next_one_with_it()
         cluster.advance(Duration::from_secs(5)).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
         let second = requested(cluster, "train", 2).await;
-        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &second).await;
         cluster.advance(Duration::from_secs(20 * 60)).await;
         assert_eq!(names(cluster), std::slice::from_ref(&second));
         assert_eq!(created(cluster, "provisioningrequests"), [first, second]);
@@ -127,8 +121,7 @@ fn a_request_that_was_used_again_and_failed_does_not_take_the_next_one_with_it()
 #[test]
 fn a_request_that_kueue_made_after_an_eviction_is_taken_over() {
     trial_as(KUEUES_CONTROLLER_NAME, &retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
         let second = requested(cluster, "train", 2).await;
         cluster.advance(Duration::from_secs(2)).await;
@@ -144,8 +137,7 @@ fn a_request_that_kueue_made_after_an_eviction_is_taken_over() {
         assert_eq!(names(cluster), std::slice::from_ref(&second));
         assert_eq!(all[0]["metadata"]["uid"], request["metadata"]["uid"]);
         assert_eq!(all[0]["metadata"].get("annotations"), None);
-        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &second).await;
     });
 }
 
@@ -153,8 +145,7 @@ fn a_request_that_kueue_made_after_an_eviction_is_taken_over() {
 fn a_kept_request_does_not_stay_when_its_workload_is_deactivated_without_quota() {
     simulation(&retries(1)).run(async |cluster| {
         let queue = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"}});
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
         cluster.expect_without_quota("train").await;
         cluster.merge_workload("train", &json!({"spec": {"active": false}}));
@@ -166,8 +157,7 @@ fn a_kept_request_does_not_stay_when_its_workload_is_deactivated_without_quota()
 #[test]
 fn requests_go_when_the_workload_is_evicted() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        requested(cluster, "train", 1).await;
+        submitted(cluster).await;
         cluster.merge_workload("train", &json!({"spec": {"active": false}}));
         no_requests(cluster).await;
         cluster.advance(Duration::from_secs(60)).await;
@@ -177,13 +167,11 @@ fn requests_go_when_the_workload_is_evicted() {
 
 #[test]
 fn revoked_capacity_deactivates_before_and_after_admission() {
-    for admitted in [true, false] {
+    for is_admitted in [true, false] {
         simulation(&retries(1)).run(async |cluster| {
-            cluster.submit(Job::new("train"));
-            let request = requested(cluster, "train", 1).await;
-            if admitted {
-                set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-                cluster.expect_admitted("train").await;
+            let request = submitted(cluster).await;
+            if is_admitted {
+                admitted(cluster, &request).await;
             }
             set_condition(cluster, &request, "CapacityRevoked", "True", "gone");
             cluster.expect_deactivated("train").await;
@@ -203,10 +191,8 @@ fn revoked_capacity_deactivates_before_and_after_admission() {
 #[test]
 fn an_expired_booking_is_ignored_after_admission() {
     simulation(&retries(0)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        let request = submitted(cluster).await;
+        admitted(cluster, &request).await;
         set_condition(cluster, &request, "BookingExpired", "True", "booking gone");
         cluster.advance(Duration::from_secs(60)).await;
         assert!(cluster.is_admitted("train"));
@@ -217,10 +203,8 @@ fn an_expired_booking_is_ignored_after_admission() {
 #[test]
 fn a_running_job_goes_on_when_its_request_is_deleted() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        let request = submitted(cluster).await;
+        admitted(cluster, &request).await;
         cluster.delete(&requests(cluster)[0]);
         cluster.advance(Duration::from_secs(60)).await;
         assert!(cluster.is_admitted("train") && requests(cluster).is_empty());
@@ -231,8 +215,7 @@ fn a_running_job_goes_on_when_its_request_is_deleted() {
 #[test]
 fn a_pending_request_that_a_user_deletes_is_created_again() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         cluster.delete(&requests(cluster)[0]);
         requested(cluster, "train", 1).await;
         assert_eq!(
@@ -260,8 +243,7 @@ fn the_check_is_ready_where_no_managed_resource_is_used() {
 fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() {
     simulation(&config(&json!({"parameters": {"p1": "v1"}}), &json!({}))).run(async |cluster| {
         let object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig", "metadata": {"name": "config"}});
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         for (spec, field, value) in [
             (json!({"provisioningClassName": "class2"}), "/spec/provisioningClassName", "class2"),
             (json!({"parameters": {"p1": "v2"}}), "/spec/parameters/p1", "v2"),
@@ -280,8 +262,7 @@ fn a_change_of_class_or_parameters_makes_a_request_anew_under_the_same_number() 
         cluster.merge(&object, &json!({"spec": {"retryStrategy": {"backoffLimitCount": 7}}}));
         cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(created(cluster, "provisioningrequests").len(), 3);
-        set_condition(cluster, &request, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &request).await;
         // A running job keeps its request.
         cluster.merge(&object, &json!({"spec": {"parameters": {"p1": "v3"}}}));
         cluster.advance(Duration::from_secs(60)).await;
@@ -298,8 +279,7 @@ fn node_selectors_have_the_values_of_the_provider() {
         {"key": "pool", "valueFromProvisioningClassDetail": "NodePoolName"}, {"key": "rack", "valueFromProvisioningClassDetail": "Rack"},
     ]}});
     simulation(&config(&rules, &json!({}))).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         status_is(
             cluster,
             &request,
@@ -323,8 +303,7 @@ fn node_selectors_have_the_values_of_the_provider() {
 #[test]
 fn kueues_own_check_leaves_the_requests_alone() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         set_condition(cluster, &request, "Accepted", "True", "accepted");
         cluster.advance(Duration::from_secs(60)).await;
         assert_eq!(created(cluster, "provisioningrequests"), [request]);
@@ -358,8 +337,7 @@ fn requests_of_other_controllers_are_left_alone() {
 #[test]
 fn a_request_in_another_namespace_is_not_the_workloads() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let own = requested(cluster, "train", 1).await;
+        let own = submitted(cluster).await;
         let workload = cluster.workload("train").unwrap();
         let marks = json!({"provisioning.kueue-check.dev/workload-uid": workload["metadata"]["uid"],
             "provisioning.kueue-check.dev/workload": workload["metadata"]["name"], "provisioning.kueue-check.dev/admission-check": "check",
@@ -384,8 +362,7 @@ fn a_request_in_another_namespace_is_not_the_workloads() {
         let other = cluster.server().object(&kind, "elsewhere", "x");
         assert!(other.is_some(), "it is not this check's");
         assert_eq!((&after.0["metadata"]["uid"], after.1), (&before.0["metadata"]["uid"], before.1));
-        set_condition(cluster, &own, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &own).await;
     });
 }
 
@@ -398,15 +375,6 @@ fn forged(cluster: &Cluster, job: &str, (name, attempt): (&str, u32), count: u32
     cluster.apply(&json!({"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
         "metadata": {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/managed": "true"}, "annotations": marks},
         "spec": {"provisioningClassName": CLASS, "parameters": {}, "podSets": [{"count": count, "podTemplateRef": {"name": template}}]}}));
-}
-
-fn pods_of(cluster: &Cluster, request: &str) -> u64 {
-    let all = requests(cluster);
-    let mut all = all.iter();
-    let found = all.find(|object| object["metadata"]["name"] == request);
-    found.unwrap()["spec"]["podSets"][0]["count"]
-        .as_u64()
-        .unwrap()
 }
 
 /// A user who may create requests in the Workload's namespace creates a small one, which is
@@ -433,8 +401,7 @@ fn an_insufficient_request_is_deleted_and_the_sufficient_one_kept() {
         let note = "Deleted ProvisioningRequest \"small\", which requests less than the Workload needs: of 4 pods like those of pod set \"main\" it has 1";
         assert!(events(cluster, "InsufficientRequest").iter().all(|text| text == note));
         assert!(!events(cluster, "InsufficientRequest").is_empty());
-        set_condition(cluster, &own, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &own).await;
         // A later one does not count either, whatever its outcome is.
         forged(cluster, "train", ("small", 11), 1, &template);
         set_condition(cluster, "small", "CapacityRevoked", "True", "gone");
@@ -469,7 +436,6 @@ fn a_request_that_was_made_before_the_true_one_is_replaced() {
         assert_eq!(pods_of(cluster, &name), 4);
         let all = requests(cluster);
         assert_eq!(all[0]["spec"]["podSets"][0]["podTemplateRef"]["name"], format!("ppt-{name}-main"));
-        set_condition(cluster, &name, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &name).await;
     });
 }

@@ -12,8 +12,7 @@ use crate::harness::*;
 #[test]
 fn retry_then_succeed() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         set_condition(cluster, &first, "Failed", "True", "no nodes");
         cluster
             .expect_message("train", "Retrying after failure: no nodes")
@@ -32,8 +31,7 @@ fn retry_then_succeed() {
             "",
             "the message about the first is gone"
         );
-        set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &second).await;
     });
 }
 
@@ -72,8 +70,7 @@ fn retry_twice_if_a_request_fails_twice() {
 #[test]
 fn the_first_failure_rejects_where_no_attempt_may_follow() {
     simulation(&retries(0)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         set_condition(cluster, &request, "Failed", "True", "no nodes");
         cluster.expect_deactivated("train").await;
         let changed =
@@ -95,8 +92,7 @@ fn a_booking_that_expires_before_admission_is_retried() {
     simulation(&retries(1)).object(&other.1).object(&queue).run(async |cluster| {
         // No controller runs for the other check, but it counts as active.
         check_status(cluster, "other", &json!({"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z"}]}));
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
         cluster.expect_state("train", CheckState::Ready).await;
         set_condition(cluster, &first, "BookingExpired", "True", "booking gone");
@@ -126,8 +122,7 @@ fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
             set_condition(cluster, &again, "Failed", "True", "no nodes");
             // All attempts are available again, not only the remaining ones.
             let second = requested(cluster, "train", 2).await;
-            set_condition(cluster, &second, "Provisioned", "True", "Provisioned");
-            cluster.expect_admitted("train").await;
+            admitted(cluster, &second).await;
             assert_eq!(created(cluster, "provisioningrequests").len(), 4);
         });
 }
@@ -137,8 +132,7 @@ fn a_rejected_workload_that_is_activated_again_starts_from_the_first() {
 #[test]
 fn kueue_0_19_does_not_queue_a_rejected_workload_that_is_activated_again() {
     simulation(&retries(0)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let request = requested(cluster, "train", 1).await;
+        let request = submitted(cluster).await;
         set_condition(cluster, &request, "Failed", "True", "no nodes");
         cluster.expect_deactivated("train").await;
         cluster.merge_workload("train", &json!({"spec": {"active": true}}));
@@ -152,15 +146,13 @@ fn kueue_0_19_does_not_queue_a_rejected_workload_that_is_activated_again() {
 #[test]
 fn a_workload_that_a_person_deactivates_and_activates_starts_from_the_first() {
     simulation(&retries(1)).run(async |cluster| {
-        cluster.submit(Job::new("train"));
-        let first = requested(cluster, "train", 1).await;
+        let first = submitted(cluster).await;
         cluster.merge_workload("train", &json!({"spec": {"active": false}}));
         cluster.expect_deactivated("train").await;
         no_requests(cluster).await;
         cluster.merge_workload("train", &json!({"spec": {"active": true}}));
         assert_eq!(requested(cluster, "train", 1).await, first);
-        set_condition(cluster, &first, "Provisioned", "True", "Provisioned");
-        cluster.expect_admitted("train").await;
+        admitted(cluster, &first).await;
         assert_eq!(
             created(cluster, "provisioningrequests"),
             [first.clone(), first]

@@ -25,8 +25,7 @@ async fn eighteen_pod_sets_are_one_request() {
     assert_eq!(request["spec"]["podSets"].as_array().unwrap().len(), 18);
     let last = format!("ppt-{name}-set-17");
     assert!(world.templates().get_opt(&last).await.unwrap().is_some());
-    let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
-    set_status(&world.requests(), &name, there).await;
+    sets(&world, &name, "Provisioned", "there").await;
     let ready = world.expect_entry("wl", "Ready", "there").await;
     assert_eq!(ready["podSetUpdates"].as_array().unwrap().len(), 18);
 }
@@ -69,24 +68,8 @@ async fn a_pod_set_without_an_assignment_is_reported() {
     world.reserved("wl", &sets, &assigned).await;
     let expected = "inconsistent podSet assignments: missing assignment for PodSet \"workers\"";
     world.expect_entry("wl", "Pending", expected).await;
-    let requests = world.requests();
-    assert!(
-        requests
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .is_empty()
-    );
-    assert!(
-        world
-            .templates()
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .is_empty()
-    );
+    assert!(is_empty(&world.requests()).await);
+    assert!(is_empty(&world.templates()).await);
     // Kueue corrects it.
     let assigned = json!([assignment("main", 1), assignment("workers", 2)]);
     world.reserve("wl", &assigned).await;
@@ -120,8 +103,7 @@ async fn names_of_253_characters_are_taken() {
     assert_eq!(request_name.len(), 253);
     let template = &request.data["spec"]["podSets"][0]["podTemplateRef"]["name"];
     assert_eq!(template.as_str().unwrap().len(), 253);
-    let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
-    set_status(&requests, &request_name, there).await;
+    sets(&world, &request_name, "Provisioned", "there").await;
     let ready = world.expect_entry(&name, "Ready", "there").await;
     let annotations = &ready["podSetUpdates"][0]["annotations"];
     assert_eq!(
@@ -132,18 +114,9 @@ async fn names_of_253_characters_are_taken() {
 
 #[tokio::test]
 async fn a_negative_backoff_is_shown_in_active() {
-    let Some(world) = checked("negative", &json!({})).await else {
+    let Some((world, name)) = with_request("negative", &json!({})).await else {
         return;
     };
-    world
-        .reserved(
-            "wl",
-            &json!([pod_set("main", 1)]),
-            &json!([assignment("main", 1)]),
-        )
-        .await;
-    let name = format!("wl-{}-1", world.name);
-    world.requested(&name).await;
     // The API server accepts it.
     let configs = world.all(KUEUE, "ProvisioningRequestConfig");
     let spec = json!({"spec": {"retryStrategy": {"backoffBaseSeconds": -5}}});
@@ -152,28 +125,17 @@ async fn a_negative_backoff_is_shown_in_active() {
         .active("False", "spec.retryStrategy.backoffBaseSeconds is -5")
         .await;
     // An existing request is still followed, by the last valid config.
-    let there = json!({"conditions": [condition("Provisioned", "True", "there")]});
-    set_status(&world.requests(), &name, there).await;
+    sets(&world, &name, "Provisioned", "there").await;
     world.expect_entry("wl", "Ready", "there").await;
 }
 
 #[tokio::test]
 async fn a_limit_of_zero_rejects_at_the_first_failure() {
     let strategy = json!({"retryStrategy": {"backoffLimitCount": 0}});
-    let Some(world) = checked("limit", &strategy).await else {
+    let Some((world, name)) = with_request("limit", &strategy).await else {
         return;
     };
-    world
-        .reserved(
-            "wl",
-            &json!([pod_set("main", 1)]),
-            &json!([assignment("main", 1)]),
-        )
-        .await;
-    let name = format!("wl-{}-1", world.name);
-    world.requested(&name).await;
-    let failed = json!({"conditions": [condition("Failed", "True", "no nodes")]});
-    set_status(&world.requests(), &name, failed).await;
+    sets(&world, &name, "Failed", "no nodes").await;
     world.expect_entry("wl", "Rejected", "no nodes").await;
 }
 
@@ -185,7 +147,7 @@ async fn a_hundred_long_parameters_are_accepted_and_one_more_is_rejected() {
     let Some(world) = checked("parameters", &json!({"parameters": parameters})).await else {
         return;
     };
-    let (sets, assigned) = (json!([pod_set("main", 1)]), json!([assignment("main", 1)]));
+    let (sets, assigned) = (json!([pod_set("main", 1)]), one());
     world.reserved("fits", &sets, &assigned).await;
     let request = world.requested(&format!("fits-{}-1", world.name)).await;
     assert_eq!(
@@ -218,9 +180,7 @@ async fn a_template_that_the_api_server_rejects_is_reported() {
     };
     let mut odd = pod_set("main", 1);
     odd["template"]["spec"]["containers"][0]["name"] = json!("Not_Valid");
-    world
-        .reserved("wl", &json!([odd]), &json!([assignment("main", 1)]))
-        .await;
+    world.reserved("wl", &json!([odd]), &one()).await;
     let expected = format!(
         "Error creating PodTemplate \"ppt-wl-{}-1-main\": ",
         world.name
@@ -229,15 +189,7 @@ async fn a_template_that_the_api_server_rejects_is_reported() {
     let text = entry["message"].as_str().unwrap();
     assert!(text.contains("Not_Valid"), "{text}");
     world.event("FailedCreate", &expected).await;
-    assert!(
-        world
-            .requests()
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .is_empty()
-    );
+    assert!(is_empty(&world.requests()).await);
 }
 
 #[tokio::test]
@@ -252,11 +204,7 @@ async fn a_request_that_a_policy_rejects_is_reported_and_created_once_allowed() 
     let expected = "only the class approved.example.com may be requested";
     forbid(&world, expected).await;
     world
-        .reserved(
-            "wl",
-            &json!([pod_set("main", 1)]),
-            &json!([assignment("main", 1)]),
-        )
+        .reserved("wl", &json!([pod_set("main", 1)]), &one())
         .await;
     let name = format!("wl-{}-1", world.name);
     let refused = format!("Error creating ProvisioningRequest \"{name}\": ");

@@ -1,7 +1,6 @@
 //! The harness of the tests: one cluster for all, and one namespace for each.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -11,11 +10,10 @@ use kueue_check::runtime::Runtime;
 use kueue_check::{Clock, ControllerName};
 use kueue_check_provisioning::ProvisioningCheck;
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
-use kueue_check_testenv::{Cluster, KueueVersion, crds, crds_of_autoscaler};
+use kueue_check_testenv::{Cluster, KueueVersion, crds, crds_of_autoscaler, eventually};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
 pub(super) const KUEUE: &str = "kueue.x-k8s.io/v1beta2";
 
@@ -114,6 +112,33 @@ pub(super) async fn checked(name: &str, spec: &Value) -> Option<World> {
     world.admission_check().await;
     world.active("True", "").await;
     Some(world)
+}
+
+/// Returns a namespace with a Workload `wl` whose first request exists, and the request's name.
+pub(super) async fn with_request(name: &str, spec: &Value) -> Option<(World, String)> {
+    let world = checked(name, spec).await?;
+    world
+        .reserved("wl", &json!([pod_set("main", 1)]), &one())
+        .await;
+    let request = format!("wl-{}-1", world.name);
+    world.requested(&request).await;
+    Some((world, request))
+}
+
+pub(super) fn one() -> Value {
+    json!([assignment("main", 1)])
+}
+
+/// Sets a condition, as the autoscaler does.
+pub(super) async fn sets(world: &World, request: &str, kind: &str, message: &str) {
+    let status = json!({"conditions": [condition(kind, "True", message)]});
+    set_status(&world.requests(), request, status).await;
+}
+
+/// Returns true if there are no objects.
+pub(super) async fn is_empty(api: &Api<DynamicObject>) -> bool {
+    let all = api.list(&ListParams::default()).await;
+    all.unwrap().items.is_empty()
 }
 
 impl World {
@@ -228,24 +253,18 @@ impl World {
     /// Waits until an event of this reason exists whose note contains `text`.
     pub(super) async fn event(&self, reason: &str, text: &str) {
         let events = self.own("events.k8s.io/v1", "Event");
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        eventually(&format!("{reason} with {text:?}"), async || {
             let all = events.list(&ListParams::default()).await.unwrap();
+            let notes = all.items.iter().map(|event| event.data["note"].clone());
             let mut seen = all.items.iter().map(|event| &event.data);
-            if seen.any(|event| event["reason"] == reason && has(&event["note"], text)) {
-                return;
-            }
-            let notes: Vec<&Value> = all.items.iter().map(|event| &event.data["note"]).collect();
-            assert!(
-                Instant::now() < deadline,
-                "no {reason} with {text:?}: {notes:?}"
-            );
-            sleep(Duration::from_millis(100)).await;
-        }
+            (
+                seen.any(|event| event["reason"] == reason && has(&event["note"], text)),
+                notes.collect::<Vec<_>>(),
+            )
+        })
+        .await;
     }
 }
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn has(text: &Value, part: &str) -> bool {
     text.as_str().unwrap_or_default().contains(part)
@@ -263,22 +282,7 @@ pub(super) fn assignment(name: &str, count: u32) -> Value {
 }
 
 fn resource(api_version: &str, kind: &str) -> ApiResource {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        plural: plural(kind),
-    }
-}
-
-fn plural(kind: &str) -> String {
-    let kind = kind.to_lowercase();
-    match kind.strip_suffix("policy") {
-        Some(stem) => format!("{stem}policies"),
-        None => format!("{kind}s"),
-    }
+    kueue_check_testenv::resource(&json!({"apiVersion": api_version, "kind": kind}))
 }
 
 /// Waits until `holds` returns true for an object, which may be absent.
@@ -288,16 +292,11 @@ pub(super) async fn wait(
     what: &str,
     holds: impl Fn(&Value) -> bool,
 ) -> Value {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let found = api.get_opt(name).await.unwrap();
-        let found = serde_json::to_value(found).unwrap();
-        if holds(&found) {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}; last seen: {found}");
-        sleep(Duration::from_millis(100)).await;
-    }
+    eventually(what, async || {
+        let found = json!(api.get_opt(name).await.unwrap());
+        (holds(&found), found)
+    })
+    .await
 }
 
 pub(super) async fn set_status(api: &Api<DynamicObject>, name: &str, status: Value) {

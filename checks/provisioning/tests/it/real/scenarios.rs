@@ -11,27 +11,6 @@ fn gone(object: &Value) -> bool {
     object.is_null()
 }
 
-/// Returns a namespace with a Workload `wl` whose first request exists, and the request's name.
-async fn with_request(name: &str, spec: &Value) -> Option<(World, String)> {
-    let world = checked(name, spec).await?;
-    world
-        .reserved("wl", &json!([pod_set("main", 1)]), &one())
-        .await;
-    let request = format!("wl-{}-1", world.name);
-    world.requested(&request).await;
-    Some((world, request))
-}
-
-fn one() -> Value {
-    json!([assignment("main", 1)])
-}
-
-/// Sets a condition, as the autoscaler does.
-async fn sets(world: &World, request: &str, kind: &str, message: &str) {
-    let status = json!({"conditions": [condition(kind, "True", message)]});
-    set_status(&world.requests(), request, status).await;
-}
-
 #[tokio::test]
 async fn an_attempt_that_fails_is_followed_by_the_next() {
     let strategy = json!({"retryStrategy": {"backoffLimitCount": 1, "backoffBaseSeconds": 7}});
