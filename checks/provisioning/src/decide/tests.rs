@@ -51,6 +51,19 @@ fn case() -> Case {
     }
 }
 
+fn with(requests: Vec<CapacityRequest>) -> Case {
+    Case { requests, ..case() }
+}
+
+/// Returns a case whose check is Ready.
+fn ready(admitted: bool, requests: Vec<CapacityRequest>) -> Case {
+    Case {
+        state: CheckState::Ready,
+        admitted,
+        ..with(requests)
+    }
+}
+
 fn config(strategy: &Value, options: &Value) -> ProvisioningRequestConfig {
     let options = options.as_object().unwrap().iter();
     let annotations: serde_json::Map<String, Value> = options
@@ -210,25 +223,16 @@ fn a_workload_without_a_request_gets_the_first() {
 #[test]
 fn the_attempt_follows_kueues_count_when_the_request_was_cleaned_up() {
     for (retry_count, expected) in [(1, "create 2"), (2, "create 3")] {
-        assert_eq!(
-            Case {
-                retry_count,
-                ..case()
-            }
-            .summary(),
-            expected
-        );
+        let mut case = case();
+        case.retry_count = retry_count;
+        assert_eq!(case.summary(), expected);
     }
 }
 
 #[test]
 fn what_is_not_needed_is_ready_and_its_requests_go() {
-    let requests = vec![failed(1), request(2, Phase::Accepted)];
-    let case = Case {
-        needed: false,
-        requests,
-        ..case()
-    };
+    let mut case = with(vec![failed(1), request(2, Phase::Accepted)]);
+    case.needed = false;
     assert_eq!(
         case.summary(),
         "-wl-pr-1 -wl-pr-2 Ready: the provisioning request is not needed"
@@ -239,35 +243,25 @@ fn what_is_not_needed_is_ready_and_its_requests_go() {
 fn the_highest_attempt_counts_whatever_the_order() {
     let (one, two) = (failed(1), request(2, Phase::New));
     for requests in [vec![one.clone(), two.clone()], vec![two, one]] {
-        let case = Case { requests, ..case() };
+        let case = with(requests);
         assert_eq!(case.summary(), "-wl-pr-1 Pending:  again in 299s");
     }
 }
 
 #[test]
 fn each_condition_gives_the_verdict_of_kueues_own_check() {
-    let message = |text: &str| -> Box<str> { text.into() };
+    let waiting = |text: &str| Phase::Waiting {
+        message: text.into(),
+    };
+    let provisioned = |text: &str| Phase::Provisioned {
+        message: text.into(),
+    };
     let table = [
         (Phase::New, "Pending:  again in 299s"),
         (Phase::Accepted, "unchanged"),
-        (
-            Phase::Waiting {
-                message: message("ETA 10 minutes"),
-            },
-            "Pending: ETA 10 minutes",
-        ),
-        (
-            Phase::Provisioned {
-                message: message("Provisioned"),
-            },
-            "Ready: Provisioned",
-        ),
-        (
-            Phase::Provisioned {
-                message: message(""),
-            },
-            "Ready: ",
-        ),
+        (waiting("ETA 10 minutes"), "Pending: ETA 10 minutes"),
+        (provisioned("Provisioned"), "Ready: Provisioned"),
+        (provisioned(""), "Ready: "),
         (revoked(), "Rejected: gone"),
         (
             expired(),
@@ -283,10 +277,7 @@ fn each_condition_gives_the_verdict_of_kueues_own_check() {
         ),
     ];
     for (phase, expected) in table {
-        let case = Case {
-            requests: vec![request(1, phase.clone())],
-            ..case()
-        };
+        let case = with(vec![request(1, phase.clone())]);
         assert_eq!(case.summary(), expected, "{phase:?}");
     }
 }
@@ -367,18 +358,8 @@ fn capacity_that_is_revoked_from_pods_that_ran_before_a_growth_rejects_the_grown
 #[test]
 fn revoked_capacity_rejects_before_and_after_admission() {
     for admitted in [true, false] {
-        let requests = vec![request(1, revoked())];
-        let state = CheckState::Ready;
-        assert_eq!(
-            Case {
-                state,
-                admitted,
-                requests,
-                ..case()
-            }
-            .summary(),
-            "Rejected: gone"
-        );
+        let case = ready(admitted, vec![request(1, revoked())]);
+        assert_eq!(case.summary(), "Rejected: gone");
     }
 }
 
@@ -386,10 +367,7 @@ fn revoked_capacity_rejects_before_and_after_admission() {
 fn a_failure_after_admission_stops_no_running_job_unless_the_options_say_so() {
     let of = |config| Case {
         config,
-        state: CheckState::Ready,
-        admitted: true,
-        requests: vec![failed(1)],
-        ..case()
+        ..ready(true, vec![failed(1)])
     };
     assert_eq!(of(limit(3)).summary(), "unchanged");
     let retry = of(option("failed-after-admission", "Retry"));
@@ -402,11 +380,7 @@ fn a_failure_after_admission_stops_no_running_job_unless_the_options_say_so() {
 #[test]
 fn a_ready_check_needs_no_request_any_more() {
     for admitted in [true, false] {
-        let case = Case {
-            state: CheckState::Ready,
-            admitted,
-            ..case()
-        };
+        let case = ready(admitted, Vec::new());
         assert_eq!(case.summary(), "unchanged");
     }
 }
@@ -427,12 +401,7 @@ fn a_running_job_keeps_its_request_when_class_or_parameters_change() {
     let mut revoked = other.clone();
     revoked.phase = self::revoked();
     for (request, expected) in [(other, "Ready: "), (revoked, "Rejected: gone")] {
-        let case = Case {
-            state: CheckState::Ready,
-            admitted: true,
-            requests: vec![request],
-            ..case()
-        };
+        let case = ready(true, vec![request]);
         assert_eq!(case.summary(), expected);
     }
 }
@@ -446,12 +415,7 @@ fn a_running_job_keeps_the_request_that_was_provisioned_first() {
     for phase in [Phase::New, provisioned()] {
         forged.phase = phase;
         for requests in [[&own, &forged], [&forged, &own]] {
-            let case = Case {
-                state: CheckState::Ready,
-                admitted: true,
-                requests: requests.map(CapacityRequest::clone).to_vec(),
-                ..case()
-            };
+            let case = ready(true, requests.map(CapacityRequest::clone).to_vec());
             assert_eq!(case.summary(), "-wl-pr-99 Ready: Provisioned");
         }
     }
@@ -466,10 +430,7 @@ fn a_request_for_something_else_is_replaced_under_the_same_number() {
     let mut missing_parameter = request(1, Phase::Accepted);
     missing_parameter.parameters.clear();
     for stale in [other_class, other_parameter, missing_parameter] {
-        let case = Case {
-            requests: vec![stale.clone()],
-            ..case()
-        };
+        let case = with(vec![stale.clone()]);
         assert_eq!(case.summary(), "-wl-pr-1 create 1");
         let ready = Case {
             state: CheckState::Ready,
@@ -480,26 +441,15 @@ fn a_request_for_something_else_is_replaced_under_the_same_number() {
     }
     let mut more = request(1, Phase::Accepted);
     more.parameters.insert("p2".into(), "v2".into());
-    assert_eq!(
-        Case {
-            requests: vec![more],
-            ..case()
-        }
-        .summary(),
-        "unchanged"
-    );
+    assert_eq!(with(vec![more]).summary(), "unchanged");
 }
 
 #[test]
 fn an_annotation_that_overrides_a_parameter_does_not_recreate_the_request() {
     let mut own = request(1, Phase::Accepted);
     own.parameters.insert("p1".into(), "mine".into());
-    let annotations = vec![("provreq.kueue.x-k8s.io/p1", "mine")];
-    let case = Case {
-        annotations,
-        requests: vec![own],
-        ..case()
-    };
+    let mut case = with(vec![own]);
+    case.annotations = vec![("provreq.kueue.x-k8s.io/p1", "mine")];
     assert_eq!(case.summary(), "unchanged");
 }
 
@@ -520,14 +470,7 @@ fn a_request_whose_name_was_cut_is_recognized_by_its_mark() {
 fn requests_that_kueue_created_are_taken_over_by_their_names() {
     let mut kueues = request(2, Phase::Accepted);
     kueues.mark = None;
-    assert_eq!(
-        Case {
-            requests: vec![kueues],
-            ..case()
-        }
-        .summary(),
-        "unchanged"
-    );
+    assert_eq!(with(vec![kueues]).summary(), "unchanged");
 }
 
 /// Neither the capacity nor the failure of the request counts for the Workload.
@@ -543,26 +486,14 @@ fn an_insufficient_request_is_ignored() {
         expired(),
         Phase::New,
     ] {
-        let alone = Case {
-            requests: vec![request(1, phase.clone())],
-            insufficient: vec!["wl-pr-1"],
-            ..case()
-        };
-        assert!(
-            alone.summary().starts_with("-wl-pr-1 create 1"),
-            "{}",
-            alone.summary()
-        );
-        let beside = Case {
-            requests: vec![request(1, provisioned()), request(9, phase)],
-            insufficient: vec!["wl-pr-9"],
-            ..case()
-        };
-        assert!(
-            beside.summary().starts_with("-wl-pr-9 Ready"),
-            "{}",
-            beside.summary()
-        );
+        let mut alone = with(vec![request(1, phase.clone())]);
+        alone.insufficient = vec!["wl-pr-1"];
+        let alone = alone.summary();
+        assert!(alone.starts_with("-wl-pr-1 create 1"), "{alone}");
+        let mut beside = with(vec![request(1, provisioned()), request(9, phase)]);
+        beside.insufficient = vec!["wl-pr-9"];
+        let beside = beside.summary();
+        assert!(beside.starts_with("-wl-pr-9 Ready"), "{beside}");
     }
 }
 
@@ -579,10 +510,7 @@ fn requests_of_checks_that_the_workload_does_not_need_go() {
         request
     };
     for mark in [true, false] {
-        let case = Case {
-            requests: vec![of("check2", mark)],
-            ..case()
-        };
+        let case = with(vec![of("check2", mark)]);
         assert_eq!(
             case.summary(),
             "-wl-check2-1 create 1",
@@ -600,23 +528,13 @@ fn requests_of_checks_that_the_workload_does_not_need_go() {
 fn a_request_that_is_being_deleted_does_not_count() {
     let mut going = request(1, Phase::Accepted);
     going.deleting = true;
-    assert_eq!(
-        Case {
-            requests: vec![going],
-            ..case()
-        }
-        .summary(),
-        "create 1"
-    );
+    assert_eq!(with(vec![going]).summary(), "create 1");
 }
 
 #[test]
 fn a_failure_that_kueue_has_counted_leads_to_the_next_attempt() {
-    let case = Case {
-        retry_count: 1,
-        requests: vec![failed(1)],
-        ..case()
-    };
+    let mut case = with(vec![failed(1)]);
+    case.retry_count = 1;
     assert_eq!(case.summary(), "create 2 for wl-pr-1");
 }
 
