@@ -1378,6 +1378,20 @@ fn what_was_published_is_a_floor_for_the_same_source_and_period() {
 }
 
 #[test]
+fn a_process_that_does_not_lead_drops_the_runs_of_earlier_periods() {
+    let hour = Arc::new(published(&hourly(), &hourly()));
+    let mut ledger = BudgetLedger::new(Arc::clone(&hour));
+    for (name, end) in [("a", NOW - 7200), ("b", NOW - 60), ("c", NOW + 60)] {
+        ledger.observe_run(&running(name, 10, end - 600), time(end - 600));
+        ledger.stop(&Uid::new(name), end);
+    }
+    for (now, kept) in [(NOW + 120, 2), (NOW + 3700, 1), (NOW + 7300, 0)] {
+        ledger.apply_published_spend(&hour, time(now));
+        assert_eq!(ledger.ended.len(), kept, "at {now}");
+    }
+}
+
+#[test]
 fn an_unapproved_start_is_charged_and_reported() {
     let mut ledger = ledger(&json!({}), "0");
     ledger.observe_run(&run("a", 10), time(NOW));
