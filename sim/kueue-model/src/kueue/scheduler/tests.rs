@@ -119,26 +119,6 @@ fn quota(name: &str, cpu: &str) -> Value {
 }
 
 #[test]
-fn flavors_are_tried_in_order() {
-    let queue = queue(
-        json!([quota("spot", "1"), quota("on-demand", "4")]),
-        "Never",
-    );
-    let all = flavors(&["spot", "on-demand"]);
-    let first = assign(&workload("a", 0, "1"), &queue, &Usage::default(), &all);
-    assert_eq!(
-        first.admission.pod_set_assignments[0].flavors["cpu"],
-        "spot"
-    );
-    let second: Assignment = assign(&workload("b", 0, "1"), &queue, &first.usage, &all);
-    assert_eq!(second.fit, Fit::Fits);
-    assert_eq!(
-        second.admission.pod_set_assignments[0].flavors["cpu"],
-        "on-demand"
-    );
-}
-
-#[test]
 fn what_is_missing_is_reported() {
     let queue = queue(json!([quota("default", "1")]), "Never");
     let all = flavors(&["default"]);

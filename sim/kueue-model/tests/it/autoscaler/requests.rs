@@ -10,112 +10,90 @@ const LATEST: Profile = Profile::Oss137;
 
 #[test]
 fn one_scan_decides() {
-    let not_found = [
-        "0 a Accepted=True Accepted",
-        "0 a Provisioned=False CapacityIsNotFound",
-    ];
-    let found = [
-        "0 a Accepted=True Accepted",
-        "0 a Provisioned=True CapacityIsFound",
-    ];
-    let added = [
-        "0 a Accepted=True Accepted",
-        "0 a Provisioned=True CapacityIsProvisioned",
-    ];
-    let failed = [
-        "0 a Accepted=True Accepted",
-        "0 a Failed=True CapacityIsNotFound",
-    ];
+    const FAILED: &str = "Failed=True CapacityIsNotFound";
+    const FOUND: &str = "Provisioned=True CapacityIsFound";
+    const NOT_FOUND: &str = "Provisioned=False CapacityIsNotFound";
+    const ADDED: &str = "Provisioned=True CapacityIsProvisioned";
     let all = &Profile::ALL[..];
-    let table: [(&str, &[Profile], Scenario, &[&str]); 12] = [
+    let (since_1_32, before) = (&Profile::ALL[1..], &Profile::ALL[..1]);
+    // The case, the profiles, the pool, the class and the pods, a parameter, the outcome after Accepted.
+    let table = [
+        ("fits", all, (2, 2), (CHECK, 8), None, FOUND),
+        ("does not fit", all, (2, 2), (CHECK, 9), None, NOT_FOUND),
+        ("never adds nodes", all, (0, 9), (CHECK, 1), None, NOT_FOUND),
         (
-            "check: fits",
+            "noRetry",
+            since_1_32,
+            (0, 9),
+            (CHECK, 1),
+            Some(("noRetry", "true")),
+            FAILED,
+        ),
+        (
+            "noRetry is unknown to 1.31",
+            before,
+            (0, 9),
+            (CHECK, 1),
+            Some(("noRetry", "true")),
+            NOT_FOUND,
+        ),
+        (
+            "noRetry that is no boolean",
             all,
-            Scenario::of(LATEST, pool(2, 2)).request("a", CHECK, 8),
-            &found,
+            (0, 9),
+            (CHECK, 1),
+            Some(("noRetry", "yes")),
+            NOT_FOUND,
         ),
+        ("fits", all, (2, 9), (ATOMIC, 8), None, FOUND),
+        ("can grow", all, (0, 3), (ATOMIC, 12), None, ADDED),
         (
-            "check: does not fit",
+            "cannot grow so far",
             all,
-            Scenario::of(LATEST, pool(2, 2)).request("a", CHECK, 9),
-            &not_found,
-        ),
-        (
-            "check: never adds nodes",
-            all,
-            Scenario::of(LATEST, pool(0, 9)).request("a", CHECK, 1),
-            &not_found,
-        ),
-        (
-            "check: noRetry",
-            &Profile::ALL[1..],
-            Scenario::of(LATEST, pool(0, 9))
-                .request("a", CHECK, 1)
-                .parameter("noRetry", "true"),
-            &failed,
-        ),
-        (
-            "check: noRetry is unknown to 1.31",
-            &Profile::ALL[..1],
-            Scenario::of(LATEST, pool(0, 9))
-                .request("a", CHECK, 1)
-                .parameter("noRetry", "true"),
-            &not_found,
-        ),
-        (
-            "check: noRetry that is no boolean",
-            all,
-            Scenario::of(LATEST, pool(0, 9))
-                .request("a", CHECK, 1)
-                .parameter("noRetry", "yes"),
-            &not_found,
-        ),
-        (
-            "atomic: fits",
-            all,
-            Scenario::of(LATEST, pool(2, 9)).request("a", ATOMIC, 8),
-            &found,
-        ),
-        (
-            "atomic: can grow",
-            all,
-            Scenario::of(LATEST, pool(0, 3)).request("a", ATOMIC, 12),
-            &added,
-        ),
-        (
-            "atomic: cannot grow so far",
-            all,
-            Scenario::of(LATEST, pool(0, 3)).request("a", ATOMIC, 13),
-            &not_found,
+            (0, 3),
+            (ATOMIC, 13),
+            None,
+            NOT_FOUND,
         ),
         (
             "unknown class",
             all,
-            Scenario::of(LATEST, pool(9, 9)).request("a", "example.com/other", 1),
-            &[],
+            (9, 9),
+            ("example.com/other", 1),
+            None,
+            "",
         ),
         (
             "queued provisioning",
             &Profile::ALL[..4],
-            Scenario::of(LATEST, pool(9, 9)).request("a", QUEUED, 1),
-            &[],
+            (9, 9),
+            (QUEUED, 1),
+            None,
+            "",
         ),
         (
             "meant for another instance",
-            &Profile::ALL[1..],
-            Scenario::of(LATEST, pool(9, 9))
-                .request("a", CHECK, 1)
-                .parameter("processorInstance", "x"),
-            &[],
+            since_1_32,
+            (9, 9),
+            (CHECK, 1),
+            Some(("processorInstance", "x")),
+            "",
         ),
     ];
-    for (case, profiles, scenario, expected) in table {
+    for (case, profiles, (current, max), (class, pods), parameter, outcome) in table {
         for profile in profiles {
-            let settings = Settings::new(*profile, scenario.settings.pools.clone());
-            let mut now = Scenario::new(settings);
-            now.world = scenario.world.clone();
-            now.scan();
-            assert_eq!(now.log, expected, "{case}, {profile:?}");
+            let mut scenario = Scenario::of(*profile, pool(current, max)).request("a", class, pods);
+            if let Some((key, value)) = parameter {
+                scenario = scenario.parameter(key, value);
+            }
+            scenario.scan();
+            let outcomes = ["Accepted=True Accepted", outcome].map(|line| format!("0 a {line}"));
+            let expected = if outcome.is_empty() {
+                &[][..]
+            } else {
+                &outcomes
+            };
+            assert_eq!(scenario.log, expected, "{class}: {case}, {profile:?}");
         }
     }
 }

@@ -13,6 +13,8 @@ use kueue_check_kueue_model::kueue::Webhook;
 use kueue_check_testenv::Cluster;
 use serde_json::{Value, json};
 
+use crate::kueue::cluster::with;
+
 fn required(terms: &Value) -> Value {
     json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
 }
@@ -38,10 +40,7 @@ fn changes() -> Vec<(Value, Value)> {
         exists(&["b", "a"]),
     );
     let tolerate = |more: Value| {
-        let mut toleration = json!({"key": "a", "operator": "Exists"});
-        for (field, value) in more.as_object().unwrap() {
-            toleration[field] = value.clone();
-        }
+        let toleration = with(json!({"key": "a", "operator": "Exists"}), &more);
         json!({"tolerations": [toleration]})
     };
     let named = |name: &str| json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]);
@@ -114,10 +113,8 @@ fn rows() -> Vec<(bool, bool, Value, Value)> {
 }
 
 fn pod(number: usize, directives: &Value, gate: bool) -> Value {
-    let mut spec = json!({"containers": [{"name": "c", "image": "x"}]});
-    for (field, value) in directives.as_object().unwrap() {
-        spec[field] = value.clone();
-    }
+    let containers = json!({"containers": [{"name": "c", "image": "x"}]});
+    let mut spec = with(containers, directives);
     if gate {
         let mut gates = vec![json!({"name": "example.com/gate"})];
         gates.extend(

@@ -5,7 +5,7 @@ use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
 use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
-use crate::kueue::versions::off_and_on;
+use crate::kueue::versions::switch;
 
 const KUEUE: &str = "kueue.x-k8s.io";
 /// Kueue's finalizer of a Workload.
@@ -24,18 +24,20 @@ fn pod(name: &str, cpus: &str) -> Value {
     })
 }
 
-/// Returns a cluster with a ClusterQueue with check `c`, nodes, and a group of a driver and two
-/// workers.
-async fn cluster() -> Cluster {
-    let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
-    cluster.queue("8", &["c"], &json!({}));
-    cluster.create(&pod("driver", "2"));
-    cluster.create(&pod("worker-1", "1"));
-    cluster.pass(1.0).await;
-    assert_eq!(workload(&cluster), Value::Null, "one is missing");
-    cluster.create(&pod("worker-2", "1"));
-    cluster.pass(1.0).await;
-    cluster
+/// Runs a scenario on a cluster with a ClusterQueue with check `c`, nodes, and a group of a driver
+/// and two workers.
+fn on_cluster(scenario: impl AsyncFnOnce(&Cluster)) {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+        cluster.queue("8", &["c"], &json!({}));
+        cluster.create(&pod("driver", "2"));
+        cluster.create(&pod("worker-1", "1"));
+        cluster.pass(1.0).await;
+        assert_eq!(workload(&cluster), Value::Null, "one is missing");
+        cluster.create(&pod("worker-2", "1"));
+        cluster.pass(1.0).await;
+        scenario(&cluster).await;
+    });
 }
 
 fn workload(cluster: &Cluster) -> Value {
@@ -77,23 +79,11 @@ fn is_true(cluster: &Cluster, kind: &str) -> bool {
 }
 
 fn set_verdict(cluster: &Cluster, state: &str, updates: &Value) {
-    use kueue_check_apiserver::{ApiRequest, Patch, Verb};
-    let mut entry = json!({
-        "name": "c", "state": state, "message": "", "lastTransitionTime": cluster.now(),
-        "podSetUpdates": updates,
-    });
+    let mut fields = json!({"state": state, "podSetUpdates": updates});
     if state == "Retry" {
-        entry["requeueAfterSeconds"] = json!(0);
+        fields["requeueAfterSeconds"] = json!(0);
     }
-    let body = json!({
-        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
-        "metadata": {"name": "train", "namespace": "t"}, "status": {"admissionChecks": [entry]},
-    });
-    let workloads = Resource::new(KUEUE, "v1beta2", "workloads");
-    let call = ApiRequest::new(Verb::Patch(Patch::Apply), &workloads);
-    let call = call.namespace("t").name("train").subresource("status");
-    let call = call.query("fieldManager", "c").query("force", "true");
-    let response = cluster.server.call(&call.body(body));
+    let response = cluster.entry("train", "c", &fields);
     assert_eq!(response.code, 200, "{}", response.body);
 }
 
@@ -122,9 +112,8 @@ fn end(cluster: &Cluster, pod: &str, phase: &str) {
 
 #[test]
 fn a_group_has_one_workload_with_a_pod_set_for_each_role() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
-        let workload = workload(&cluster);
+    on_cluster(async |cluster| {
+        let workload = workload(cluster);
         let sets = workload["spec"]["podSets"].as_array().unwrap();
         let mut counts: Vec<(i64, String)> = sets
             .iter()
@@ -148,44 +137,39 @@ fn a_group_has_one_workload_with_a_pod_set_for_each_role() {
 
 #[test]
 fn all_start_together_each_with_what_its_role_gets() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
+    on_cluster(async |cluster| {
         assert_eq!(
-            phases(&cluster),
+            phases(cluster),
             "driver=Pending worker-1=Pending worker-2=Pending"
         );
-        ready(&cluster).await;
+        ready(cluster).await;
         assert_eq!(
-            phases(&cluster),
+            phases(cluster),
             "driver=Running worker-1=Running worker-2=Running"
         );
         for (name, count) in [("driver", "1"), ("worker-1", "2"), ("worker-2", "2")] {
             assert_eq!(
-                get(&cluster, name)["metadata"]["labels"]["count"],
+                get(cluster, name)["metadata"]["labels"]["count"],
                 count,
                 "{name}"
             );
         }
-        assert!(is_true(&cluster, "PodsReady"));
+        assert!(is_true(cluster, "PodsReady"));
     });
 }
 
 #[test]
 fn a_pod_that_failed_is_replaced_by_one_that_gets_the_same() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
-        ready(&cluster).await;
-        end(&cluster, "worker-1", "Failed");
+    on_cluster(async |cluster| {
+        ready(cluster).await;
+        end(cluster, "worker-1", "Failed");
         cluster.pass(1.0).await;
-        assert!(is_true(&cluster, "WaitingForReplacementPods"));
+        assert!(is_true(cluster, "WaitingForReplacementPods"));
         cluster.create(&pod("worker-3", "1"));
         cluster.pass(2.0).await;
-        assert_eq!(
-            get(&cluster, "worker-3")["metadata"]["labels"]["count"],
-            "2"
-        );
-        assert!(!is_true(&cluster, "WaitingForReplacementPods"));
-        let failed = get(&cluster, "worker-1");
+        assert_eq!(get(cluster, "worker-3")["metadata"]["labels"]["count"], "2");
+        assert!(!is_true(cluster, "WaitingForReplacementPods"));
+        let failed = get(cluster, "worker-1");
         assert!(
             failed["metadata"]["finalizers"]
                 .as_array()
@@ -194,36 +178,35 @@ fn a_pod_that_failed_is_replaced_by_one_that_gets_the_same() {
         // The group is complete, so Kueue deletes one more Pod.
         cluster.create(&pod("worker-4", "1"));
         cluster.pass(1.0).await;
-        assert_eq!(get(&cluster, "worker-4"), Value::Null);
+        assert_eq!(get(cluster, "worker-4"), Value::Null);
         assert_eq!(cluster.notes("ExcessPodDeleted"), ["Excess pod deleted"]);
     });
 }
 
 #[test]
 fn after_a_retry_the_workload_waits_for_other_pods() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
-        ready(&cluster).await;
-        set_verdict(&cluster, "Retry", &json!([]));
+    on_cluster(async |cluster| {
+        ready(cluster).await;
+        set_verdict(cluster, "Retry", &json!([]));
         cluster.pass(3.0).await;
         assert_eq!(
-            phases(&cluster),
+            phases(cluster),
             "(driver=Failed) (worker-1=Failed) (worker-2=Failed)"
         );
-        assert!(is_true(&cluster, "WaitingForReplacementPods"));
-        assert!(!is_true(&cluster, "QuotaReserved"), "nobody could run");
+        assert!(is_true(cluster, "WaitingForReplacementPods"));
+        assert!(!is_true(cluster, "QuotaReserved"), "nobody could run");
         for (name, cpus) in [("driver-2", "2"), ("worker-3", "1"), ("worker-4", "1")] {
             cluster.create(&pod(name, cpus));
         }
         cluster.pass(2.0).await;
-        assert!(is_true(&cluster, "QuotaReserved"));
+        assert!(is_true(cluster, "QuotaReserved"));
         assert_eq!(
-            phases(&cluster),
+            phases(cluster),
             "driver-2=Pending worker-3=Pending worker-4=Pending"
         );
-        ready(&cluster).await;
+        ready(cluster).await;
         assert_eq!(
-            phases(&cluster),
+            phases(cluster),
             "driver-2=Running worker-3=Running worker-4=Running"
         );
     });
@@ -231,21 +214,20 @@ fn after_a_retry_the_workload_waits_for_other_pods() {
 
 #[test]
 fn what_has_succeeded_is_given_back_and_all_of_it_is_the_end() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
-        ready(&cluster).await;
-        end(&cluster, "worker-1", "Succeeded");
+    on_cluster(async |cluster| {
+        ready(cluster).await;
+        end(cluster, "worker-1", "Succeeded");
         cluster.pass(1.0).await;
-        let done = workload(&cluster)["status"]["reclaimablePods"].clone();
+        let done = workload(cluster)["status"]["reclaimablePods"].clone();
         assert_eq!(done[0]["count"], 1, "{done}");
-        end(&cluster, "worker-2", "Succeeded");
-        end(&cluster, "driver", "Succeeded");
+        end(cluster, "worker-2", "Succeeded");
+        end(cluster, "driver", "Succeeded");
         cluster.pass(1.0).await;
-        let workload = workload(&cluster);
+        let workload = workload(cluster);
         let conditions = workload["status"]["conditions"].as_array().unwrap();
         let over = conditions.iter().find(|c| c["type"] == "Finished").unwrap();
         assert_eq!(over["message"], "Pods succeeded: 3/3.");
-        let held = |name: &str| get(&cluster, name)["metadata"]["finalizers"].clone();
+        let held = |name: &str| get(cluster, name)["metadata"]["finalizers"].clone();
         assert!(
             ["driver", "worker-1", "worker-2"]
                 .map(held)
@@ -257,12 +239,11 @@ fn what_has_succeeded_is_given_back_and_all_of_it_is_the_end() {
 
 #[test]
 fn a_workload_that_is_deleted_takes_its_pods_along() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
+    on_cluster(async |cluster| {
         cluster.delete("workloads", "train");
         cluster.pass(2.0).await;
         assert_eq!(
-            (phases(&cluster), workload(&cluster)),
+            (phases(cluster), workload(cluster)),
             (String::new(), Value::Null)
         );
     });
@@ -296,28 +277,22 @@ fn a_workload_of_another_owner_is_not_taken_over() {
 
 #[test]
 fn before_0_19_a_group_replaces_the_workload_of_another_owner() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.refuses_other_workloads = on,
-        async |cluster| {
-            cluster.queue("8", &[], &json!({}));
-            cluster.workload("train", "1", 0);
-            cluster.pass(1.0).await;
-            let before = workload(cluster)["metadata"]["uid"].clone();
-            for (name, cpus) in [("driver", "2"), ("worker-1", "1"), ("worker-2", "1")] {
-                cluster.create(&pod(name, cpus));
-            }
-            cluster.pass(1.0).await;
-            let metadata = workload(cluster)["metadata"].clone();
-            let is_group = metadata["annotations"][format!("{KUEUE}/is-group-workload")].clone();
-            let refused = cluster.notes("WorkloadNameConflict").len();
-            (metadata["uid"] == before, is_group, refused > 0)
-        },
-    );
-    assert_eq!(
-        outcome,
-        ((false, json!("true"), false), (true, Value::Null, true))
-    );
+    let outcome = switch(|v, on| v.refuses_other_workloads = on).off_and_on(async |cluster| {
+        cluster.queue("8", &[], &json!({}));
+        cluster.workload("train", "1", 0);
+        cluster.pass(1.0).await;
+        let before = workload(cluster)["metadata"]["uid"].clone();
+        for (name, cpus) in [("driver", "2"), ("worker-1", "1"), ("worker-2", "1")] {
+            cluster.create(&pod(name, cpus));
+        }
+        cluster.pass(1.0).await;
+        let metadata = workload(cluster)["metadata"].clone();
+        let is_group = metadata["annotations"][format!("{KUEUE}/is-group-workload")].clone();
+        let refused = cluster.notes("WorkloadNameConflict").len();
+        (metadata["uid"] == before, is_group, refused > 0)
+    });
+    assert_eq!(outcome[0], (false, json!("true"), false));
+    assert_eq!(outcome[1], (true, Value::Null, true));
 }
 
 /// Without Pods left, Kueue spares another Workload only if a controller owns it (0.19.2,
@@ -350,10 +325,8 @@ fn a_group_that_is_gone_drops_the_finalizer_of_a_workload_without_a_controller()
 
 #[test]
 fn a_group_may_have_only_so_many_roles() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.most_pod_sets = if on { 3 } else { 2 },
-        async |cluster| {
+    let outcome =
+        switch(|v, on| v.most_pod_sets = if on { 3 } else { 2 }).off_and_on(async |cluster| {
             cluster.queue("8", &[], &json!({}));
             for cpus in ["1", "2", "3"] {
                 cluster.create(&pod(&format!("worker-{cpus}"), cpus));
@@ -362,29 +335,24 @@ fn a_group_may_have_only_so_many_roles() {
             workload(cluster)["spec"]["podSets"]
                 .as_array()
                 .map(Vec::len)
-        },
-    );
-    assert_eq!(outcome, (None, Some(3)));
+        });
+    assert_eq!(outcome, [None, Some(3)]);
 }
 
 #[test]
 fn before_0_18_only_the_label_names_a_group() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.reads_group_annotation = on,
-        async |cluster| {
-            cluster.queue("8", &[], &json!({}));
-            let mut pod = pod("driver", "1");
-            let labels = json!({format!("{KUEUE}/queue-name"): "lq"});
-            pod["metadata"]["labels"] = labels;
-            pod["metadata"]["annotations"] = json!({
-                format!("{KUEUE}/pod-group-name"): "train",
-                format!("{KUEUE}/pod-group-total-count"): "1",
-            });
-            let created = cluster.try_create(&pod).code;
-            cluster.pass(1.0).await;
-            (created, workload(cluster)["metadata"]["name"].clone())
-        },
-    );
-    assert_eq!(outcome, ((403, Value::Null), (201, json!("train"))));
+    let outcome = switch(|v, on| v.reads_group_annotation = on).off_and_on(async |cluster| {
+        cluster.queue("8", &[], &json!({}));
+        let mut pod = pod("driver", "1");
+        let labels = json!({format!("{KUEUE}/queue-name"): "lq"});
+        pod["metadata"]["labels"] = labels;
+        pod["metadata"]["annotations"] = json!({
+            format!("{KUEUE}/pod-group-name"): "train",
+            format!("{KUEUE}/pod-group-total-count"): "1",
+        });
+        let created = cluster.try_create(&pod).code;
+        cluster.pass(1.0).await;
+        (created, workload(cluster)["metadata"]["name"].clone())
+    });
+    assert_eq!(outcome, [(403, Value::Null), (201, json!("train"))]);
 }

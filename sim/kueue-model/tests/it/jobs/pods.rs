@@ -5,27 +5,26 @@ use kueue_check_kueue_model::jobs::{GATE, Jobs};
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
+use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set, with};
 
 fn pods() -> Resource {
     Resource::new("", "v1", "pods")
 }
 
 fn pod(name: &str, more: &Value) -> Value {
-    let mut spec = pod_set("main", 1, "1")["template"]["spec"].clone();
-    for (field, value) in more.as_object().unwrap() {
-        spec[field] = value.clone();
-    }
+    let spec = with(pod_set("main", 1, "1")["template"]["spec"].clone(), more);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": spec})
 }
 
-/// Returns a cluster with a ClusterQueue with check `c`, nodes, and a Pod `p`.
-async fn cluster(more: &Value) -> Cluster {
-    let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
-    cluster.queue("4", &["c"], &json!({}));
-    cluster.create(&pod("p", more));
-    cluster.pass(1.0).await;
-    cluster
+/// Runs a scenario on a cluster with a ClusterQueue with check `c`, nodes, and a Pod `p`.
+fn on_cluster(more: &Value, scenario: impl AsyncFnOnce(&Cluster)) {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+        cluster.queue("4", &["c"], &json!({}));
+        cluster.create(&pod("p", more));
+        cluster.pass(1.0).await;
+        scenario(&cluster).await;
+    });
 }
 
 fn get(cluster: &Cluster) -> Value {
@@ -33,21 +32,9 @@ fn get(cluster: &Cluster) -> Value {
 }
 
 fn ready_with(cluster: &Cluster, update: &Value) {
-    use kueue_check_apiserver::{ApiRequest, Patch, Verb};
-    let name = cluster.name_of("p");
-    let mut update = update.clone();
-    update["name"] = json!("main");
-    let entry = json!({"name": "c", "state": "Ready", "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [update]});
-    let body = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"admissionChecks": [entry]}});
-    let workloads = Resource::new("kueue.x-k8s.io", "v1beta2", "workloads");
-    let call = ApiRequest::new(Verb::Patch(Patch::Apply), &workloads)
-        .namespace("t")
-        .name(&name);
-    let call = call
-        .subresource("status")
-        .query("fieldManager", "c")
-        .query("force", "true");
-    let response = cluster.server.call(&call.body(body));
+    let update = with(json!({"name": "main"}), update);
+    let fields = json!({"state": "Ready", "podSetUpdates": [update]});
+    let response = cluster.entry("p", "c", &fields);
     assert_eq!(response.code, 200, "{}", response.body);
 }
 
@@ -65,9 +52,8 @@ fn why_stopped(cluster: &Cluster) -> Value {
 
 #[test]
 fn a_pod_of_a_queue_waits_behind_a_gate() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({})).await;
-        let pod = get(&cluster);
+    on_cluster(&json!({}), async |cluster| {
+        let pod = get(cluster);
         let gates = json!([{"name": GATE}, {"name": "kueue.x-k8s.io/topology"}]);
         assert_eq!(pod["spec"]["schedulingGates"], gates);
         assert_eq!(pod["metadata"]["labels"]["kueue.x-k8s.io/managed"], "true");
@@ -88,11 +74,10 @@ fn a_pod_of_a_queue_waits_behind_a_gate() {
 
 #[test]
 fn it_gets_its_directives_and_loses_its_gate_in_one_update() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({"nodeSelector": {"own": "1"}})).await;
+    on_cluster(&json!({"nodeSelector": {"own": "1"}}), async |cluster| {
         let toleration = json!({"key": "spot", "operator": "Exists", "effect": "NoSchedule"});
         ready_with(
-            &cluster,
+            cluster,
             &json!({"nodeSelector": {"zone": "a"}, "labels": {"l": "1"}, "annotations": {"n": "1"}, "tolerations": [toleration]}),
         );
         cluster.pass(1.0).await;
@@ -118,16 +103,15 @@ fn it_gets_its_directives_and_loses_its_gate_in_one_update() {
             "lq"
         );
         assert_eq!(start["metadata"]["annotations"]["n"], "1");
-        assert_eq!(get(&cluster)["status"]["phase"], "Running");
+        assert_eq!(get(cluster)["status"]["phase"], "Running");
         assert_eq!(cluster.condition("p", "PodsReady")["reason"], "Started");
     });
 }
 
 #[test]
 fn an_update_that_contradicts_the_pod_ends_it() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({"nodeSelector": {"zone": "b"}})).await;
-        ready_with(&cluster, &json!({"nodeSelector": {"zone": "a"}}));
+    on_cluster(&json!({"nodeSelector": {"zone": "b"}}), async |cluster| {
+        ready_with(cluster, &json!({"nodeSelector": {"zone": "a"}}));
         cluster.pass(1.0).await;
         let finished = cluster.condition("p", "Finished");
         assert_eq!(finished["reason"], "FailedToStart");
@@ -135,31 +119,29 @@ fn an_update_that_contradicts_the_pod_ends_it() {
             finished["message"],
             "invalid admission check PodSetUpdate: conflict for nodeSelector: conflict for key=zone, value1=b, value2=a"
         );
-        assert_eq!(get(&cluster)["spec"]["nodeSelector"], json!({"zone": "b"}));
+        assert_eq!(get(cluster)["spec"]["nodeSelector"], json!({"zone": "b"}));
     });
 }
 
 #[test]
 fn evicted_behind_its_gate_it_waits_again() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({})).await;
+    on_cluster(&json!({}), async |cluster| {
         cluster.verdict("p", "c", "Retry", 0);
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "p:R(c=Pending1)");
-        assert_eq!(get(&cluster)["status"]["phase"], "Pending");
+        assert_eq!(get(cluster)["status"]["phase"], "Pending");
     });
 }
 
 #[test]
 fn evicted_while_it_runs_it_gets_the_reason_and_is_deleted() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({})).await;
-        ready_with(&cluster, &json!({}));
+    on_cluster(&json!({}), async |cluster| {
+        ready_with(cluster, &json!({}));
         cluster.pass(1.0).await;
         cluster.verdict("p", "c", "Retry", 0);
         cluster.pass(1.0).await;
-        assert_eq!(get(&cluster), Value::Null);
-        assert_eq!(why_stopped(&cluster), "WorkloadEvictedDueToAdmissionCheck");
+        assert_eq!(get(cluster), Value::Null);
+        assert_eq!(why_stopped(cluster), "WorkloadEvictedDueToAdmissionCheck");
         assert_eq!(cluster.line(), "", "the Workload goes with its Pod");
         assert_eq!(cluster.notes("Stopped").len(), 1);
     });
@@ -167,9 +149,8 @@ fn evicted_while_it_runs_it_gets_the_reason_and_is_deleted() {
 
 #[test]
 fn finished_it_is_let_go() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({})).await;
-        ready_with(&cluster, &json!({}));
+    on_cluster(&json!({}), async |cluster| {
+        ready_with(cluster, &json!({}));
         cluster.pass(1.0).await;
         cluster.merge(
             "pods",
@@ -180,18 +161,17 @@ fn finished_it_is_let_go() {
         );
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "p:RAF(c=Ready)");
-        assert_eq!(get(&cluster)["metadata"]["finalizers"], Value::Null);
+        assert_eq!(get(cluster)["metadata"]["finalizers"], Value::Null);
         assert_eq!(cluster.get("p")["metadata"]["finalizers"], Value::Null);
     });
 }
 
 #[test]
 fn deleted_it_takes_its_workload_with_it() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({})).await;
+    on_cluster(&json!({}), async |cluster| {
         assert_eq!(cluster.delete("pods", "p").code, 200);
         cluster.pass(1.0).await;
-        assert_eq!(get(&cluster), Value::Null);
+        assert_eq!(get(cluster), Value::Null);
         assert_eq!(cluster.line(), "");
     });
 }
@@ -199,18 +179,17 @@ fn deleted_it_takes_its_workload_with_it() {
 #[test]
 fn waiting_or_running_it_goes_with_its_workload() {
     for runs in [false, true] {
-        in_virtual_time(async {
-            let cluster = cluster(&json!({})).await;
+        on_cluster(&json!({}), async |cluster| {
             if runs {
-                ready_with(&cluster, &json!({}));
+                ready_with(cluster, &json!({}));
                 cluster.pass(1.0).await;
             }
             let name = cluster.name_of("p");
             assert_eq!(cluster.delete("workloads", &name).code, 200);
             cluster.pass(60.0).await;
-            assert_eq!(get(&cluster), Value::Null, "{runs}");
+            assert_eq!(get(cluster), Value::Null, "{runs}");
             assert_eq!(cluster.line(), "", "{runs}");
-            assert_eq!(why_stopped(&cluster), "WorkloadDeleted");
+            assert_eq!(why_stopped(cluster), "WorkloadDeleted");
             assert_eq!(cluster.notes("Stopped").len(), 1);
             assert_eq!(cluster.notes("CreatedWorkload").len(), 1);
             let changes = cluster.server.history().into_iter();
@@ -222,16 +201,15 @@ fn waiting_or_running_it_goes_with_its_workload() {
 
 #[test]
 fn with_another_image_it_is_stopped_while_it_runs() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({})).await;
-        ready_with(&cluster, &json!({}));
+    on_cluster(&json!({}), async |cluster| {
+        ready_with(cluster, &json!({}));
         cluster.pass(1.0).await;
-        let mut containers = get(&cluster)["spec"]["containers"].clone();
+        let mut containers = get(cluster)["spec"]["containers"].clone();
         containers[0]["image"] = json!("another");
         let spec = json!({"spec": {"containers": containers}});
         assert_eq!(cluster.merge("pods", "t", "p", "", &spec).code, 200);
         cluster.pass(60.0).await;
-        assert_eq!(why_stopped(&cluster), "NoMatchingWorkload");
+        assert_eq!(why_stopped(cluster), "NoMatchingWorkload");
         assert_eq!(cluster.notes("DeletedWorkload").len(), 1);
         assert_eq!(cluster.line(), "");
     });
@@ -239,9 +217,8 @@ fn with_another_image_it_is_stopped_while_it_runs() {
 
 #[test]
 fn with_another_toleration_it_gets_another_workload_while_it_waits() {
-    in_virtual_time(async {
-        let cluster = cluster(&json!({})).await;
-        let mut tolerations = get(&cluster)["spec"]["tolerations"].clone();
+    on_cluster(&json!({}), async |cluster| {
+        let mut tolerations = get(cluster)["spec"]["tolerations"].clone();
         let spot = json!({"key": "spot", "operator": "Exists"});
         tolerations.as_array_mut().unwrap().push(spot.clone());
         let spec = json!({"spec": {"tolerations": tolerations}});

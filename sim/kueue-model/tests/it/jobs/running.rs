@@ -5,13 +5,15 @@ use kueue_check_kueue_model::jobs;
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use crate::kueue::cluster::{Cluster, in_virtual_time, pod_set};
-use crate::kueue::versions::off_and_on;
+use crate::kueue::cluster::{Cluster, groups, in_virtual_time, pod_set, with};
+use crate::kueue::versions::switch;
 
-fn cluster() -> Cluster {
-    let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
-    cluster.queue("4", &[], &json!({}));
-    cluster
+fn on_cluster(scenario: impl AsyncFnOnce(&Cluster)) {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+        cluster.queue("4", &[], &json!({}));
+        scenario(&cluster).await;
+    });
 }
 
 fn job(cluster: &Cluster, name: &str) -> Value {
@@ -21,18 +23,17 @@ fn job(cluster: &Cluster, name: &str) -> Value {
 
 #[test]
 fn a_started_job_has_its_pods_and_a_stopped_one_none() {
-    in_virtual_time(async {
-        let cluster = cluster();
+    on_cluster(async |cluster| {
         cluster.job("a", "1", None);
         cluster.pass(1.0).await;
-        assert_eq!(job(&cluster, "a")["status"]["ready"], 1);
+        assert_eq!(job(cluster, "a")["status"]["ready"], 1);
         assert_eq!(cluster.condition("a", "PodsReady")["reason"], "Started");
         let stop = json!({"spec": {"stopPolicy": "HoldAndDrain"}});
         cluster.merge("clusterqueues", "", "cq", "", &stop);
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "a:EW");
-        assert_eq!(job(&cluster, "a")["status"]["active"], 0);
-        assert_eq!(job(&cluster, "a")["spec"]["suspend"], true);
+        assert_eq!(job(cluster, "a")["status"]["active"], 0);
+        assert_eq!(job(cluster, "a")["spec"]["suspend"], true);
         assert_eq!(
             cluster.condition("a", "PodsReady")["reason"],
             "WaitForStart"
@@ -42,8 +43,7 @@ fn a_started_job_has_its_pods_and_a_stopped_one_none() {
 
 #[test]
 fn a_job_ends_well_or_badly() {
-    in_virtual_time(async {
-        let cluster = cluster();
+    on_cluster(async |cluster| {
         for name in ["good", "bad"] {
             cluster.job(name, "1", None);
         }
@@ -65,18 +65,9 @@ fn a_job_that_is_evicted_before_its_start_has_as_many_pods_as_its_workload() {
     in_virtual_time(async {
         let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
         cluster.queue("4", &["c"], &json!({}));
-        let labels = json!({"kueue.x-k8s.io/queue-name": "lq"});
         let annotations = json!({"kueue.x-k8s.io/job-min-parallelism": "1"});
-        cluster.create(&json!({
-            "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": {
-                "name": "a", "namespace": "t", "labels": labels, "annotations": annotations,
-            },
-            "spec": {
-                "suspend": true, "parallelism": 2, "completions": 2,
-                "template": pod_set("main", 1, "1")["template"],
-            },
-        }));
+        let spec = json!({"parallelism": 2, "completions": 2});
+        cluster.job_of("a", &json!({"annotations": annotations}), &spec);
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "a:R(c=Pending)");
         cluster.merge("jobs", "t", "a", "", &json!({"spec": {"parallelism": 4}}));
@@ -97,8 +88,7 @@ fn a_job_that_is_evicted_before_its_start_has_as_many_pods_as_its_workload() {
 
 #[test]
 fn a_job_waits_for_its_priority_class() {
-    in_virtual_time(async {
-        let cluster = cluster();
+    on_cluster(async |cluster| {
         let class = |name: &str, value: i64, is_default: bool| {
             json!({
                 "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
@@ -108,12 +98,7 @@ fn a_job_waits_for_its_priority_class() {
         let of_pods = |name: &str, class: &str| {
             let mut template = pod_set("main", 1, "1")["template"].clone();
             template["spec"]["priorityClassName"] = json!(class);
-            let labels = json!({"kueue.x-k8s.io/queue-name": "lq"});
-            cluster.create(&json!({
-                "apiVersion": "batch/v1", "kind": "Job",
-                "metadata": {"name": name, "namespace": "t", "labels": labels},
-                "spec": {"suspend": true, "template": template},
-            }));
+            cluster.job_of(name, &json!({}), &json!({"template": template}));
         };
         cluster.job("a", "1", Some("late"));
         of_pods("b", "late");
@@ -146,8 +131,7 @@ fn a_job_waits_for_its_priority_class() {
 
 #[test]
 fn a_job_without_a_queue_is_in_the_default_queue_if_there_is_one() {
-    in_virtual_time(async {
-        let cluster = cluster();
+    on_cluster(async |cluster| {
         let create = |name: &str, labels: Value| {
             cluster.create(&json!({
                 "apiVersion": "batch/v1", "kind": "Job",
@@ -168,21 +152,20 @@ fn a_job_without_a_queue_is_in_the_default_queue_if_there_is_one() {
         create("b", json!({"kueue.x-k8s.io/queue-name": "lq"}));
         cluster.pass(1.0).await;
         let queue = |name: &str| {
-            job(&cluster, name)["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone()
+            job(cluster, name)["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone()
         };
         assert_eq!(
             ["a", "b", "early", "held"].map(queue),
             [json!("default"), json!("lq"), Value::Null, Value::Null]
         );
         assert_eq!(cluster.get("a")["spec"]["queueName"], "default");
-        assert_eq!(job(&cluster, "early")["spec"]["suspend"], false);
+        assert_eq!(job(cluster, "early")["spec"]["suspend"], false);
     });
 }
 
 #[test]
 fn another_class_is_another_priority() {
-    in_virtual_time(async {
-        let cluster = cluster();
+    on_cluster(async |cluster| {
         for (name, value) in [("low", 1), ("high", 9)] {
             cluster.class(name, value);
         }
@@ -209,8 +192,7 @@ fn another_class_is_another_priority() {
 
 #[test]
 fn a_suspended_job_takes_its_workload_along_when_it_changes() {
-    in_virtual_time(async {
-        let cluster = cluster();
+    on_cluster(async |cluster| {
         let hold = json!({"spec": {"stopPolicy": "Hold"}});
         cluster.merge("clusterqueues", "", "cq", "", &hold);
         cluster.job("a", "1", None);
@@ -240,11 +222,8 @@ async fn replaces_its_workload(cluster: &Cluster, cpus: &str, change: &Value) {
     cluster.job("a", cpus, None);
     cluster.pass(1.0).await;
     let before = cluster.get("a")["metadata"]["uid"].clone();
-    let mut spec = json!({"parallelism": 2, "completions": 2});
-    for (field, value) in change.as_object().unwrap() {
-        spec[field] = value.clone();
-    }
-    let change = json!({"spec": spec});
+    let spec = json!({"parallelism": 2, "completions": 2});
+    let change = json!({"spec": with(spec, change)});
     assert_eq!(cluster.merge("jobs", "t", "a", "", &change).code, 200);
     cluster.pass(1.0).await;
     let after = cluster.get("a");
@@ -255,25 +234,17 @@ async fn replaces_its_workload(cluster: &Cluster, cpus: &str, change: &Value) {
 
 #[test]
 fn with_quota_a_workload_that_does_not_match_is_replaced() {
-    in_virtual_time(async {
-        let cluster = cluster();
-        replaces_its_workload(&cluster, "1", &json!({})).await;
+    on_cluster(async |cluster| {
+        replaces_its_workload(cluster, "1", &json!({})).await;
         assert_eq!(cluster.line(), "a:RA");
     });
 }
 
 #[test]
 fn a_finished_workload_that_does_not_match_its_job_is_replaced() {
-    in_virtual_time(async {
-        let cluster = cluster();
-        let metadata =
-            json!({"namespace": "t", "name": "a", "labels": {"kueue.x-k8s.io/queue-name": "lq"}});
-        let template = pod_set("main", 1, "1")["template"].clone();
-        let spec =
-            json!({"suspend": true, "completions": 2, "parallelism": 1, "template": template});
-        cluster.create(
-            &json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}),
-        );
+    on_cluster(async |cluster| {
+        let spec = json!({"completions": 2, "parallelism": 1});
+        cluster.job_of("a", &json!({}), &spec);
         cluster.pass(1.0).await;
         cluster.finish("a");
         cluster.pass(1.0).await;
@@ -288,10 +259,9 @@ fn a_finished_workload_that_does_not_match_its_job_is_replaced() {
 
 #[test]
 fn a_waiting_job_that_is_started_and_scaled_gets_another_workload() {
-    in_virtual_time(async {
-        let cluster = cluster();
-        replaces_its_workload(&cluster, "9", &json!({"suspend": false})).await;
-        assert_eq!(job(&cluster, "a")["spec"]["suspend"], true);
+    on_cluster(async |cluster| {
+        replaces_its_workload(cluster, "9", &json!({"suspend": false})).await;
+        assert_eq!(job(cluster, "a")["spec"]["suspend"], true);
     });
 }
 
@@ -328,15 +298,11 @@ fn a_waiting_job_with_the_tolerations_of_its_flavor_keeps_its_workload() {
 /// A flavor that left its ClusterQueue may be deleted while a Workload has its quota.
 #[test]
 fn a_job_whose_flavor_is_deleted_starts_once_it_exists_again() {
-    in_virtual_time(async {
-        let cluster = cluster();
+    on_cluster(async |cluster| {
         cluster.job("a", "1", None);
         cluster.pass(1.0).await;
         cluster.flavor("other", &json!({}));
-        let cpu = json!({"name": "cpu", "nominalQuota": "4"});
-        let flavors = json!([{"name": "other", "resources": [cpu]}]);
-        let groups = json!([{"coveredResources": ["cpu"], "flavors": flavors}]);
-        let spec = json!({"spec": {"resourceGroups": groups}});
+        let spec = json!({"spec": {"resourceGroups": groups(&[("other", "4")])}});
         let response = cluster.merge("clusterqueues", "", "cq", "", &spec);
         assert_eq!(response.code, 200, "{}", response.body);
         cluster.delete("resourceflavors", "default");
@@ -345,11 +311,11 @@ fn a_job_whose_flavor_is_deleted_starts_once_it_exists_again() {
         cluster.merge("jobs", "t", "a", "", &suspend);
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "a:RA");
-        assert_eq!(job(&cluster, "a")["spec"]["suspend"], true);
+        assert_eq!(job(cluster, "a")["spec"]["suspend"], true);
         cluster.flavor("default", &json!({}));
         cluster.pass(3.0).await;
         assert_eq!(cluster.line(), "a:RA");
-        assert_eq!(job(&cluster, "a")["spec"]["suspend"], false);
+        assert_eq!(job(cluster, "a")["spec"]["suspend"], false);
     });
 }
 
@@ -357,34 +323,30 @@ fn a_job_whose_flavor_is_deleted_starts_once_it_exists_again() {
 /// in `pkg/workload/patching/patching.go`). A merge patch has the known time.
 #[test]
 fn another_reason_of_pods_ready_has_another_time() {
-    let moved = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.merge_patches = on,
-        async |cluster| {
-            cluster.queue("4", &[], &json!({}));
-            cluster.job("a", "1", None);
-            cluster.pass(1.0).await;
-            let ready = |ready: i64| {
-                let status = json!({"status": {"active": ready, "ready": ready}});
-                cluster.merge("jobs", "t", "a", "status", &status);
-            };
-            ready(1);
-            cluster.pass(2.0).await;
-            ready(0);
-            cluster.pass(2.0).await;
-            let before = cluster.condition("a", "PodsReady");
-            let hold = json!({"spec": {"stopPolicy": "HoldAndDrain"}});
-            cluster.merge("clusterqueues", "", "cq", "", &hold);
-            cluster.pass(2.0).await;
-            let after = cluster.condition("a", "PodsReady");
-            assert_eq!(
-                [&before["reason"], &after["reason"]],
-                ["WaitForRecovery", "WaitForStart"]
-            );
-            before["lastTransitionTime"] != after["lastTransitionTime"]
-        },
-    );
-    assert_eq!(moved, (true, false));
+    let moved = switch(|v, on| v.merge_patches = on).off_and_on(async |cluster| {
+        cluster.queue("4", &[], &json!({}));
+        cluster.job("a", "1", None);
+        cluster.pass(1.0).await;
+        let ready = |ready: i64| {
+            let status = json!({"status": {"active": ready, "ready": ready}});
+            cluster.merge("jobs", "t", "a", "status", &status);
+        };
+        ready(1);
+        cluster.pass(2.0).await;
+        ready(0);
+        cluster.pass(2.0).await;
+        let before = cluster.condition("a", "PodsReady");
+        let hold = json!({"spec": {"stopPolicy": "HoldAndDrain"}});
+        cluster.merge("clusterqueues", "", "cq", "", &hold);
+        cluster.pass(2.0).await;
+        let after = cluster.condition("a", "PodsReady");
+        assert_eq!(
+            [&before["reason"], &after["reason"]],
+            ["WaitForRecovery", "WaitForStart"]
+        );
+        before["lastTransitionTime"] != after["lastTransitionTime"]
+    });
+    assert_eq!(moved, [true, false]);
 }
 
 /// Each row has a change of the status of an Indexed Job of six Pods, four of them at once, and the
@@ -392,39 +354,28 @@ fn another_reason_of_pods_ready_has_another_time() {
 #[test]
 fn an_indexed_job_gives_back_the_pods_of_its_completed_and_failed_indexes() {
     let rows = [
-        (json!({"succeeded": 3}), (1, 0)),
-        (json!({"completedIndexes": "0-2"}), (1, 1)),
-        (json!({"failedIndexes": "4,5"}), (1, 3)),
+        (json!({"succeeded": 3}), [1, 0]),
+        (json!({"completedIndexes": "0-2"}), [1, 1]),
+        (json!({"failedIndexes": "4,5"}), [1, 3]),
     ];
-    let expected: (Vec<i64>, Vec<i64>) = rows.iter().map(|(_, done)| *done).unzip();
-    let found = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.counts_indexes = on,
-        async |cluster| {
-            cluster.queue("4", &[], &json!({}));
-            cluster.create(&json!({
-                "apiVersion": "batch/v1", "kind": "Job",
-                "metadata": {
-                    "name": "a", "namespace": "t",
-                    "labels": {"kueue.x-k8s.io/queue-name": "lq"},
-                },
-                "spec": {
-                    "suspend": true, "parallelism": 4, "completions": 6,
-                    "completionMode": "Indexed", "backoffLimitPerIndex": 1,
-                    "template": pod_set("main", 1, "1")["template"],
-                },
-            }));
+    let expected = [0, 1].map(|on| rows.iter().map(|(_, done)| done[on]).collect::<Vec<i64>>());
+    let found = switch(|v, on| v.counts_indexes = on).off_and_on(async |cluster| {
+        cluster.queue("4", &[], &json!({}));
+        let spec = json!({
+            "parallelism": 4, "completions": 6,
+            "completionMode": "Indexed", "backoffLimitPerIndex": 1,
+        });
+        cluster.job_of("a", &json!({}), &spec);
+        cluster.pass(1.0).await;
+        let mut found = Vec::new();
+        for (status, _) in &rows {
+            let status = json!({"status": status});
+            assert_eq!(cluster.merge("jobs", "t", "a", "status", &status).code, 200);
             cluster.pass(1.0).await;
-            let mut found = Vec::new();
-            for (status, _) in &rows {
-                let status = json!({"status": status});
-                assert_eq!(cluster.merge("jobs", "t", "a", "status", &status).code, 200);
-                cluster.pass(1.0).await;
-                let done = &cluster.get("a")["status"]["reclaimablePods"][0]["count"];
-                found.push(done.as_i64().unwrap_or_default());
-            }
-            found
-        },
-    );
+            let done = &cluster.get("a")["status"]["reclaimablePods"][0]["count"];
+            found.push(done.as_i64().unwrap_or_default());
+        }
+        found
+    });
     assert_eq!(found, expected);
 }

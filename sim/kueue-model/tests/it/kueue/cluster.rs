@@ -27,6 +27,15 @@ pub(crate) fn in_virtual_time<T>(scenario: impl Future<Output = T>) -> T {
     runtime.block_on(scenario)
 }
 
+/// Runs a scenario of Kueue 0.19 on a cluster with the queue `cq`, in virtual time.
+pub(crate) fn on_queue(cpus: &str, checks: &[&str], scenario: impl AsyncFnOnce(&Cluster)) {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue(cpus, checks, &json!({}));
+        scenario(&cluster).await;
+    });
+}
+
 /// A running cluster with a Namespace `t`, a flavor `default`, and a LocalQueue `lq` of a
 /// ClusterQueue `cq`, which the test creates.
 pub(crate) struct Cluster {
@@ -70,19 +79,22 @@ impl Cluster {
             self.check(check);
         }
         let rules: Vec<Value> = checks.iter().map(|name| json!({"name": name})).collect();
-        let quota =
-            json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpus}]});
-        let mut spec = json!({
-            "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
-        });
+        let mut spec =
+            json!({"namespaceSelector": {}, "resourceGroups": groups(&[("default", cpus)])});
         if !rules.is_empty() {
             spec["admissionChecksStrategy"] = json!({"admissionChecks": rules});
         }
-        for (field, value) in more.as_object().unwrap() {
-            spec[field] = value.clone();
-        }
+        let spec = with(spec, more);
         self.create(&json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "cq"}, "spec": spec}));
+    }
+
+    /// Creates a ClusterQueue with these CPUs of each flavor and the fields of `more` in its spec,
+    /// and a LocalQueue of its name.
+    pub(crate) fn member(&self, name: &str, cpus: &[(&str, &str)], more: &Value) {
+        let spec = json!({"namespaceSelector": {}, "resourceGroups": groups(cpus)});
+        let spec = with(spec, more);
+        self.create(&json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}));
+        self.create(&json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": name, "namespace": "t"}, "spec": {"clusterQueue": name}}));
     }
 
     /// Creates a ResourceFlavor.
@@ -141,16 +153,21 @@ impl Cluster {
 
     /// Creates a bare Workload.
     pub(crate) fn workload(&self, name: &str, cpus: &str, priority: i64) {
-        self.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": {
-            "queueName": "lq", "priority": priority, "podSets": [pod_set("main", 1, cpus)],
-        }}));
+        let sets = [pod_set("main", 1, cpus)];
+        self.submit(
+            name,
+            &json!({"queueName": "lq", "priority": priority, "podSets": sets}),
+        );
     }
 
     /// Creates a bare Workload with this pod set.
     pub(crate) fn workload_of(&self, name: &str, set: &Value) {
-        self.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": {
-            "queueName": "lq", "podSets": [set],
-        }}));
+        self.submit(name, &json!({"queueName": "lq", "podSets": [set]}));
+    }
+
+    /// Creates a bare Workload with this spec.
+    pub(crate) fn submit(&self, name: &str, spec: &Value) {
+        self.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": spec}));
     }
 
     /// Creates a Job of one Pod.
@@ -159,8 +176,25 @@ impl Cluster {
         if let Some(class) = class {
             labels["kueue.x-k8s.io/priority-class"] = json!(class);
         }
-        let template = pod_set("main", 1, cpus)["template"].clone();
-        self.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "t", "labels": labels}, "spec": {"suspend": true, "template": template}}));
+        let template = &pod_set("main", 1, cpus)["template"];
+        self.job_of(
+            name,
+            &json!({"labels": labels}),
+            &json!({"template": template}),
+        );
+    }
+
+    /// Creates a suspended Job of the LocalQueue `lq`, with one Pod of one CPU and these fields of
+    /// the metadata and the spec.
+    pub(crate) fn job_of(&self, name: &str, metadata: &Value, spec: &Value) {
+        let usual =
+            json!({"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}});
+        let metadata = with(usual, metadata);
+        let usual = json!({"suspend": true, "template": pod_set("main", 1, "1")["template"]});
+        let spec = with(usual, spec);
+        self.create(
+            &json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}),
+        );
     }
 
     /// Applies a check's verdict on a Workload, as a controller does.
@@ -171,17 +205,28 @@ impl Cluster {
         state: &str,
         after: i64,
     ) -> ApiResponse {
-        let name = self.name_of(workload);
-        let mut entry = json!({"name": check, "state": state, "message": state.to_lowercase(), "lastTransitionTime": self.now(), "podSetUpdates": []});
+        let mut fields =
+            json!({"state": state, "message": state.to_lowercase(), "podSetUpdates": []});
         if state == "Retry" {
-            entry["requeueAfterSeconds"] = json!(after);
+            fields["requeueAfterSeconds"] = json!(after);
         }
-        let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"admissionChecks": [entry]}});
+        self.entry(workload, check, &fields)
+    }
+
+    /// Applies a check's entry with these fields, as a controller does.
+    pub(crate) fn entry(&self, workload: &str, check: &str, fields: &Value) -> ApiResponse {
+        let entry = json!({"name": check, "message": "", "lastTransitionTime": self.now()});
+        let status = json!({"admissionChecks": [with(entry, fields)]});
+        self.apply(workload, &format!("check-{check}"), &status)
+    }
+
+    /// Applies the status of a Workload.
+    fn apply(&self, workload: &str, manager: &str, status: &Value) -> ApiResponse {
+        let name = self.name_of(workload);
+        let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": status});
         let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue("workloads"));
         let call = call.namespace("t").name(&name).subresource("status");
-        let call = call
-            .query("fieldManager", &format!("check-{check}"))
-            .query("force", "true");
+        let call = call.query("fieldManager", manager).query("force", "true");
         self.server.call(&call.body(body).agent("check"))
     }
 
@@ -191,15 +236,7 @@ impl Cluster {
             return;
         }
         let condition = json!({"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": self.now()});
-        let body = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "status": {"conditions": [condition]}});
-        let call = ApiRequest::new(Verb::Patch(Patch::Apply), &kueue("workloads"));
-        let call = call.namespace("t").name(name).subresource("status");
-        self.server.call(
-            &call
-                .query("fieldManager", "owner")
-                .query("force", "true")
-                .body(body),
-        );
+        self.apply(name, "owner", &json!({"conditions": [condition]}));
     }
 
     pub(crate) fn delete(&self, plural: &str, name: &str) -> ApiResponse {
@@ -316,6 +353,20 @@ fn line_of(workload: &Value) -> String {
         line = format!("{line}({})", checks.join(","));
     }
     line
+}
+
+/// Returns the object with these fields.
+pub(crate) fn with(mut object: Value, fields: &Value) -> Value {
+    for (field, value) in fields.as_object().unwrap() {
+        object[field] = value.clone();
+    }
+    object
+}
+
+/// Returns the resource groups of a ClusterQueue with these CPUs of each flavor.
+pub(crate) fn groups(cpus: &[(&str, &str)]) -> Value {
+    let flavors = cpus.iter().map(|(flavor, cpus)| json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpus}]}));
+    json!([{"coveredResources": ["cpu"], "flavors": flavors.collect::<Vec<Value>>()}])
 }
 
 pub(crate) fn pod_set(name: &str, count: i64, cpus: &str) -> Value {

@@ -4,30 +4,11 @@
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, KUEUE, in_virtual_time, kueue, pod_set};
-
-#[test]
-fn a_new_value_of_a_class_reaches_its_workloads() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
-        cluster.class("low", 1);
-        cluster.job("a", "1", Some("low"));
-        cluster.job("b", "1", None);
-        cluster.pass(1.0).await;
-        let value = json!({"value": 7});
-        cluster.merge("workloadpriorityclasses", "", "low", "", &value);
-        cluster.pass(1.0).await;
-        let priority = |name: &str| cluster.get(name)["spec"]["priority"].clone();
-        assert_eq!((priority("a"), priority("b")), (json!(7), json!(0)));
-    });
-}
+use super::cluster::{Cluster, KUEUE, groups, in_virtual_time, kueue, on_queue, pod_set};
 
 #[test]
 fn a_workload_with_quota_is_given_no_class() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &["c"], &json!({}));
+    on_queue("1", &["c"], async |cluster| {
         cluster.class("high", 100);
         cluster.job("a", "1", None);
         cluster.job("b", "1", None);
@@ -47,9 +28,7 @@ fn a_workload_with_quota_is_given_no_class() {
 
 #[test]
 fn a_workload_that_moves_leaves_its_queue() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
+    on_queue("1", &[], async |cluster| {
         cluster.workload("a", "1", 0);
         cluster.workload("b", "1", 0);
         cluster.pass(1.0).await;
@@ -67,10 +46,8 @@ fn a_workload_that_moves_leaves_its_queue() {
 
 #[test]
 fn pods_that_are_done_free_quota_for_others() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("2", &[], &json!({}));
-        cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [pod_set("main", 2, "1")]}}));
+    on_queue("2", &[], async |cluster| {
+        cluster.workload_of("a", &pod_set("main", 2, "1"));
         cluster.pass(1.0).await;
         cluster.workload("b", "1", 0);
         cluster.pass(1.0).await;
@@ -84,19 +61,14 @@ fn pods_that_are_done_free_quota_for_others() {
 
 #[test]
 fn the_workload_of_a_job_has_its_limit_of_time_and_its_gates() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
-        let template = pod_set("main", 1, "1")["template"].clone();
+    on_queue("1", &[], async |cluster| {
         let (limit, gate) = (
             "kueue.x-k8s.io/max-exec-time-seconds",
             "kueue.x-k8s.io/admission-gated-by",
         );
-        cluster.create(&json!({
-            "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": {"name": "a", "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq", limit: "5"}, "annotations": {gate: "example.com/g"}},
-            "spec": {"suspend": true, "template": template},
-        }));
+        let labels = json!({"kueue.x-k8s.io/queue-name": "lq", limit: "5"});
+        let metadata = json!({"labels": labels, "annotations": {gate: "example.com/g"}});
+        cluster.job_of("a", &metadata, &json!({}));
         cluster.pass(1.0).await;
         assert_eq!(cluster.get("a")["spec"]["maximumExecutionTimeSeconds"], 5);
         assert_eq!(
@@ -127,25 +99,12 @@ fn the_first_resource_without_quota_is_reported() {
         );
         let mut set = pod_set("main", 1, "2");
         set["template"]["spec"]["containers"][0]["resources"]["requests"][gpu] = json!("2");
-        cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
+        cluster.workload_of("a", &set);
         cluster.pass(1.0).await;
         assert_eq!(
             cluster.condition("a", "QuotaReserved")["message"],
             "couldn't assign flavors to pod set main: insufficient quota for example.com/gpu in flavor gpus, previously considered podsets requests (0) + current podset request (2) > maximum capacity (1)"
         );
-    });
-}
-
-#[test]
-fn a_workload_without_a_flavor_has_no_checks_once_it_has_quota() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &["c"], &json!({}));
-        let mut set = pod_set("main", 1, "1");
-        set["template"]["spec"]["containers"][0]["resources"] = json!({});
-        cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [set]}}));
-        cluster.pass(1.0).await;
-        assert_eq!(cluster.line(), "a:RA");
     });
 }
 
@@ -184,9 +143,7 @@ fn below_two_cohorts_a_changed_count_of_a_queue_makes_all_be_tried_again() {
 
 #[test]
 fn the_status_of_both_queues_counts_workloads_and_what_they_take() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("2", &["c"], &json!({}));
+    on_queue("2", &["c"], async |cluster| {
         for name in ["a", "b"] {
             cluster.workload(name, "2", 0);
         }
@@ -219,9 +176,7 @@ fn the_status_of_both_queues_counts_workloads_and_what_they_take() {
 
 #[test]
 fn an_eviction_of_a_workload_without_quota_counts() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
+    on_queue("1", &[], async |cluster| {
         cluster.workload("a", "2", 0);
         cluster.pass(1.0).await;
         let inactive = json!({"spec": {"active": false}});
@@ -237,9 +192,7 @@ fn an_eviction_of_a_workload_without_quota_counts() {
 #[test]
 fn a_group_that_comes_to_lack_pods_while_it_waits_is_tried_once_more() {
     for (before, expected) in [("0", "a:"), ("9", "a:RA")] {
-        in_virtual_time(async {
-            let cluster = Cluster::new(KueueVersion::V0_19);
-            cluster.queue("1", &[], &json!({}));
+        on_queue("1", &[], async |cluster| {
             cluster.workload("a", "9", 0);
             cluster.pass(1.0).await;
             let lacks = json!({
@@ -252,15 +205,8 @@ fn a_group_that_comes_to_lack_pods_while_it_waits_is_tried_once_more() {
             cluster.pass(1.0).await;
             // The first change decides whether the one attempt succeeds.
             for cpus in [before, "9"] {
-                let quota = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpus}]});
-                let groups = json!([{"coveredResources": ["cpu"], "flavors": [quota]}]);
-                cluster.merge(
-                    "clusterqueues",
-                    "",
-                    "cq",
-                    "",
-                    &json!({"spec": {"resourceGroups": groups}}),
-                );
+                let spec = json!({"resourceGroups": groups(&[("default", cpus)])});
+                cluster.merge("clusterqueues", "", "cq", "", &json!({"spec": spec}));
                 cluster.pass(3.0).await;
             }
             assert_eq!(cluster.line(), expected, "{before}");
@@ -274,23 +220,7 @@ async fn busy_head() -> Cluster {
     let cluster = Cluster::new(KueueVersion::V0_19);
     let spec = json!({"cohortName": "co", "queueingStrategy": "StrictFIFO"});
     cluster.queue("1", &[], &spec);
-    cluster.create(&json!({
-        "apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "other"},
-        "spec": {
-            "cohortName": "co", "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
-                {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "3"}]},
-            ]}],
-        },
-    }));
-    cluster.create(&json!({
-        "apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"namespace": "t", "name": "other"},
-        "spec": {"clusterQueue": "other"},
-    }));
-    cluster.create(&json!({
-        "apiVersion": KUEUE, "kind": "Workload", "metadata": {"namespace": "t", "name": "b"},
-        "spec": {"queueName": "other", "podSets": [pod_set("main", 1, "3")]},
-    }));
+    sibling(&cluster, ("other", "3"), "b", "3");
     cluster.pass(1.0).await;
     cluster.workload("a", "3", 0);
     cluster.pass(3.0).await;
@@ -325,26 +255,12 @@ fn the_head_of_a_strict_queue_sees_what_its_tree_has_lost() {
     });
 }
 
-/// Creates the ClusterQueue `name` without quota in the cohort `co`, a LocalQueue, and the Workload
+/// Creates a ClusterQueue with these CPUs in the cohort `co`, a LocalQueue, and the Workload
 /// `workload` of it.
-fn sibling(cluster: &Cluster, name: &str, workload: &str, cpus: &str) {
-    cluster.create(&json!({
-        "apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": name},
-        "spec": {
-            "cohortName": "co", "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
-                {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "0"}]},
-            ]}],
-        },
-    }));
-    cluster.create(&json!({
-        "apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"namespace": "t", "name": name},
-        "spec": {"clusterQueue": name},
-    }));
-    cluster.create(&json!({
-        "apiVersion": KUEUE, "kind": "Workload", "metadata": {"namespace": "t", "name": workload},
-        "spec": {"queueName": name, "podSets": [pod_set("main", 1, cpus)]},
-    }));
+fn sibling(cluster: &Cluster, (name, quota): (&str, &str), workload: &str, cpus: &str) {
+    cluster.member(name, &[("default", quota)], &json!({"cohortName": "co"}));
+    let sets = [pod_set("main", 1, cpus)];
+    cluster.submit(workload, &json!({"queueName": name, "podSets": sets}));
 }
 
 /// `a` waits for what `v` has borrowed, and keeps the rest for itself.
@@ -355,11 +271,11 @@ fn a_skipped_workload_is_tried_again_once_the_one_in_its_way_has_left() {
         let spec = json!({"cohortName": "co", "queueingStrategy": "StrictFIFO"});
         cluster.queue("3", &[], &spec);
         cluster.pass(1.0).await;
-        sibling(&cluster, "second", "v", "2");
+        sibling(&cluster, ("second", "0"), "v", "2");
         cluster.pass(1.0).await;
         cluster.workload("a", "3", 0);
         cluster.pass(1.0).await;
-        sibling(&cluster, "third", "b", "1");
+        sibling(&cluster, ("third", "0"), "b", "1");
         cluster.pass(5.0).await;
         assert_eq!(cluster.line(), "a: b: v:RA");
         let message = cluster.condition("b", "QuotaReserved")["message"].clone();
@@ -379,17 +295,13 @@ fn what_is_being_deleted_is_scheduled_by_as_it_was() {
         let cluster = busy_head().await;
         cluster.delete("clusterqueues", "other");
         cluster.pass(1.0).await;
-        let quota = json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": "9"}]});
-        let groups = json!([{"coveredResources": ["cpu"], "flavors": [quota]}]);
-        let change = json!({"spec": {"resourceGroups": groups}});
+        let change = json!({"spec": {"resourceGroups": groups(&[("default", "9")])}});
         let response = cluster.merge("clusterqueues", "", "other", "", &change);
         assert_eq!(response.code, 200, "{}", response.body);
         cluster.pass(5.0).await;
         assert_eq!(cluster.line(), "a: b:RA");
     });
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
+    on_queue("1", &[], async |cluster| {
         cluster.pass(1.0).await;
         cluster.delete("resourceflavors", "default");
         let taint = json!({"key": "spot", "value": "true", "effect": "NoSchedule"});
@@ -432,9 +344,7 @@ fn new_labels_of_a_namespace_let_its_workloads_be_tried_again() {
 
 #[test]
 fn requests_above_their_limits_get_no_quota() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("9", &[], &json!({}));
+    on_queue("9", &[], async |cluster| {
         let mut set = pod_set("main", 1, "2");
         set["template"]["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "1"});
         cluster.workload_of("a", &set);
@@ -493,9 +403,7 @@ fn the_requests_of_a_waiting_workload_are_in_its_status() {
 /// of the second.
 #[test]
 fn the_scheduler_admits_without_a_wait() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
+    on_queue("1", &[], async |cluster| {
         cluster.pass(0.4).await;
         cluster.workload("a", "1", 0);
         cluster.pass(1.0).await;
@@ -508,9 +416,7 @@ fn the_scheduler_admits_without_a_wait() {
 /// names no check.
 #[test]
 fn a_percent_sign_in_a_check_s_message_changes_the_notes_of_events() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &["c"], &json!({}));
+    on_queue("1", &["c"], async |cluster| {
         cluster.job("a", "1", None);
         cluster.pass(1.0).await;
         let name = cluster.name_of("a");

@@ -3,7 +3,7 @@
 use kueue_check_kueue_model::kueue::{FairSharing, KueueVersion};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
+use super::cluster::{Cluster, in_virtual_time, pod_set};
 
 /// Returns a cluster with ClusterQueues of these quotas and weights in one cohort, each with a
 /// LocalQueue of its name.
@@ -13,26 +13,19 @@ fn cluster(strategies: FairSharing, queues: &[(&str, &str, &str)]) -> Cluster {
         ..KueueVersion::V0_19
     });
     for (name, cpus, weight) in queues {
-        let quota =
-            json!({"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpus}]});
         let spec = json!({
-            "namespaceSelector": {}, "cohortName": "all", "fairSharing": {"weight": weight},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+            "cohortName": "all", "fairSharing": {"weight": weight},
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
         });
-        cluster.create(&json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}));
-        cluster.create(&json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": name, "namespace": "t"}, "spec": {"clusterQueue": name}}));
+        cluster.member(name, &[("default", cpus)], &spec);
     }
     cluster
 }
 
 async fn submit(cluster: &Cluster, queue: &str, name: &str, cpus: &str) {
-    let template = pod_set("main", 1, cpus)["template"].clone();
-    cluster.create(&json!({
-        "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": queue}},
-        "spec": {"suspend": true, "template": template},
-    }));
+    let metadata = json!({"labels": {"kueue.x-k8s.io/queue-name": queue}});
+    let template = &pod_set("main", 1, cpus)["template"];
+    cluster.job_of(name, &metadata, &json!({"template": template}));
     cluster.pass(0.2).await;
 }
 

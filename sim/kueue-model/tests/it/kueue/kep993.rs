@@ -3,7 +3,7 @@
 use kueue_check_kueue_model::kueue::{KueueVersion, kep993_definitions};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, in_virtual_time};
+use super::cluster::{Cluster, groups, in_virtual_time, on_queue};
 
 const ANYTIME: &str = "Anytime";
 const AFTER: &str = "AfterCheckPassedOrOnDemand";
@@ -178,11 +178,8 @@ fn the_assignment_is_computed_again_before_admission() {
         cluster.pass(1.0).await;
         assert_eq!(cluster.line(), "a:R(c=Pending) b:R(c=Pending)");
         // The quota shrinks while the checks are Pending.
-        let quota =
-            json!([{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "1"}]}]);
-        let groups =
-            json!({"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": quota}]}});
-        cluster.merge("clusterqueues", "", "cq", "", &groups);
+        let spec = json!({"resourceGroups": groups(&[("default", "1")])});
+        cluster.merge("clusterqueues", "", "cq", "", &json!({"spec": spec}));
         cluster.pass(1.0).await;
         for name in ["a", "b"] {
             cluster.verdict(name, "c", "Ready", 0);
@@ -194,9 +191,7 @@ fn the_assignment_is_computed_again_before_admission() {
 
 #[test]
 fn without_the_profile_preemption_required_is_rejected() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &["c"], &json!({}));
+    on_queue("1", &["c"], async |cluster| {
         cluster.workload("a", "1", 0);
         cluster.pass(1.0).await;
         assert_eq!(cluster.verdict("a", "c", "PreemptionRequired", 0).code, 422);

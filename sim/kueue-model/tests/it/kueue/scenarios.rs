@@ -3,7 +3,7 @@
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, in_virtual_time, pod_set};
+use super::cluster::{Cluster, groups, in_virtual_time, on_queue, pod_set};
 
 /// An action of a scenario. `w` is a Workload or Job.
 enum Do {
@@ -305,9 +305,7 @@ fn deletion_mid_way() {
 
 #[test]
 fn a_gated_workload_waits() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("4", &[], &json!({}));
+    on_queue("4", &[], async |cluster| {
         cluster.create(&json!({"apiVersion": super::cluster::KUEUE, "kind": "Workload", "metadata": {
             "name": "a", "namespace": "t", "annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"},
         }, "spec": {"queueName": "lq", "podSets": [pod_set("main", 1, "1")]}}));
@@ -330,12 +328,10 @@ fn a_gated_workload_waits() {
 
 #[test]
 fn what_runs_for_too_long_is_deactivated() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("4", &[], &json!({}));
-        cluster.create(&json!({"apiVersion": super::cluster::KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {
-            "queueName": "lq", "maximumExecutionTimeSeconds": 60, "podSets": [pod_set("main", 1, "1")],
-        }}));
+    on_queue("4", &[], async |cluster| {
+        let sets = [pod_set("main", 1, "1")];
+        let limit = json!({"queueName": "lq", "maximumExecutionTimeSeconds": 60, "podSets": sets});
+        cluster.submit("a", &limit);
         cluster.pass(50.0).await;
         assert_eq!(cluster.line(), "a:RA");
         cluster.pass(12.0).await;
@@ -355,9 +351,8 @@ fn the_next_flavor_is_taken_and_the_first_reported() {
         for check in ["c", "d"] {
             cluster.check(check);
         }
-        let quota = |name: &str, cpus: &str| json!({"name": name, "resources": [{"name": "cpu", "nominalQuota": cpus}]});
         cluster.queue("0", &[], &json!({
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota("spot", "1"), quota("default", "4")]}],
+            "resourceGroups": groups(&[("spot", "1"), ("default", "4")]),
             "admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["spot"]}, {"name": "d", "onFlavors": ["default"]}]},
         }));
         cluster.workload("a", "1", 0);

@@ -3,14 +3,13 @@
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, KUEUE, pod_set};
-use super::versions::{elastic_job, job, large_workload, off_and_on};
+use super::cluster::{Cluster, pod_set};
+use super::versions::{elastic_job, job, large_workload, switch, switch_of};
 
 #[test]
 fn up_to_0_18_a_change_of_a_flavor_makes_only_a_blocking_workload_be_tried_again() {
     let outcome = |strategy| {
-        let switch = |v: &mut KueueVersion, on| v.retries_on_flavor_changes = on;
-        off_and_on(KueueVersion::V0_19, switch, async |cluster| {
+        switch(|v, on| v.retries_on_flavor_changes = on).off_and_on(async |cluster| {
             cluster.queue("1", &[], &json!({"queueingStrategy": strategy}));
             let tainted = json!([{"key": "spot", "value": "true", "effect": "NoSchedule"}]);
             for taints in [tainted, Value::Null] {
@@ -24,82 +23,49 @@ fn up_to_0_18_a_change_of_a_flavor_makes_only_a_blocking_workload_be_tried_again
             cluster.line()
         })
     };
-    let (waits, admitted) = ("a:".to_owned(), "a:RA".to_owned());
-    assert_eq!(outcome("BestEffortFIFO"), (waits, admitted.clone()));
-    assert_eq!(outcome("StrictFIFO"), (admitted.clone(), admitted));
-}
-
-/// Returns the quota of a flavor for cpu.
-fn cpus(flavor: &str, quota: &str) -> Value {
-    json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": quota}]})
-}
-
-/// Creates a ClusterQueue of the cohort `all` with a LocalQueue of the same name.
-fn member(cluster: &Cluster, name: &str, flavors: &[Value]) {
-    cluster.create(
-        &json!({"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": {
-            "namespaceSelector": {}, "cohortName": "all",
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
-        }}),
-    );
-    cluster.create(&json!({"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": name, "namespace": "t"}, "spec": {"clusterQueue": name}}));
-}
-
-/// Creates a Workload of one core.
-fn workload(cluster: &Cluster, name: &str, queue: &str) {
-    cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": {
-        "queueName": queue, "podSets": [pod_set("main", 1, "1")],
-    }}));
+    assert_eq!(outcome("BestEffortFIFO"), ["a:", "a:RA"]);
+    assert_eq!(outcome("StrictFIFO"), ["a:RA", "a:RA"]);
 }
 
 #[test]
 fn up_to_0_18_a_skipped_workload_starts_with_the_first_flavor() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.keeps_flavor_progress = on,
-        async |cluster| {
-            cluster.flavor("spot", &json!({}));
-            // Both borrow the core of `default` in the same cycle, and one gets it.
-            member(cluster, "lender", &[cpus("default", "1")]);
-            for name in ["one", "two"] {
-                let both = [cpus("default", "0"), cpus("spot", "1")];
-                workload(cluster, name, name);
-                member(cluster, name, &both);
-            }
-            cluster.pass(2.0).await;
-            assert_eq!(cluster.line(), "one:RA two:RA");
-            let notes = cluster.notes("QuotaReserved");
-            notes.iter().any(|note| note.contains("default(NoFit"))
-        },
-    );
-    assert_eq!(outcome, (true, false));
+    let outcome = switch(|v, on| v.keeps_flavor_progress = on).off_and_on(async |cluster| {
+        cluster.flavor("spot", &json!({}));
+        // Both borrow the core of `default` in the same cycle, and one gets it.
+        let cohort = json!({"cohortName": "all"});
+        cluster.member("lender", &[("default", "1")], &cohort);
+        for name in ["one", "two"] {
+            let sets = [pod_set("main", 1, "1")];
+            cluster.submit(name, &json!({"queueName": name, "podSets": sets}));
+            cluster.member(name, &[("default", "0"), ("spot", "1")], &cohort);
+        }
+        cluster.pass(2.0).await;
+        assert_eq!(cluster.line(), "one:RA two:RA");
+        let notes = cluster.notes("QuotaReserved");
+        notes.iter().any(|note| note.contains("default(NoFit"))
+    });
+    assert_eq!(outcome, [true, false]);
 }
 
 #[test]
 fn up_to_0_18_the_status_of_a_deleted_queue_stays() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.updates_deleted_queues = on,
-        async |cluster| {
-            cluster.queue("1", &[], &json!({}));
-            cluster.workload("a", "1", 0);
-            cluster.pass(1.0).await;
-            cluster.delete("clusterqueues", "cq");
-            cluster.pass(1.0).await;
-            let queues = super::cluster::kueue("clusterqueues");
-            let queue = cluster.server.get(&queues, "", "cq").unwrap();
-            queue["status"]["conditions"][0]["reason"].clone()
-        },
-    );
-    assert_eq!(outcome, (json!("Ready"), json!("Terminating")));
+    let outcome = switch(|v, on| v.updates_deleted_queues = on).off_and_on(async |cluster| {
+        cluster.queue("1", &[], &json!({}));
+        cluster.workload("a", "1", 0);
+        cluster.pass(1.0).await;
+        cluster.delete("clusterqueues", "cq");
+        cluster.pass(1.0).await;
+        let queues = super::cluster::kueue("clusterqueues");
+        let queue = cluster.server.get(&queues, "", "cq").unwrap();
+        queue["status"]["conditions"][0]["reason"].clone()
+    });
+    assert_eq!(outcome, [json!("Ready"), json!("Terminating")]);
 }
 
 #[test]
 fn up_to_0_18_a_flavor_s_message_names_one_of_several_resources() {
-    let outcome = off_and_on(
-        KueueVersion::V0_18,
-        |v, on| v.sorts_requests = on,
-        async |cluster| {
+    let outcome =
+        switch_of(KueueVersion::V0_18, |v, on| v.sorts_requests = on).off_and_on(async |cluster| {
             let resources = [("cpu", "1"), ("memory", "1Gi")];
             let quotas =
                 resources.map(|(name, quota)| json!({"name": name, "nominalQuota": quota}));
@@ -110,9 +76,8 @@ fn up_to_0_18_a_flavor_s_message_names_one_of_several_resources() {
             cluster.pass(1.0).await;
             let note = cluster.notes("Pending").remove(0);
             note.matches("insufficient quota for").count()
-        },
-    );
-    assert_eq!(outcome, (1, 2));
+        });
+    assert_eq!(outcome, [1, 2]);
 }
 
 /// Gives the Job `a` a priority class.
@@ -123,74 +88,62 @@ fn set_class(cluster: &Cluster, class: &str) {
 
 #[test]
 fn up_to_0_18_a_job_that_gets_a_class_too_late_never_starts() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.omits_refused_classes = on,
-        async |cluster| {
-            cluster.class("high", 9);
-            cluster.queue("1", &["c"], &json!({}));
-            cluster.job("a", "1", None);
-            cluster.pass(1.0).await;
-            set_class(cluster, "high");
-            cluster.verdict("a", "c", "Ready", 0);
-            cluster.pass(5.0).await;
-            (cluster.line(), job(cluster)["spec"]["suspend"].clone())
-        },
-    );
+    let outcome = switch(|v, on| v.omits_refused_classes = on).off_and_on(async |cluster| {
+        cluster.class("high", 9);
+        cluster.queue("1", &["c"], &json!({}));
+        cluster.job("a", "1", None);
+        cluster.pass(1.0).await;
+        set_class(cluster, "high");
+        cluster.verdict("a", "c", "Ready", 0);
+        cluster.pass(5.0).await;
+        (cluster.line(), job(cluster)["spec"]["suspend"].clone())
+    });
     let admitted = "a:RA(c=Ready)".to_owned();
-    assert_eq!(outcome.0, (admitted.clone(), json!(true)));
-    assert_eq!(outcome.1, (admitted, json!(false)));
+    assert_eq!(outcome[0], (admitted.clone(), json!(true)));
+    assert_eq!(outcome[1], (admitted, json!(false)));
 }
 
 #[test]
 fn up_to_0_18_a_slice_keeps_its_class() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.revised_slices = on,
-        async |cluster| {
-            cluster.class("high", 9);
-            cluster.class("low", 1);
-            cluster.queue("4", &[], &json!({}));
-            elastic_job(cluster, Some("low"));
-            cluster.pass(1.0).await;
-            set_class(cluster, "high");
-            cluster.pass(1.0).await;
-            cluster.get("a")["spec"]["priority"].clone()
-        },
-    );
-    assert_eq!(outcome, (json!(1), json!(9)));
+    let outcome = switch(|v, on| v.revised_slices = on).off_and_on(async |cluster| {
+        cluster.class("high", 9);
+        cluster.class("low", 1);
+        cluster.queue("4", &[], &json!({}));
+        elastic_job(cluster, Some("low"));
+        cluster.pass(1.0).await;
+        set_class(cluster, "high");
+        cluster.pass(1.0).await;
+        cluster.get("a")["spec"]["priority"].clone()
+    });
+    assert_eq!(outcome, [json!(1), json!(9)]);
 }
 
 #[test]
 fn up_to_0_18_the_workload_of_a_preempted_pod_is_requeued() {
-    let outcome = off_and_on(
-        KueueVersion::V0_19,
-        |v, on| v.requeues_pods = on,
-        async |cluster| {
-            cluster.class("high", 9);
-            let preempts = json!({"preemption": {"withinClusterQueue": "LowerPriority"}});
-            cluster.queue("1", &[], &preempts);
-            let spec = pod_set("main", 1, "1")["template"]["spec"].clone();
-            cluster.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
-                "name": "a", "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"},
-            }, "spec": spec}));
-            cluster.pass(1.0).await;
-            let name = cluster.name_of("a");
-            cluster.job("b", "1", Some("high"));
-            cluster.pass(1.0).await;
-            let workloads = super::cluster::kueue("workloads");
-            let changes = cluster.server.history().into_iter();
-            let changes =
-                changes.filter(|c| c.resource == workloads && c.object["metadata"]["name"] == name);
-            let mut states = changes.flat_map(|c| {
-                let conditions = c.object["status"]["conditions"].as_array().cloned();
-                conditions.into_iter().flatten().collect::<Vec<Value>>()
-            });
-            let requeued = states.find(|condition| condition["type"] == "Requeued");
-            requeued.map(|condition| condition["status"].clone())
-        },
-    );
-    assert_eq!(outcome, (Some(json!("False")), Some(json!("True"))));
+    let outcome = switch(|v, on| v.requeues_pods = on).off_and_on(async |cluster| {
+        cluster.class("high", 9);
+        let preempts = json!({"preemption": {"withinClusterQueue": "LowerPriority"}});
+        cluster.queue("1", &[], &preempts);
+        let spec = pod_set("main", 1, "1")["template"]["spec"].clone();
+        cluster.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
+            "name": "a", "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"},
+        }, "spec": spec}));
+        cluster.pass(1.0).await;
+        let name = cluster.name_of("a");
+        cluster.job("b", "1", Some("high"));
+        cluster.pass(1.0).await;
+        let workloads = super::cluster::kueue("workloads");
+        let changes = cluster.server.history().into_iter();
+        let changes =
+            changes.filter(|c| c.resource == workloads && c.object["metadata"]["name"] == name);
+        let mut states = changes.flat_map(|c| {
+            let conditions = c.object["status"]["conditions"].as_array().cloned();
+            conditions.into_iter().flatten().collect::<Vec<Value>>()
+        });
+        let requeued = states.find(|condition| condition["type"] == "Requeued");
+        requeued.map(|condition| condition["status"].clone())
+    });
+    assert_eq!(outcome, [Some(json!("False")), Some(json!("True"))]);
 }
 
 #[test]

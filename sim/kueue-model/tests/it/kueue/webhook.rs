@@ -1,25 +1,30 @@
 //! Requests that Kueue's webhooks refuse, as tables.
 
+use std::fmt::Display;
+
+use kueue_check_apiserver::ApiResponse;
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, KUEUE, in_virtual_time, pod_set};
+use super::cluster::{Cluster, KUEUE, in_virtual_time, on_queue, pod_set, with};
 
-/// Returns a cluster with a Workload with quota, whose check `c` is Ready with a label.
-async fn cluster() -> Cluster {
-    let cluster = Cluster::new(KueueVersion::V0_19);
-    cluster.queue("4", &["c", "d"], &json!({}));
-    cluster.workload("a", "1", 0);
-    cluster.pass(1.0).await;
-    let entry = json!({"name": "c", "state": "Ready", "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [{"name": "main", "labels": {"l": "1"}}]});
-    let response = entries(&cluster, &[entry]);
-    assert_eq!(response.0, 200, "{}", response.1);
-    cluster.pass(1.0).await;
-    cluster
+/// Runs a scenario on a cluster with a Workload with quota, whose check `c` is Ready with a label.
+fn on_cluster(scenario: impl AsyncFnOnce(&Cluster)) {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        cluster.queue("4", &["c", "d"], &json!({}));
+        cluster.workload("a", "1", 0);
+        cluster.pass(1.0).await;
+        let entry = json!({"name": "c", "state": "Ready", "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [{"name": "main", "labels": {"l": "1"}}]});
+        let response = entries(&cluster, &[entry]);
+        assert_eq!(response.code, 200, "{}", response.body);
+        cluster.pass(1.0).await;
+        scenario(&cluster).await;
+    });
 }
 
-/// Sends a merge patch that sets entries and keeps the others. Returns the code and the message.
-fn entries(cluster: &Cluster, wanted: &[Value]) -> (u16, String) {
+/// Sends a merge patch that sets entries and keeps the others.
+fn entries(cluster: &Cluster, wanted: &[Value]) -> ApiResponse {
     let mut all = cluster.get("a")["status"]["admissionChecks"]
         .as_array()
         .unwrap()
@@ -36,22 +41,25 @@ fn entries(cluster: &Cluster, wanted: &[Value]) -> (u16, String) {
     )
 }
 
-fn patch(cluster: &Cluster, sub: &str, patch: &Value) -> (u16, String) {
-    let response = cluster.merge("workloads", "t", "a", sub, patch);
-    (
-        response.code,
-        response.body["message"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-    )
+fn patch(cluster: &Cluster, sub: &str, patch: &Value) -> ApiResponse {
+    cluster.merge("workloads", "t", "a", sub, patch)
+}
+
+fn message(response: &ApiResponse) -> &str {
+    response.body["message"].as_str().unwrap_or_default()
+}
+
+/// Asserts that a request is refused with a message that contains this, or accepted if this is
+/// empty.
+fn expect(response: &ApiResponse, expected: &str, what: impl Display) {
+    let message = message(response);
+    let code = if expected.is_empty() { 200 } else { 403 };
+    assert_eq!(response.code, code, "{what}: {message}");
+    assert!(message.contains(expected), "{what}: {message}");
 }
 
 fn update(fields: &Value) -> Value {
-    let mut update = json!({"name": "main"});
-    for (field, value) in fields.as_object().unwrap() {
-        update[field] = value.clone();
-    }
+    let update = with(json!({"name": "main"}), fields);
     json!({"name": "d", "state": "Pending", "message": "", "lastTransitionTime": "2026-11-21T09:00:00Z", "podSetUpdates": [update]})
 }
 
@@ -94,24 +102,20 @@ fn pod_set_updates() {
             "admission webhook \"vworkload.kb.io\" denied the request: status.admissionChecks[0].podSetUpdates: Invalid value: [{\"name\":\"main\",\"labels\":{\"l\":\"2\"}}]: field is immutable",
         ),
     ];
-    in_virtual_time(async {
-        let cluster = cluster().await;
+    on_cluster(async |cluster| {
         for (entry, expected) in rows {
-            let (code, message) = entries(&cluster, std::slice::from_ref(&entry));
-            let wanted = if expected.is_empty() { 200 } else { 403 };
-            assert_eq!(code, wanted, "{entry}: {message}");
-            assert!(message.contains(expected), "{entry}: {message}");
+            let response = entries(cluster, std::slice::from_ref(&entry));
+            expect(&response, expected, &entry);
         }
     });
 }
 
 #[test]
 fn updates_of_a_ready_check_change_by_way_of_another_state() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
+    on_cluster(async |cluster| {
         for (state, label) in [("Pending", "1"), ("Ready", "2")] {
             let entry = json!({"name": "c", "state": state, "message": "", "lastTransitionTime": cluster.now(), "podSetUpdates": [{"name": "main", "labels": {"l": label}}]});
-            assert_eq!(entries(&cluster, &[entry]).0, 200);
+            assert_eq!(entries(cluster, &[entry]).code, 200);
         }
     });
 }
@@ -121,10 +125,8 @@ fn updates_of_a_ready_check_change_by_way_of_another_state() {
 fn workloads() {
     let set = pod_set("main", 1, "1");
     let assignment = |fields: Value| {
-        let mut assignment = json!({"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}});
-        for (field, value) in fields.as_object().unwrap() {
-            assignment[field] = value.clone();
-        }
+        let assignment = json!({"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}});
+        let assignment = with(assignment, &fields);
         json!({"status": {"admission": {"clusterQueue": "cq", "podSetAssignments": [assignment]}}})
     };
     let rows = [
@@ -174,18 +176,15 @@ fn workloads() {
             "cannot add admission gate after creation",
         ),
     ];
-    in_virtual_time(async {
-        let cluster = cluster().await;
+    on_cluster(async |cluster| {
         for (sub, change, expected) in rows {
-            let (code, message) = patch(&cluster, sub, &change);
+            let response = patch(cluster, sub, &change);
+            let (code, message) = (response.code, message(&response));
             assert!(matches!(code, 403 | 422), "{change}: {code} {message}");
             assert!(message.contains(expected), "{change}: {message}");
         }
         let new = |name: &str, more: Value| {
-            let mut spec = json!({"queueName": "lq", "podSets": [set]});
-            for (field, value) in more.as_object().unwrap() {
-                spec[field] = value.clone();
-            }
+            let spec = with(json!({"queueName": "lq", "podSets": [set]}), &more);
             json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": name, "namespace": "t"}, "spec": spec})
         };
         let mut counted = pod_set("main", 1, "1");
@@ -204,39 +203,25 @@ fn workloads() {
                 "at most one podSet can use minCount",
             ),
         ] {
-            let response = cluster.try_create(&object);
-            let message = response.body["message"].as_str().unwrap_or_default();
-            assert_eq!(response.code, 403, "{object}: {message}");
-            assert!(message.contains(expected), "{object}: {message}");
+            expect(&cluster.try_create(&object), expected, &object);
         }
     });
 }
 
 #[test]
 fn pods_that_are_done_stay_done_while_there_is_quota() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("4", &[], &json!({}));
+    on_queue("4", &[], async |cluster| {
         let sets = [pod_set("main", 3, "1"), pod_set("more", 1, "1")];
-        cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "a", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": sets}}));
+        cluster.submit("a", &json!({"queueName": "lq", "podSets": sets}));
         cluster.pass(1.0).await;
         let done =
             |count: u32| json!({"status": {"reclaimablePods": [{"name": "main", "count": count}]}});
-        assert_eq!(patch(&cluster, "status", &done(2)).0, 200);
-        let (code, message) = patch(&cluster, "status", &done(1));
-        let expected =
-            "status.reclaimablePods[main].count: Invalid value: 1: cannot be less than 2";
-        assert!(
-            code == 403 && message.contains(expected),
-            "{code} {message}"
-        );
+        assert_eq!(patch(cluster, "status", &done(2)).code, 200);
+        let less = "status.reclaimablePods[main].count: Invalid value: 1: cannot be less than 2";
+        expect(&patch(cluster, "status", &done(1)), less, "less");
         let other = json!({"status": {"reclaimablePods": [{"name": "more", "count": 1}]}});
-        let (code, message) = patch(&cluster, "status", &other);
-        let expected = "status.reclaimablePods[main]: Required value: cannot be removed";
-        assert!(
-            code == 403 && message.contains(expected),
-            "{code} {message}"
-        );
+        let removed = "status.reclaimablePods[main]: Required value: cannot be removed";
+        expect(&patch(cluster, "status", &other), removed, &other);
     });
 }
 
@@ -254,22 +239,15 @@ fn quota_is_shared_only_in_a_cohort() {
             "",
         ),
     ];
-    in_virtual_time(async {
-        let cluster = cluster().await;
+    on_cluster(async |cluster| {
         for (limits, cohort, expected) in rows {
-            let mut cpu = json!({"name": "cpu", "nominalQuota": "4"});
-            for (field, value) in limits.as_object().unwrap() {
-                cpu[field] = value.clone();
-            }
+            let cpu = with(json!({"name": "cpu", "nominalQuota": "4"}), &limits);
             let groups = json!([{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [cpu]}]}]);
             let spec = json!({"spec": {"cohortName": cohort, "resourceGroups": groups}});
             let response = cluster.merge("clusterqueues", "", "cq", "", &spec);
-            let message = response.body["message"].as_str().unwrap_or_default();
-            assert_eq!(
-                response.code == 200,
-                expected.is_empty(),
-                "{spec}: {message}"
-            );
+            let message = message(&response);
+            let accepted = response.code == 200;
+            assert_eq!(accepted, expected.is_empty(), "{spec}: {message}");
             assert!(message.contains(expected), "{spec}: {message}");
         }
     });
@@ -358,14 +336,9 @@ fn new_objects() {
             "Too long: may not be more than 63 bytes",
         ),
     ];
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
+    on_queue("1", &[], async |cluster| {
         for (object, expected) in rows {
-            let response = cluster.try_create(&object);
-            let message = response.body["message"].as_str().unwrap_or_default();
-            assert_eq!(response.code, 403, "{object}: {message}");
-            assert!(message.contains(expected), "{object}: {message}");
+            expect(&cluster.try_create(&object), expected, &object);
         }
         assert_eq!(cluster.try_create(&grouped(json!("2"))).code, 201);
     });
@@ -398,9 +371,7 @@ fn pods() {
         ),
         (json!({"metadata": {"labels": {"team": "a"}}}), ""),
     ];
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
+    on_queue("1", &[], async |cluster| {
         let labels =
             json!({"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/pod-group-name": "g"});
         let annotations = json!({"kueue.x-k8s.io/pod-group-total-count": "1", "kueue.x-k8s.io/retriable-in-group": "false"});
@@ -414,10 +385,7 @@ fn pods() {
         assert_eq!(cluster.line(), "p:RA");
         for (change, expected) in rows {
             let response = cluster.merge("pods", "t", "p", "", &change);
-            let message = response.body["message"].as_str().unwrap_or_default();
-            let wanted = if expected.is_empty() { 200 } else { 403 };
-            assert_eq!(response.code, wanted, "{change}: {message}");
-            assert!(message.contains(expected), "{change}: {message}");
+            expect(&response, expected, &change);
         }
     });
 }
@@ -471,28 +439,21 @@ fn jobs() {
             "[metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: Invalid value: \"true\": should not be enabled for NonIndexed jobs, spec.completions: Invalid value: 1: should be equal to parallelism when kueue.x-k8s.io/job-completions-equal-parallelism annotation is true]",
         ),
     ];
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("1", &[], &json!({}));
-        let template = pod_set("main", 1, "1")["template"].clone();
+    on_queue("1", &[], async |cluster| {
         for name in ["runs", "waits"] {
-            cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": {"suspend": true, "template": template}}));
+            cluster.job(name, "1", None);
             cluster.pass(1.0).await;
         }
         for (job, change, expected) in rows {
             let response = cluster.merge("jobs", "t", job, "", &change);
-            let message = response.body["message"].as_str().unwrap_or_default();
-            let wanted = if expected.is_empty() { 200 } else { 403 };
-            assert_eq!(response.code, wanted, "{job} {change}: {message}");
-            assert!(message.contains(expected), "{job} {change}: {message}");
+            expect(&response, expected, format!("{job} {change}"));
         }
     });
 }
 
 #[test]
 fn gates_are_only_taken_away() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
+    on_cluster(async |cluster| {
         let annotated = |gates: Option<&str>| json!({"metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": gates}}});
         let mut object = json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "gated", "namespace": "t"}, "spec": {"queueName": "lq", "podSets": [pod_set("main", 1, "1")]}});
         object["metadata"]["annotations"] =
@@ -514,24 +475,8 @@ fn gates_are_only_taken_away() {
 }
 
 #[test]
-fn a_check_is_for_flavors_of_its_queue() {
-    in_virtual_time(async {
-        let cluster = cluster().await;
-        let rules = json!({"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["elsewhere"]}]}}});
-        let response = cluster.merge("clusterqueues", "", "cq", "", &rules);
-        assert_eq!(response.code, 403, "{}", response.body);
-        let message = response.body["message"].as_str().unwrap();
-        let expected =
-            "onFlavors[0]: Unsupported value: \"elsewhere\": supported values: \"default\"";
-        assert!(message.contains(expected), "{message}");
-    });
-}
-
-#[test]
 fn a_job_starts_suspended_and_stays_in_its_queue_while_it_runs() {
-    in_virtual_time(async {
-        let cluster = Cluster::new(KueueVersion::V0_19);
-        cluster.queue("4", &[], &json!({}));
+    on_queue("4", &[], async |cluster| {
         let template = pod_set("main", 1, "1")["template"].clone();
         cluster.create(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "eager", "namespace": "t", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": {"template": template}}));
         assert_eq!(cluster.line(), "");
