@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::definitions::with;
 use super::harness::{
     Row, Step, delete, delete_with, get, jsonpatch, merge, post, put, row, ssa, strategic,
 };
@@ -29,11 +30,8 @@ fn event(name: &str, reason: &str) -> Value {
 }
 
 fn job(spec: Value) -> Value {
-    let mut object = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
-    for (name, value) in spec.as_object().into_iter().flatten() {
-        object["spec"][name] = value.clone();
-    }
-    object
+    let template = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": with(template, &spec)})
 }
 
 /// Patches the status of the Job `j`.
@@ -42,12 +40,8 @@ fn status(code: u16, status: Value) -> Step {
 }
 
 fn pod(spec: Value) -> Value {
-    let mut object =
-        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
-    for (name, value) in spec.as_object().into_iter().flatten() {
-        object["spec"][name] = value.clone();
-    }
-    object
+    let containers = json!({"containers": [{"name": "c", "image": "i:1"}]});
+    json!({"metadata": {"name": "p"}, "spec": with(containers, &spec)})
 }
 
 /// Returns the step that creates a Pod with these fields.

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::definitions::with;
 use super::harness::{Row, Step, delete, get, jsonpatch, merge, post, put, row, ssa};
 
 const API: &str = "/apis/kueue.x-k8s.io/v1beta2";
@@ -11,13 +12,9 @@ const WHEN: &str = "2025-03-01T09:00:00Z";
 
 fn workload(spec: Value) -> Step {
     let template = json!({"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}], "restartPolicy": "Never"}});
-    let mut object = json!({
-        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "w"},
-        "spec": {"queueName": "q", "podSets": [{"name": "main", "count": 1, "template": template}]},
-    });
-    for (name, value) in spec.as_object().into_iter().flatten() {
-        object["spec"][name] = value.clone();
-    }
+    let usual =
+        json!({"queueName": "q", "podSets": [{"name": "main", "count": 1, "template": template}]});
+    let object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "w"}, "spec": with(usual, &spec)});
     post(201, WORKLOADS, object)
 }
 
@@ -35,10 +32,8 @@ fn entry(name: &str, state: &str) -> Value {
 
 /// Returns an apply of a status by a manager, with more metadata.
 fn apply(code: u16, manager: &str, metadata: Value, status: Value) -> Step {
-    let mut object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "w"}, "status": status});
-    for (name, value) in metadata.as_object().into_iter().flatten() {
-        object["metadata"][name] = value.clone();
-    }
+    let metadata = with(json!({"name": "w"}), &metadata);
+    let object = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": metadata, "status": status});
     ssa(
         code,
         format!("{WORKLOADS}/w/status?fieldManager={manager}"),

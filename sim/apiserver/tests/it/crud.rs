@@ -86,12 +86,6 @@ pub(super) fn rows() -> Vec<Row> {
         row("a ConfigMap of another kind", [post(400, configs, json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}))]),
         row("a Namespace", [post(201, "/api/v1/namespaces", json!({"metadata": {"name": "{ns}-x", "labels": {"a": "b"}}})), get(200, "/api/v1/namespaces/{ns}-x"), merge(200, "/api/v1/namespaces/{ns}-x", json!({"metadata": {"labels": {"a": null}}}))]),
         row("a Namespace has a stricter name", [post(422, "/api/v1/namespaces", json!({"metadata": {"name": "a.b"}}))]),
-        row("a Lease", [
-            post(201, "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "acquireTime": "2025-03-01T09:00:00.000000Z"}})),
-            put(200, "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/a", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a", "resourceVersion": "{rv}"}, "spec": {"holderIdentity": "y"}})),
-            put(409, "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/a", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"holderIdentity": "z"}})),
-        ]),
-        row("an Event", [post(201, "/apis/events.k8s.io/v1/namespaces/{ns}/events", json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a", "namespace": "{ns}"}, "eventTime": "2025-03-01T09:00:00.000000Z", "reason": "R", "action": "A", "note": "n", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "i", "regarding": {"kind": "Pod", "namespace": "{ns}", "name": "p"}}))]),
         row("a label has rules", [post(422, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "labels": {"a b": "c", "d": "e f"}, "annotations": {"/x": "y"}}}))]),
         row("a finalizer has rules", [post(201, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "finalizers": ["x"]}}))]),
         row("an owner has rules", [post(422, WIDGETS, json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": ""}]}}))]),

@@ -4,6 +4,8 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
+use super::harness::{Step, post};
+
 pub(super) fn all() -> Vec<CustomResourceDefinition> {
     [widgets(), plain(), ruled()]
         .into_iter()
@@ -146,4 +148,17 @@ pub(super) fn widget_path(rest: &str) -> String {
 /// Returns a Widget.
 pub(super) fn widget(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
+}
+
+/// Returns the object with these fields.
+pub(super) fn with(mut object: Value, fields: &Value) -> Value {
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        object[name] = value.clone();
+    }
+    object
+}
+
+/// Creates a Widget.
+pub(super) fn make(name: &str) -> Step {
+    post(201, WIDGETS, widget(name, json!({"text": "abc"})))
 }

@@ -2,12 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::definitions::{WIDGETS, widget, widget_path};
+use super::definitions::{WIDGETS, make, widget, widget_path, with};
 use super::harness::{Row, Step, delete, delete_with, get, merge, post, put, row, ssa};
-
-fn make(name: &str) -> Step {
-    post(201, WIDGETS, widget(name, json!({"text": "abc"})))
-}
 
 fn held(name: &str) -> Step {
     post(
@@ -18,11 +14,10 @@ fn held(name: &str) -> Step {
 }
 
 fn options(fields: Value) -> Value {
-    let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-    for (name, value) in fields.as_object().into_iter().flatten() {
-        body[name] = value.clone();
-    }
-    body
+    with(
+        json!({"apiVersion": "v1", "kind": "DeleteOptions"}),
+        &fields,
+    )
 }
 
 pub(super) fn rows() -> Vec<Row> {
@@ -191,22 +186,6 @@ pub(super) fn rows() -> Vec<Row> {
                     options(json!({"dryRun": ["Some"]})),
                 ),
                 delete_with(200, &w, options(json!({"dryRun": ["All"]}))),
-                get(200, &w),
-            ],
-        ),
-        row(
-            "in the foreground",
-            [
-                make("a"),
-                delete_with(200, &w, options(json!({"propagationPolicy": "Foreground"}))),
-                get(200, &w),
-            ],
-        ),
-        row(
-            "leaving orphans",
-            [
-                make("a"),
-                delete_with(200, &w, options(json!({"propagationPolicy": "Orphan"}))),
                 get(200, &w),
             ],
         ),

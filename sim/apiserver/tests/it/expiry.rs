@@ -1,14 +1,8 @@
 //! Requests with compacted versions. These rows run after the others, one by one, because
 //! compaction affects the whole server.
 
-use serde_json::json;
-
-use super::definitions::{WIDGETS, widget};
-use super::harness::{Row, Step, compact, get, post, row};
-
-fn make(name: &str) -> Step {
-    post(201, WIDGETS, widget(name, json!({"text": "abc"})))
-}
+use super::definitions::{WIDGETS, make};
+use super::harness::{Row, compact, get, row};
 
 pub(super) fn rows() -> Vec<Row> {
     vec![

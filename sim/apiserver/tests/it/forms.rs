@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::definitions::{WIDGETS, widget, widget_path};
-use super::harness::{Row, Step, delete, get, merge, post, row};
+use super::definitions::{WIDGETS, make, widget_path};
+use super::harness::{Row, delete, get, merge, post, row};
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -11,10 +11,6 @@ const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/js
 
 const CONFIGS: &str = "/api/v1/namespaces/{ns}/configmaps";
 const CHECKS: &str = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks";
-
-fn make(name: &str) -> Step {
-    post(201, WIDGETS, widget(name, json!({"text": "abc"})))
-}
 
 pub(super) fn rows() -> Vec<Row> {
     let w = widget_path("a");

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::definitions::with;
 use super::harness::{Row, Step, get, merge, post, row, ssa};
 
 const CHECKS: &str = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks";
@@ -29,12 +30,6 @@ fn checks(code: u16, manager: &str, entries: Value) -> Step {
 }
 
 pub(super) fn rows() -> Vec<Row> {
-    let with = |mut entry: Value, fields: Value| {
-        for (name, value) in fields.as_object().into_iter().flatten() {
-            entry[name] = value.clone();
-        }
-        entry
-    };
     let updates = json!([{"name": "main", "nodeSelector": {"a": "b"}}]);
     vec![
         row(
@@ -93,7 +88,7 @@ pub(super) fn rows() -> Vec<Row> {
                     "check-a",
                     json!([with(
                         state("a", "Ready", "ok"),
-                        json!({"podSetUpdates": updates, "requeueAfterSeconds": 0})
+                        &json!({"podSetUpdates": updates, "requeueAfterSeconds": 0})
                     )]),
                 ),
                 checks(
@@ -106,7 +101,7 @@ pub(super) fn rows() -> Vec<Row> {
                     "check-a",
                     json!([with(
                         state("a", "Retry", "later"),
-                        json!({"podSetUpdates": [], "requeueAfterSeconds": 60})
+                        &json!({"podSetUpdates": [], "requeueAfterSeconds": 60})
                     )]),
                 ),
             ],
@@ -170,13 +165,6 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row(
-            "a message that is too long",
-            [
-                workload(),
-                checks(422, "c", json!([state("a", "Ready", &"m".repeat(32769))])),
-            ],
-        ),
-        row(
             "nine checks",
             [
                 workload(),
@@ -201,30 +189,8 @@ pub(super) fn rows() -> Vec<Row> {
                     "c",
                     json!([with(
                         state("a", "Retry", ""),
-                        json!({"requeueAfterSeconds": -1})
+                        &json!({"requeueAfterSeconds": -1})
                     )]),
-                ),
-            ],
-        ),
-        row(
-            "Workloads that hold quota are watched",
-            [
-                workload(),
-                merge(
-                    200,
-                    format!("{WORKLOADS}/w/status"),
-                    json!({"status": {"admission": {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}}}),
-                ),
-                merge(
-                    200,
-                    format!("{WORKLOADS}/w/status"),
-                    json!({"status": {"admission": null}}),
-                ),
-                get(
-                    200,
-                    format!(
-                        "{WORKLOADS}?watch=true&timeoutSeconds=2&resourceVersion={{first}}&fieldSelector=status.admission.clusterQueue!%3D"
-                    ),
                 ),
             ],
         ),

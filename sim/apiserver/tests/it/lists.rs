@@ -2,12 +2,8 @@
 
 use serde_json::json;
 
-use super::definitions::{WIDGETS, widget, widget_path};
+use super::definitions::{WIDGETS, make, widget_path};
 use super::harness::{Row, Step, delete, get, merge, post, row};
-
-fn make(name: &str) -> Step {
-    post(201, WIDGETS, widget(name, json!({"text": "abc"})))
-}
 
 /// Requests the newest version; until then the cache of the real server may be stale.
 pub(super) fn caught_up() -> Step {

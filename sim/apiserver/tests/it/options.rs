@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::definitions::{WIDGETS, widget, widget_path};
+use super::definitions::{WIDGETS, make, widget, widget_path};
 use super::harness::{
     Row, delete, delete_with, get, jsonpatch, merge, post, put, row, ssa, strategic,
 };
@@ -17,7 +17,6 @@ pub(super) fn rows() -> Vec<Row> {
         object
     };
     let config = || json!({"metadata": {"name": "a", "zip": 1}, "datas": {"k": "v"}});
-    let make = || post(201, WIDGETS, widget("a", json!({"text": "abc"})));
     let of = |value: &str| format!("{WIDGETS}?fieldValidation={value}");
     let apply = |spec: serde_json::Value| json!({"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
     vec![
@@ -45,7 +44,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "unknown fields in a replacement",
             [
-                make(),
+                make("a"),
                 put(
                     400,
                     format!("{w}?fieldValidation=Strict"),
@@ -61,7 +60,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "unknown fields in a merge patch",
             [
-                make(),
+                make("a"),
                 merge(
                     422,
                     format!("{w}?fieldValidation=Strict"),
@@ -78,7 +77,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "unknown fields in a JSON patch",
             [
-                make(),
+                make("a"),
                 jsonpatch(
                     422,
                     format!("{w}?fieldValidation=Strict"),
@@ -121,7 +120,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "a dry replacement",
             [
-                make(),
+                make("a"),
                 put(
                     200,
                     format!("{w}?dryRun=All"),
@@ -133,7 +132,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "a dry apply",
             [
-                make(),
+                make("a"),
                 ssa(
                     409,
                     format!("{w}?fieldManager=x&dryRun=All"),
@@ -150,7 +149,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "a dry creation of what is there",
             [
-                make(),
+                make("a"),
                 post(409, format!("{WIDGETS}?dryRun=All"), widget("a", json!({}))),
             ],
         ),
@@ -165,7 +164,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "a dry deletion",
             [
-                make(),
+                make("a"),
                 delete(200, format!("{w}?dryRun=All")),
                 get(200, &w),
                 delete(404, widget_path("b?dryRun=All")),
@@ -174,7 +173,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "a dry deletion of many",
             [
-                make(),
+                make("a"),
                 delete(200, format!("{WIDGETS}?dryRun=All")),
                 get(200, &w),
             ],
@@ -182,7 +181,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "an odd dry run",
             [
-                make(),
+                make("a"),
                 delete(422, format!("{w}?dryRun=Some")),
                 delete_with(
                     422,
@@ -276,7 +275,7 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row("more managers than are distinguished", {
-            let mut steps = vec![make()];
+            let mut steps = vec![make("a")];
             steps.extend((0..12).map(|n| {
                 merge(
                     200,
@@ -355,7 +354,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "what the server writes cannot be changed",
             [
-                make(),
+                make("a"),
                 merge(
                     422,
                     &w,
@@ -371,7 +370,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "labels that have rules",
             [
-                make(),
+                make("a"),
                 merge(
                     422,
                     &w,

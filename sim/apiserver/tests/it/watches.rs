@@ -2,13 +2,9 @@
 
 use serde_json::json;
 
-use super::definitions::{WIDGETS, widget, widget_path};
+use super::definitions::{WIDGETS, make, widget_path};
 use super::harness::{Row, Step, delete, get, merge, post, put, row};
 use super::lists::caught_up;
-
-fn make(name: &str) -> Step {
-    post(201, WIDGETS, widget(name, json!({"text": "abc"})))
-}
 
 fn watch(query: &str) -> Step {
     get(200, format!("{WIDGETS}?watch=true&timeoutSeconds=2{query}"))
