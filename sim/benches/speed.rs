@@ -131,7 +131,10 @@ fn explore(name: &str) {
         run.requests
     );
     let began = Began::now();
-    println!("{name}: {}", scenario.explore(0));
+    println!(
+        "{name}: {}",
+        scenario.simulation().explore(scenario.steps())
+    );
     println!("{name}: {}", began.took());
 }
 

@@ -158,10 +158,11 @@ fn explore(name: Option<&str>, seed: u64, how: How, html: Option<&Path>) -> Exit
     };
     let mut failed = 0;
     for scenario in all {
+        let (simulation, steps) = (scenario.simulation().seed(seed), scenario.steps());
         let explored: Exploration = match how {
-            How::Single => scenario.explore(seed),
-            How::Random(runs) => scenario.explore_at_random(seed, runs),
-            How::Pairs(limit) => scenario.explore_pairs(seed, limit, progress(scenario.name)),
+            How::Single => simulation.explore(steps),
+            How::Random(runs) => simulation.explore_at_random(runs, steps),
+            How::Pairs(limit) => simulation.explore_pairs(limit, progress(scenario.name), steps),
         };
         println!("{:<15} {explored}", scenario.name);
         for run in &explored.failed {

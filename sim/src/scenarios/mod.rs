@@ -15,8 +15,7 @@ use std::fmt;
 
 use futures::future::LocalBoxFuture;
 
-use crate::apiserver::ApiRequest;
-use crate::explore::{Exploration, Fault, FaultPlan, Progress, Run, sample_limit};
+use crate::explore::{FaultPlan, Run};
 use crate::simulation::{Cluster, Simulation};
 
 pub use builtin::all;
@@ -66,55 +65,6 @@ impl Scenario {
         simulation.run_with(&self.steps(), plan)
     }
 
-    /// Runs it without a fault, and then once with each single fault at each point.
-    #[must_use = "runs may have failed"]
-    pub fn explore(&self, seed: u64) -> Exploration {
-        let simulation = (self.simulation)().seed(seed);
-        simulation.explore(self.steps())
-    }
-
-    /// Runs as [`explore`](Self::explore) does, with only the `wanted` faults. If
-    /// `KUEUE_CHECK_SAMPLE` is set, it runs a sample of them.
-    #[must_use = "runs may have failed"]
-    pub fn explore_with(&self, seed: u64, wanted: impl Fn(Fault) -> bool) -> Exploration {
-        let simulation = (self.simulation)().seed(seed);
-        let unwanted = Fault::all().filter(|fault| !wanted(*fault));
-        let simulation = unwanted.fold(simulation, Simulation::exclude_fault);
-        let simulation = match sample_limit() {
-            Some(faults) => simulation.sample(faults),
-            None => simulation,
-        };
-        simulation.explore(self.steps())
-    }
-
-    /// Runs as [`explore`](Self::explore) does, with a bug in the runtime. `alter` changes the
-    /// runtime's requests. It ends at the first run that fails.
-    #[must_use = "runs may have failed"]
-    pub fn explore_altered(&self, seed: u64, alter: fn(&mut ApiRequest)) -> Exploration {
-        let simulation = (self.simulation)().seed(seed).altering(alter);
-        simulation.explore_until_failure(self.steps())
-    }
-
-    /// Runs it without a fault, and then `runs` times with several faults at random.
-    #[must_use = "runs may have failed"]
-    pub fn explore_at_random(&self, seed: u64, runs: usize) -> Exploration {
-        let simulation = (self.simulation)().seed(seed);
-        simulation.explore_at_random(runs, self.steps())
-    }
-
-    /// Runs it without a fault, and then with pairs of single faults: all, or `limit` of them. It
-    /// calls `progress` after each run.
-    #[must_use = "runs may have failed"]
-    pub fn explore_pairs(
-        &self,
-        seed: u64,
-        limit: usize,
-        progress: impl FnMut(Progress),
-    ) -> Exploration {
-        let simulation = (self.simulation)().seed(seed);
-        simulation.explore_pairs(limit, progress, self.steps())
-    }
-
     /// Returns the simulation of the scenario.
     pub fn simulation(&self) -> Simulation {
         (self.simulation)()
@@ -125,7 +75,16 @@ impl Scenario {
         (self.run_on)(cluster).await;
     }
 
-    fn steps(&self) -> impl AsyncFn(&Cluster) + Sync {
+    /// Returns the script, for a method of its [simulation](Self::simulation).
+    ///
+    /// ```
+    /// use kueue_check_sim::scenarios::Scenario;
+    ///
+    /// let scenario = Scenario::named("reject").expect("`explore list` lists it");
+    /// let explored = scenario.simulation().explore_at_random(3, scenario.steps());
+    /// assert!(explored.failed.is_empty(), "{explored}");
+    /// ```
+    pub fn steps(&self) -> impl AsyncFn(&Cluster) + Sync {
         let run_on = self.run_on;
         async move |cluster: &Cluster| run_on(cluster).await
     }

@@ -1,6 +1,7 @@
 //! The scenarios of the crate: the runtime under every single fault.
 
-use kueue_check_sim::explore::Fault;
+use kueue_check_sim::Simulation;
+use kueue_check_sim::explore::{Fault, SAMPLE_ENV};
 use kueue_check_sim::scenarios::{self, Scenario};
 
 /// The faults that are left out.
@@ -13,7 +14,12 @@ const EXCEPT: [(&str, Fault); 2] = [
 
 /// Runs a scenario with the `wanted` faults; returns the number of failed runs.
 fn failures(scenario: &Scenario, wanted: impl Fn(Fault) -> bool) -> usize {
-    let explored = scenario.explore_with(0, wanted);
+    let unwanted = Fault::all().filter(|fault| !wanted(*fault));
+    let mut simulation = unwanted.fold(scenario.simulation(), Simulation::exclude_fault);
+    if let Ok(faults) = std::env::var(SAMPLE_ENV) {
+        simulation = simulation.sample(faults.parse().unwrap());
+    }
+    let explored = simulation.explore(scenario.steps());
     println!("{:<15} {explored}", scenario.name);
     for run in explored.failed.iter().take(20) {
         println!("{run}");

@@ -86,7 +86,8 @@ fn each_seeded_bug_is_found() {
     let mut missed = Vec::new();
     for ((defect, alter), name, rule) in DEFECTS {
         let scenario = Scenario::named(name).unwrap();
-        let explored = scenario.explore_altered(0, alter);
+        let simulation = scenario.simulation().altering(alter);
+        let explored = simulation.explore_until_failure(scenario.steps());
         let Some(run) = explored.failed.first() else {
             missed.push(defect);
             continue;
