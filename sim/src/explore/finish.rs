@@ -11,7 +11,8 @@ use super::invariants::{RunRecord, violations};
 use super::run::{JobOutcome, Outcome, Run};
 use crate::faults::Fault;
 use crate::kueue::resource;
-use crate::simulation::{CheckKey, Cluster, Failure, current, is_true, owner, workloads};
+use crate::simulation::{CheckKey, Cluster, Failure, current, owner, workloads};
+use crate::timeline::{is_true, text};
 
 /// The time without a write after which the cluster is at rest.
 const REST: Duration = Duration::from_secs(30);
@@ -157,10 +158,6 @@ impl Cluster {
             active: checks.collect(),
         }
     }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Returns `namespace/job` of a Workload, or its own name without an owner.

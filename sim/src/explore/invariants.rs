@@ -18,6 +18,7 @@ use self::lease::Leases;
 use crate::apiserver::{Change, ChangeVerb};
 use crate::faults::PausedReplica;
 use crate::simulation::{AuthorCall, LEASE, RecordedVerdict};
+use crate::timeline::{condition, is_true};
 
 /// The record of a run.
 ///
@@ -394,17 +395,6 @@ fn foreign(workload: &Value, own: &[&str]) -> Map<String, Value> {
 fn entry<'a>(workload: &'a Value, name: &str) -> Option<&'a Value> {
     let entries = workload["status"]["admissionChecks"].as_array()?;
     entries.iter().find(|entry| entry["name"] == name)
-}
-
-pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    conditions
-        .iter()
-        .find(|condition| condition["type"] == kind)
-}
-
-pub(super) fn is_true(object: &Value, kind: &str) -> bool {
-    condition(object, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
 fn text(value: &Value) -> &str {

@@ -9,7 +9,7 @@ use kueue_check::api::CheckState;
 
 use super::{FaultPlan, InjectionPoint, PLAN_ENV};
 use crate::apiserver::{ApiServer, Change};
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, condition, is_true};
 
 /// The final states of a run.
 ///
@@ -212,11 +212,11 @@ impl Run {
             let Some(before) = change.previous.as_deref() else {
                 return false;
             };
-            let evicted = |object| super::invariants::condition(object, "Evicted");
+            let evicted = |object| condition(object, "Evicted");
             let by_check = evicted(&change.object)
                 .is_some_and(|now| now["status"] == "True" && now["reason"] == "AdmissionCheck");
             let before_evicted = evicted(before).is_some_and(|was| was["status"] == "True");
-            let ran = super::invariants::is_true(before, "Admitted");
+            let ran = is_true(before, "Admitted");
             by_check && !before_evicted && ran
         });
         ends.count()

@@ -10,7 +10,8 @@ use kueue_check::{
 };
 use serde_json::Value;
 
-use crate::simulation::{Cluster, is_true, workloads};
+use crate::simulation::{Cluster, workloads};
+use crate::timeline::{condition, is_true};
 
 /// A check that takes licences from a service outside the cluster, which has a fixed number. The
 /// service survives every crash of the check.
@@ -159,8 +160,7 @@ pub(super) fn holds(workload: &Arc<Value>) -> Option<((&str, &str), &Value)> {
     if is_true(workload, "Finished") || !is_true(workload, "QuotaReserved") {
         return None;
     }
-    let conditions = workload["status"]["conditions"].as_array()?;
-    let reserved = conditions.iter().find(|c| c["type"] == "QuotaReserved")?;
+    let reserved = condition(workload, "QuotaReserved")?;
     let uid = workload["metadata"]["uid"].as_str()?;
     Some(((uid, reserved["lastTransitionTime"].as_str()?), workload))
 }

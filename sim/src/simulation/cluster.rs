@@ -23,7 +23,7 @@ use crate::definitions::{self, KueueApi};
 use crate::faults::{FaultPlan, Injector, ReplicaFault};
 use crate::jobs::{Jobs, Nodes};
 use crate::kueue::{Kueue, Webhook};
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, is_true};
 
 /// A cluster with Kueue, its jobs, and replicas of the check.
 ///
@@ -563,12 +563,4 @@ fn split(job: &str) -> (&str, &str) {
 
 pub(crate) fn workloads() -> Resource {
     Resource::new("kueue.x-k8s.io", "v1beta2", "workloads")
-}
-
-pub(crate) fn is_true(object: &Value, condition: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array();
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|found| found["type"] == condition && found["status"] == "True")
 }

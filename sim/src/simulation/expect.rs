@@ -6,10 +6,10 @@ use kueue_check::api::CheckState;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::cluster::is_true;
 use super::failure::fail;
 use super::{CHECK, Cluster};
 use crate::apiserver::Resource;
+use crate::timeline::is_true;
 
 /// The virtual time for which an expectation waits. It is longer than the delay of any single
 /// fault. A simulation may have [another limit](super::Simulation::expect_timeout).

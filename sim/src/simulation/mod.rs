@@ -58,7 +58,7 @@ use crate::faults::{Fault, FaultPlan};
 use crate::kueue::{Actor, KueueVersion};
 
 pub use cluster::Cluster;
-pub(crate) use cluster::{current, is_true, owner, workloads};
+pub(crate) use cluster::{current, owner, workloads};
 pub use expect::EXPECT_TIMEOUT;
 pub use failure::Failure;
 pub use job::Job;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use kueue_check::runtime::RuntimeHandle;
 use serde_json::Value;
 
-use super::cluster::{Cluster, is_true, workloads};
+use super::cluster::{Cluster, workloads};
 use super::replica::agent;
 use crate::kueue::resource;
+use crate::timeline::is_true;
 
 /// The compared metrics with a value for each AdmissionCheck.
 const ACTIVE: &str = "kueue_check_admission_check_active";

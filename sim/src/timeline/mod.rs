@@ -36,5 +36,6 @@ mod text;
 
 pub use phase::Phase;
 pub use read::summary;
+pub(crate) use read::{condition, is_true, text};
 pub use snapshot::WorkloadSnapshot;
 pub use spans::{Span, Timeline, Track};

@@ -52,12 +52,13 @@ pub(super) fn checks(workload: &Value) -> Vec<(String, CheckState, String)> {
 }
 
 /// Returns a string field; empty if it is none.
-pub(super) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn is_true(workload: &Value, name: &str) -> bool {
-    condition(workload, name).is_some_and(|condition| condition["status"] == "True")
+/// Returns whether an object has a condition that is true.
+pub(crate) fn is_true(object: &Value, name: &str) -> bool {
+    condition(object, name).is_some_and(|condition| condition["status"] == "True")
 }
 
 /// Returns true if the last eviction was a deactivation (Kueue 0.19.2, `WorkloadDeactivated` in
@@ -71,8 +72,9 @@ fn message(workload: &Value, name: &str) -> String {
     condition(workload, name).map_or_else(String::new, |condition| text(&condition["message"]))
 }
 
-fn condition<'a>(workload: &'a Value, name: &str) -> Option<&'a Value> {
-    items(&workload["status"]["conditions"]).find(|condition| condition["type"] == name)
+/// Returns a condition of an object.
+pub(crate) fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    items(&object["status"]["conditions"]).find(|condition| condition["type"] == name)
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kueue_check::Request;
 use serde_json::{Value, json};
 
-use super::MINUTE;
+use super::{MINUTE, expect_quota};
 use crate::simulation::{CHECK, Cluster, Job, QUEUE, Simulation};
 
 const OWNER: &str = "owner";
@@ -48,11 +48,7 @@ fn owners(name: &str) -> Job {
 /// evaluates it, and while it runs.
 pub(super) async fn reclaimed(cluster: &Cluster) {
     cluster.submit(Job::new("borrows").pods(6));
-    cluster
-        .expect("`borrows` has quota", |c| {
-            c.condition("borrows", "QuotaReserved")
-        })
-        .await;
+    expect_quota(cluster, "borrows").await;
     cluster.advance(Duration::from_secs(5)).await;
     for job in ["first", "second"] {
         cluster.submit(owners(job));

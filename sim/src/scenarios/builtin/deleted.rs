@@ -6,7 +6,7 @@ use std::time::Duration;
 use kueue_check::api::CheckState;
 use serde_json::{Value, json};
 
-use super::MINUTE;
+use super::{MINUTE, expect_quota};
 use crate::scenarios::{Depot, Word};
 use crate::simulation::{CHECK, Cluster, Job, QUEUE, Simulation, workloads};
 
@@ -108,11 +108,7 @@ fn set_queue_checks(cluster: &Cluster, checks: &Value) {
 
 pub(super) async fn check_while_evaluated(cluster: &Cluster) {
     cluster.submit(Job::new("first"));
-    cluster
-        .expect("`first` has quota", |c| {
-            c.condition("first", "QuotaReserved")
-        })
-        .await;
+    expect_quota(cluster, "first").await;
     cluster.advance(Duration::from_secs(2)).await;
     set_queue_checks(cluster, &Value::Null);
     cluster.delete(&named("AdmissionCheck", CHECK));
@@ -140,11 +136,7 @@ pub(super) async fn parameters_while_evaluated(cluster: &Cluster) {
     cluster.submit(Job::new("early"));
     cluster.expect_admitted("early").await;
     cluster.submit(Job::new("first"));
-    cluster
-        .expect("`first` has quota", |c| {
-            c.condition("first", "QuotaReserved")
-        })
-        .await;
+    expect_quota(cluster, "first").await;
     cluster.advance(Duration::from_secs(2)).await;
     cluster.complete("early");
     cluster.delete(&named("Word", "words"));

@@ -18,12 +18,18 @@ use super::{Counter, Depot, LicenceVendor, Scenario, Scripted, Word, Worded};
 use crate::definitions::KueueApi;
 use crate::explore::Fault;
 use crate::kueue::KueueVersion;
-use crate::simulation::Simulation;
+use crate::simulation::{Cluster, Simulation};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 /// The number of injection points of each kind in scenarios with many requests.
 const FEW: usize = 4;
+
+async fn expect_quota(cluster: &Cluster, job: &str) {
+    let holds = |c: &Cluster| c.condition(job, "QuotaReserved");
+    let what = format!("`{job}` has quota");
+    cluster.expect(&what, holds).await;
+}
 
 /// Returns all built-in scenarios.
 ///

@@ -9,7 +9,7 @@ use kueue_check::{
 };
 use serde_json::json;
 
-use super::{MINUTE, at};
+use super::{MINUTE, at, expect_quota};
 use crate::simulation::{CHECK, Cluster, Job, QUEUE, Simulation};
 
 fn class(name: &str, value: i64) -> serde_json::Value {
@@ -44,9 +44,7 @@ pub(super) fn high() -> Job {
 
 pub(super) async fn preempted(cluster: &Cluster) {
     cluster.submit(Job::new("low").pods(4));
-    cluster
-        .expect("`low` has quota", |c| c.condition("low", "QuotaReserved"))
-        .await;
+    expect_quota(cluster, "low").await;
     cluster.advance(Duration::from_secs(5)).await;
     cluster.submit(high());
     cluster.expect_without_quota("low").await;
@@ -64,9 +62,7 @@ pub(super) async fn slow_to_stop(cluster: &Cluster) {
         "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "low", "namespace": "default"},
         "spec": {"queueName": QUEUE, "podSets": [{"name": "main", "count": 1, "template": template}]},
     }));
-    cluster
-        .expect("`low` has quota", |c| c.condition("low", "QuotaReserved"))
-        .await;
+    expect_quota(cluster, "low").await;
     cluster.advance(Duration::from_secs(5)).await;
     cluster.submit(high());
     cluster
@@ -115,11 +111,7 @@ pub(super) async fn held(cluster: &Cluster) {
     cluster.expect_without_quota("waits").await;
     cluster.advance_to("2026-11-21T09:06:00Z").await;
     cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
-    cluster
-        .expect("`waits` has quota again", |c| {
-            c.condition("waits", "QuotaReserved")
-        })
-        .await;
+    expect_quota(cluster, "waits").await;
     cluster.expect_waiting("waits", 2 * MINUTE).await;
     cluster.expect_state("waits", CheckState::Pending).await;
     cluster.expect_message("waits", "after five past").await;
@@ -137,11 +129,7 @@ pub(super) async fn kept_ready(cluster: &Cluster) {
     cluster.expect_state("low", CheckState::Pending).await;
     cluster.advance_to("2026-11-21T09:06:00Z").await;
     cluster.merge_workload("high", &json!({"spec": {"active": false}}));
-    cluster
-        .expect("`low` has quota again", |c| {
-            c.condition("low", "QuotaReserved")
-        })
-        .await;
+    expect_quota(cluster, "low").await;
     cluster.expect_waiting("low", 2 * MINUTE).await;
     cluster.expect_state("low", CheckState::Pending).await;
     cluster.expect_message("low", "after five past").await;

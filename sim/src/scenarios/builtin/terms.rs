@@ -7,7 +7,7 @@ use kueue_check::{AfterAdmission, CheckError, OnFailure, PodSetUpdates, Policy, 
 use serde_json::json;
 
 use super::deleted::named;
-use super::{MINUTE, SECOND, at};
+use super::{MINUTE, SECOND, at, expect_quota};
 use crate::apiserver::Backup;
 use crate::definitions::KueueApi;
 use crate::scenarios::{Depot, Worded};
@@ -32,11 +32,7 @@ pub(super) async fn lease_regained(cluster: &Cluster) {
 /// The Lease passes to another replica in the middle of an evaluation.
 pub(super) async fn taken_over(cluster: &Cluster) {
     cluster.submit(Job::new("train"));
-    cluster
-        .expect("`train` has quota", |c| {
-            c.condition("train", "QuotaReserved")
-        })
-        .await;
+    expect_quota(cluster, "train").await;
     cluster.advance(Duration::from_secs(5)).await;
     cluster.depose(2 * MINUTE);
     cluster.expect_admitted("train").await;
@@ -167,11 +163,7 @@ async fn with_backup(cluster: &Cluster) -> Backup {
     cluster.submit(Job::new("runs"));
     cluster.expect_admitted("runs").await;
     cluster.submit(Job::new("evaluated"));
-    cluster
-        .expect("`evaluated` has quota", |c| {
-            c.condition("evaluated", "QuotaReserved")
-        })
-        .await;
+    expect_quota(cluster, "evaluated").await;
     // Kueue has written all that it writes before the verdict.
     cluster.advance(SECOND).await;
     let backup = cluster.server().backup();
@@ -251,9 +243,7 @@ async fn flap(cluster: &Cluster, job: &str) {
     cluster.merge(&queue, &json!({"spec": {"stopPolicy": "Hold"}}));
     cluster.expect_without_quota(job).await;
     cluster.merge(&queue, &json!({"spec": {"stopPolicy": "None"}}));
-    cluster
-        .expect("it has quota again", |c| c.condition(job, "QuotaReserved"))
-        .await;
+    expect_quota(cluster, job).await;
 }
 
 /// Quota is lost and reserved again at once after each write of the check.
