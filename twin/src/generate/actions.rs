@@ -44,36 +44,44 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
         world.often(Feature::Selectors, 25, 0),
         4,
     ];
-    match random.weighted(&weights) {
-        0 => submit(random, world),
+    let drawn = match random.weighted(&weights) {
+        0 => None,
         1 => write_state(random, world),
         2 => activate(random, world),
         3 => delete(random, world),
         4 => finish(random, world),
-        5 => stop(random, world),
-        6 => quota(random, world),
+        5 => Some(stop(random, world)),
+        6 => Some(quota(random, world)),
         7 => check_active(random, world),
         8 => checks(random, world),
-        9 => stop_local(random, world),
+        9 => Some(stop_local(random, world)),
         10 => priority(random, world),
         11 => rare::done(random, world),
         12 => rare::run(random, world),
         13 => rare::moved(random, world),
         14 => rare::late(random, world),
         15 => rare::refused(random, world),
-        16 => rare::again(random, world),
+        16 => rare::again(world),
         17 => rare::scale(random, world),
         18 => objects::remove(random, world),
         19 => rare::of_job(random, world),
-        20 => objects::change(random, world),
-        _ => Step::Wait(*random.of(&[1.0, 2.0, 3.0])),
+        20 => Some(objects::change(random, world)),
+        _ => Some(Step::Wait(*random.of(&[1.0, 2.0, 3.0]))),
+    };
+    drawn.unwrap_or_else(|| submit(random, world))
+}
+
+/// Changes the spec of a ClusterQueue.
+pub(super) fn of_queue(name: &str, about: String, spec: Value) -> Step {
+    Step::Patch {
+        about,
+        path: format!("{}/{name}", cluster_path("clusterqueues")),
+        body: json!({"spec": spec}),
     }
 }
 
-fn write_state(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world) else {
-        return submit(random, world);
-    };
+fn write_state(random: &mut Random, world: &mut World) -> Option<Step> {
+    let at = living(random, world)?;
     if world.checks.is_empty() {
         return if world.has(Feature::Preemption) && random.chance(70) {
             activate(random, world)
@@ -98,7 +106,7 @@ fn write_state(random: &mut Random, world: &mut World) -> Step {
             }
         }
     }
-    Step::WriteState(StateWrite {
+    Some(Step::WriteState(StateWrite {
         workload: world.workloads[at].name.clone(),
         check: random.of(&world.checks).clone(),
         state,
@@ -107,7 +115,7 @@ fn write_state(random: &mut Random, world: &mut World) -> Step {
         updates: given,
         unlisted: world.has(Feature::Checks) && random.chance(15),
         one_manager: world.one_manager,
-    })
+    }))
 }
 
 fn updates(random: &mut Random, set: &str) -> Value {
@@ -128,37 +136,31 @@ fn updates(random: &mut Random, set: &str) -> Value {
     update
 }
 
-fn activate(random: &mut Random, world: &mut World) -> Step {
+fn activate(random: &mut Random, world: &mut World) -> Option<Step> {
     let inactive = world.workloads.iter().position(|w| !w.active && !w.gone);
     let at = match inactive {
         Some(at) if random.chance(70) => Some(at),
         _ => living(random, world),
     };
-    let Some(at) = at else {
-        return submit(random, world);
-    };
+    let at = at?;
     let known = &mut world.workloads[at];
     known.active = !known.active;
-    Step::Activate {
+    Some(Step::Activate {
         workload: known.name.clone(),
         active: known.active,
-    }
+    })
 }
 
-fn delete(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world) else {
-        return submit(random, world);
-    };
+fn delete(random: &mut Random, world: &mut World) -> Option<Step> {
+    let at = living(random, world)?;
     world.workloads[at].gone = true;
-    Step::Delete(world.workloads[at].name.clone())
+    Some(Step::Delete(world.workloads[at].name.clone()))
 }
 
-fn finish(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world) else {
-        return submit(random, world);
-    };
+fn finish(random: &mut Random, world: &mut World) -> Option<Step> {
+    let at = living(random, world)?;
     world.workloads[at].gone = true;
-    Step::Finish(world.workloads[at].name.clone())
+    Some(Step::Finish(world.workloads[at].name.clone()))
 }
 
 fn stop(random: &mut Random, world: &mut World) -> Step {
@@ -170,11 +172,8 @@ fn stop(random: &mut Random, world: &mut World) -> Step {
     } else {
         "None"
     };
-    Step::Patch {
-        about: format!("{} stopPolicy {policy}", queue.name),
-        path: format!("{}/{}", cluster_path("clusterqueues"), queue.name),
-        body: json!({"spec": {"stopPolicy": policy}}),
-    }
+    let about = format!("{} stopPolicy {policy}", queue.name);
+    of_queue(&queue.name, about, json!({"stopPolicy": policy}))
 }
 
 fn stop_local(random: &mut Random, world: &mut World) -> Step {
@@ -194,35 +193,33 @@ fn quota(random: &mut Random, world: &mut World) -> Step {
         *quota = *random.of(&[0, 1, 2, 3, 5]);
     }
     world.queues[at] = queue.clone();
-    Step::Patch {
-        about: format!("{} quota {:?}", queue.name, queue.quota),
-        path: format!("{}/{}", cluster_path("clusterqueues"), queue.name),
-        body: json!({"spec": {"resourceGroups": groups(random, world, &queue)}}),
-    }
+    let about = format!("{} quota {:?}", queue.name, queue.quota);
+    let groups = groups(random, world, &queue);
+    of_queue(&queue.name, about, json!({"resourceGroups": groups}))
 }
 
-fn check_active(random: &mut Random, world: &mut World) -> Step {
+fn check_active(random: &mut Random, world: &mut World) -> Option<Step> {
     if world.checks.is_empty() {
-        return submit(random, world);
+        return None;
     }
     if let Some(check) = world.inactive_checks.pop() {
-        return Step::Active {
+        return Some(Step::Active {
             check,
             active: true,
-        };
+        });
     }
     let check = random.of(&world.checks).clone();
     world.inactive_checks.push(check.clone());
-    Step::Active {
+    Some(Step::Active {
         check,
         active: false,
-    }
+    })
 }
 
 /// Removes a check from a ClusterQueue, or adds it.
-fn checks(random: &mut Random, world: &mut World) -> Step {
+fn checks(random: &mut Random, world: &mut World) -> Option<Step> {
     if world.checks.is_empty() {
-        return submit(random, world);
+        return None;
     }
     let at = random.below(world.queues.len());
     let check = random.of(&world.checks).clone();
@@ -242,25 +239,21 @@ fn checks(random: &mut Random, world: &mut World) -> Step {
     } else {
         json!({"admissionChecks": queue.checks})
     };
-    Step::Patch {
-        about: format!("{} checks change: {check}", queue.name),
-        path: format!("{}/{}", cluster_path("clusterqueues"), queue.name),
-        body: json!({"spec": {"admissionChecksStrategy": strategy}}),
-    }
+    let about = format!("{} checks change: {check}", queue.name);
+    let spec = json!({"admissionChecksStrategy": strategy});
+    Some(of_queue(&queue.name, about, spec))
 }
 
-fn priority(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world) else {
-        return submit(random, world);
-    };
+fn priority(random: &mut Random, world: &mut World) -> Option<Step> {
+    let at = living(random, world)?;
     if world.has(Feature::Priorities) && random.chance(25) {
         let class = *random.of(&["p1@", "p100@"]);
         let value = *random.of(&[0, 5, 50, 200]);
-        return Step::Patch {
+        return Some(Step::Patch {
             about: format!("{class} becomes {value}"),
             path: format!("{}/{class}", cluster_path("workloadpriorityclasses")),
             body: json!({"value": value}),
-        };
+        });
     }
     let name = &world.workloads[at].name;
     if world.jobs {
@@ -269,16 +262,16 @@ fn priority(random: &mut Random, world: &mut World) -> Step {
         } else {
             *random.of(&["p1@", "p10@", "p100@"])
         };
-        return Step::Patch {
+        return Some(Step::Patch {
             about: format!("{name} is of class {class}"),
             path: job_path(name),
             body: json!({"metadata": {"labels": {"kueue.x-k8s.io/priority-class": class}}}),
-        };
+        });
     }
     let priority = *random.of(&[1, 50, 200]);
-    Step::Patch {
+    Some(Step::Patch {
         about: format!("{name} priority {priority}"),
         path: format!("{}/{name}", namespaced_path("workloads")),
         body: json!({"spec": {"priority": priority}}),
-    }
+    })
 }

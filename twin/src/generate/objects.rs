@@ -3,31 +3,30 @@
 use serde_json::{Value, json};
 
 use super::World;
-use super::submit::submit;
 use crate::bodies::{cluster_path, namespaced_path};
 use crate::history::Step;
 use crate::random::Random;
 
 /// Deletes a queue, a check, a flavor or a cohort.
-pub(super) fn remove(random: &mut Random, world: &mut World) -> Step {
+pub(super) fn remove(random: &mut Random, world: &mut World) -> Option<Step> {
     let (plural, name) = match random.weighted(&[30, 25, 25, 12, 8]) {
         0 => ("clusterqueues", random.of(&world.queues).name.clone()),
         1 => {
             let (name, _) = random.of(&world.local_queues).clone();
-            return Step::Remove {
+            return Some(Step::Remove {
                 about: name.clone(),
                 path: format!("{}/{name}", namespaced_path("localqueues")),
-            };
+            });
         }
         2 if !world.checks.is_empty() => ("admissionchecks", random.of(&world.checks).clone()),
         3 => ("resourceflavors", random.of(&world.flavors).clone()),
         4 if !world.cohorts.is_empty() => ("cohorts", random.of(&world.cohorts).clone()),
-        _ => return submit(random, world),
+        _ => return None,
     };
-    Step::Remove {
+    Some(Step::Remove {
         about: name.clone(),
         path: format!("{}/{name}", cluster_path(plural)),
-    }
+    })
 }
 
 /// Changes the selectors or preferences of a flavor or a ClusterQueue.

@@ -3,60 +3,53 @@
 use serde_json::{Value, json};
 
 use super::World;
-use super::submit::{living, submit};
-use crate::bodies::{cluster_object, cluster_path, job_path, namespaced_object, namespaced_path};
+use super::actions::of_queue;
+use super::submit::living;
+use crate::bodies::{cluster_object, job_path, namespaced_object, namespaced_path};
 use crate::history::{StateWrite, Step};
 use crate::random::Random;
 
 /// Completes Pods of a Workload while others run.
-pub(super) fn done(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world) else {
-        return submit(random, world);
-    };
+pub(super) fn done(random: &mut Random, world: &mut World) -> Option<Step> {
+    let at = living(random, world)?;
     if world.workloads[at].sets.is_empty() {
-        return submit(random, world);
+        return None;
     }
     let (set, count) = *random.of(&world.workloads[at].sets);
-    Step::Done {
+    Some(Step::Done {
         workload: world.workloads[at].name.clone(),
         set,
         count: 1 + random.next_below(count),
-    }
+    })
 }
 
 /// Starts or ends the Pods of a job.
-pub(super) fn run(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world).filter(|_| world.jobs) else {
-        return submit(random, world);
-    };
-    Step::Run {
+pub(super) fn run(random: &mut Random, world: &mut World) -> Option<Step> {
+    let at = living(random, world).filter(|_| world.jobs)?;
+    Some(Step::Run {
         job: world.workloads[at].name.clone(),
         running: random.chance(60),
-    }
+    })
 }
 
 /// Changes the number of Pods of a job.
-pub(super) fn scale(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world).filter(|_| world.jobs) else {
-        return submit(random, world);
-    };
+pub(super) fn scale(random: &mut Random, world: &mut World) -> Option<Step> {
+    let at = living(random, world).filter(|_| world.jobs)?;
     let name = &world.workloads[at].name;
     let pods = 1 + random.next_below(4);
-    Step::Patch {
+    Some(Step::Patch {
         about: format!("{name} scales to {pods}"),
         path: job_path(name),
         body: json!({"spec": {"parallelism": pods}}),
-    }
+    })
 }
 
 /// Sets `suspend` or the queue of a job, fails it, or deletes its Workload.
-pub(super) fn of_job(random: &mut Random, world: &mut World) -> Step {
-    let Some(at) = living(random, world).filter(|_| world.jobs) else {
-        return submit(random, world);
-    };
+pub(super) fn of_job(random: &mut Random, world: &mut World) -> Option<Step> {
+    let at = living(random, world).filter(|_| world.jobs)?;
     let name = world.workloads[at].name.clone();
     let (queue, _) = random.of(&world.local_queues).clone();
-    match random.weighted(&[30, 20, 20, 30]) {
+    Some(match random.weighted(&[30, 20, 20, 30]) {
         0 => {
             let suspend = random.chance(60);
             Step::Patch {
@@ -75,61 +68,54 @@ pub(super) fn of_job(random: &mut Random, world: &mut World) -> Step {
             path: job_path(&name),
             body: json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": queue}}}),
         },
-    }
+    })
 }
 
 /// Moves a Workload to another LocalQueue, or a ClusterQueue to another cohort or to none.
-pub(super) fn moved(random: &mut Random, world: &mut World) -> Step {
+pub(super) fn moved(random: &mut Random, world: &mut World) -> Option<Step> {
     if random.chance(30) && !world.cohorts.is_empty() {
         let cohorts = [Some(&*world.cohorts[0]), Some("other@"), None];
         let cohort = random.of(&cohorts).map(str::to_owned);
         let queue = random.of(&world.queues).name.clone();
         let place = cohort.as_deref().unwrap_or("no cohort");
-        return Step::Patch {
-            about: format!("{queue} goes to {place}"),
-            path: format!("{}/{queue}", cluster_path("clusterqueues")),
-            body: json!({"spec": {"cohortName": cohort}}),
-        };
+        let about = format!("{queue} goes to {place}");
+        return Some(of_queue(&queue, about, json!({"cohortName": cohort})));
     }
-    let Some(at) = living(random, world) else {
-        return submit(random, world);
-    };
+    let at = living(random, world)?;
     let name = &world.workloads[at].name;
     let (queue, _) = random.of(&world.local_queues);
     let about = format!("{name} goes to {queue}");
     if world.jobs {
-        return Step::Patch {
+        return Some(Step::Patch {
             about,
             path: job_path(name),
             body: json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": queue}}}),
-        };
+        });
     }
-    Step::Patch {
+    Some(Step::Patch {
         about,
         path: format!("{}/{name}", namespaced_path("workloads")),
         body: json!({"spec": {"queueName": queue}}),
-    }
+    })
 }
 
 /// Creates an object that others named before it existed.
-pub(super) fn late(random: &mut Random, world: &mut World) -> Step {
+pub(super) fn late(random: &mut Random, world: &mut World) -> Option<Step> {
     if world.late.is_empty() {
-        return submit(random, world);
+        return None;
     }
     let at = random.below(world.late.len());
-    Step::Create(vec![world.late.remove(at)])
+    Some(Step::Create(vec![world.late.remove(at)]))
 }
 
 /// Creates a deleted or ended Workload or Job again, with the same name.
-pub(super) fn again(random: &mut Random, world: &mut World) -> Step {
+pub(super) fn again(world: &mut World) -> Option<Step> {
     let mut all = world.workloads.iter_mut();
     let gone = all.find(|known| known.gone && !known.object.is_null());
-    let Some(known) = gone else {
-        return submit(random, world);
-    };
+    let known = gone?;
     known.gone = false;
     known.active = true;
-    Step::Create(vec![known.object.clone()])
+    Some(Step::Create(vec![known.object.clone()]))
 }
 
 /// Draws an object that Kueue refuses.
@@ -191,16 +177,14 @@ fn refused_object(random: &mut Random) -> Step {
 }
 
 /// Draws a request that Kueue or the API server refuses, at least in some states.
-pub(super) fn refused(random: &mut Random, world: &mut World) -> Step {
+pub(super) fn refused(random: &mut Random, world: &mut World) -> Option<Step> {
     if random.chance(40) {
-        return refused_object(random);
+        return Some(refused_object(random));
     }
-    let Some(at) = living(random, world).filter(|at| !world.workloads[*at].sets.is_empty()) else {
-        return submit(random, world);
-    };
+    let at = living(random, world).filter(|at| !world.workloads[*at].sets.is_empty())?;
     let name = world.workloads[at].name.clone();
     let has_checks = !world.checks.is_empty();
-    match random.below(if world.jobs { 5 } else { 9 }) {
+    Some(match random.below(if world.jobs { 5 } else { 9 }) {
         0 if has_checks => write_state(random, world, &name, &json!({"name": "nobody"})),
         1 if has_checks => write_state(
             random,
@@ -217,11 +201,9 @@ pub(super) fn refused(random: &mut Random, world: &mut World) -> Step {
         3 => {
             let rule = json!({"name": "c1@", "onFlavors": ["nowhere@"]});
             let queue = &random.of(&world.queues).name;
-            Step::Patch {
-                about: format!("{queue} gets a check for an unknown flavor"),
-                path: format!("{}/{queue}", cluster_path("clusterqueues")),
-                body: json!({"spec": {"admissionChecksStrategy": {"admissionChecks": [rule]}}}),
-            }
+            let about = format!("{queue} gets a check for an unknown flavor");
+            let spec = json!({"admissionChecksStrategy": {"admissionChecks": [rule]}});
+            of_queue(queue, about, spec)
         }
         5 => workload(&name, json!({"spec": {"maximumExecutionTimeSeconds": 0}})),
         6 => workload(&name, json!({"spec": {"queueName": "elsewhere@"}})),
@@ -242,7 +224,7 @@ pub(super) fn refused(random: &mut Random, world: &mut World) -> Step {
             path: format!("{}/nobody@", namespaced_path("workloads")),
             body: json!({"spec": {"active": false}}),
         },
-    }
+    })
 }
 
 fn workload(name: &str, body: Value) -> Step {
