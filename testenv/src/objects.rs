@@ -42,7 +42,7 @@ pub async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, kub
     api.patch(name, &parameters, &Patch::Apply(object)).await
 }
 
-/// Returns a token of a ServiceAccount that is valid for `seconds`. Waits up to 10 s for the
+/// Returns a token of a ServiceAccount that is valid for `seconds`. Waits up to 60 s for the
 /// ServiceAccount.
 ///
 /// # Errors
@@ -66,7 +66,7 @@ pub async fn token(
     loop {
         let response = accounts.create_token_request(account, &parameters, &request);
         match response.await {
-            Err(_) if began.elapsed() < Duration::from_secs(10) => {
+            Err(_) if began.elapsed() < PATIENCE => {
                 sleep(Duration::from_millis(100)).await;
             }
             response => {
