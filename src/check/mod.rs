@@ -68,6 +68,8 @@ pub(crate) use parameters::{AnyParameters, DecodedParameters, ParametersType, wi
 pub(crate) use policy::ResolvedPolicy;
 pub(crate) use preview::PreviewOutcome;
 pub(crate) use request::ReadWorkload;
-pub(crate) use updates::{Conflicts, metadata_errors, written_updates_are_suspected};
+#[cfg(feature = "cli")]
+pub(crate) use updates::metadata_errors;
+pub(crate) use updates::{Conflicts, written_updates_are_suspected};
 pub(crate) use verdict::VerdictKind;
 pub(crate) use watches::{Start, WatchSource};

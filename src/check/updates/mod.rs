@@ -10,6 +10,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Toleration;
 
 pub(crate) use conflicts::{Conflicts, written_updates_are_suspected};
+#[cfg(feature = "cli")]
 pub(crate) use syntax::metadata_errors;
 
 use crate::api::{Fingerprint, FingerprintKind, PodSetUpdate, fingerprints, updates_digest};

@@ -1,6 +1,7 @@
 //! Syntax of keys, values and tolerations that Kubernetes and Kueue accept.
 
 use k8s_openapi::api::core::v1::Toleration;
+#[cfg(feature = "cli")]
 use serde_json::Value;
 
 use super::{FingerprintKind, MAX_TOLERATIONS, PodSetUpdate, PodSetUpdatesError};
@@ -74,6 +75,7 @@ pub(super) fn check(update: &PodSetUpdate) -> Result<(), PodSetUpdatesError> {
 
 /// Returns what is wrong with the name, the labels and the annotations of an object, with the field
 /// (Kubernetes 1.36.3, `apimachinery/pkg/api/validation/objectmeta.go`).
+#[cfg(feature = "cli")]
 pub(crate) fn metadata_errors(metadata: &Value) -> Vec<String> {
     let mut errors = Vec::new();
     let mut check = |field: &str, text: &str, result: Result<(), &str>| {
@@ -85,7 +87,8 @@ pub(crate) fn metadata_errors(metadata: &Value) -> Vec<String> {
     };
     let name = metadata["name"].as_str().unwrap_or_default();
     let is_name = name.is_empty() || is_dns_subdomain(name);
-    check("name", name, is_name.then_some(()).ok_or(NO_DNS_SUBDOMAIN));
+    let problem = "it must be a DNS subdomain: lower-case letters, digits, `-` and `.`, at most 253 characters";
+    check("name", name, is_name.then_some(()).ok_or(problem));
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         check("labels", key, qualified_name(key));
         let value = value.as_str().unwrap_or_default();
@@ -97,9 +100,6 @@ pub(crate) fn metadata_errors(metadata: &Value) -> Vec<String> {
     }
     errors
 }
-
-const NO_DNS_SUBDOMAIN: &str =
-    "it must be a DNS subdomain: lower-case letters, digits, `-` and `.`, at most 253 characters";
 
 /// Validates `[prefix/]name`: the prefix is a DNS subdomain, the name at most 63 letters, digits,
 /// `-`, `_` and `.`.
