@@ -32,7 +32,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Config};
 use kueue_check::{Check, ControllerName, Verdict};
-use kueue_check_testenv::{Cluster, KueueVersion, crds, workload};
+use kueue_check_testenv::{Cluster, KueueVersion, crds, free_address, workload};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -259,7 +259,7 @@ impl Side<'_> {
     async fn decide(self, client: &Client, kubeconfig: &Path, verdicts: usize) -> Cost {
         let mut events = watch_reserved(client).await;
         let began = Instant::now();
-        let admin = free_address();
+        let admin = free_address().unwrap().to_string();
         let process = self.start(kubeconfig, &admin, &admin);
         timeout(PATIENCE, written(&mut events, self.check(), verdicts))
             .await
@@ -304,8 +304,8 @@ impl Side<'_> {
     /// Prints how long it takes to start, and to take over from a leader after SIGTERM and after
     /// SIGKILL.
     async fn replace(self, client: &Client, kubeconfig: &Path) {
-        let lease = free_address();
-        let start = || self.start(kubeconfig, &free_address(), &lease);
+        let lease = free_address().unwrap().to_string();
+        let start = || self.start(kubeconfig, &free_address().unwrap().to_string(), &lease);
         undecide(client).await;
         let began = Instant::now();
         let mut leader = start();
@@ -337,12 +337,6 @@ impl Side<'_> {
 /// Returns a variable of the environment.
 fn variable(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_owned())
-}
-
-/// Returns a local address on which no program listens.
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
 }
 
 /// A process that does not outlive this value.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 use crate::build::{GoProgram, Unavailable, at, build, locked};
 use crate::cluster::{Cluster, StartError};
 use crate::crds::{FIELD_MANAGER, read};
+use crate::killed::free_address;
 use crate::process::Process;
 
 /// Kueue's controllers and scheduler. They end when this is dropped.
@@ -114,7 +114,7 @@ impl Kueue {
             fs::copy(from, certificates.join(to))?;
         }
         let config = folder.join("kueue.json");
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_address()?.port();
         let version = if has_v1beta2(&module) {
             "v1beta2"
         } else {

@@ -85,10 +85,15 @@ pub(crate) fn metadata_errors(metadata: &Value) -> Vec<String> {
             ));
         }
     };
-    let name = metadata["name"].as_str().unwrap_or_default();
-    let is_name = name.is_empty() || is_dns_subdomain(name);
     let problem = "it must be a DNS subdomain: lower-case letters, digits, `-` and `.`, at most 253 characters";
-    check("name", name, is_name.then_some(()).ok_or(problem));
+    for field in ["name", "generateName"] {
+        let text = metadata[field].as_str().unwrap_or_default();
+        // The API server appends to the latter.
+        let begins = text.strip_suffix('-').filter(|_| field == "generateName");
+        let name = begins.unwrap_or(text);
+        let is_valid = name.is_empty() || is_dns_subdomain(name);
+        check(field, text, is_valid.then_some(()).ok_or(problem));
+    }
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         check("labels", key, qualified_name(key));
         let value = value.as_str().unwrap_or_default();

@@ -151,10 +151,11 @@ fn what_is_wrong_is_reported_with_its_field() {
             "names, keys and values that the API server rejects",
             patched(
                 "/metadata",
-                json!({"name": "My_Window", "labels": {"-": "", "team": "a b"}, "annotations": {"Example.com/Of": "any text", "a/b/c": ""}}),
+                json!({"name": "My_Window", "generateName": "night-.", "labels": {"-": "", "team": "a b"}, "annotations": {"Example.com/Of": "any text", "a/b/c": ""}}),
             ),
             vec![
                 "metadata.name: Invalid value: \"My_Window\": it must be a DNS subdomain: lower-case letters, digits, `-` and `.`, at most 253 characters",
+                "metadata.generateName: Invalid value: \"night-.\": it must be a DNS subdomain: lower-case letters, digits, `-` and `.`, at most 253 characters",
                 "metadata.labels: Invalid value: \"-\": the name must be 1 to 63 letters, digits, `-`, `_` or `.`, and start and end with a letter or a digit",
                 "metadata.labels: Invalid value: \"a b\": a value must be empty or at most 63 letters, digits, `-`, `_` or `.`, and start and end with a letter or a digit",
                 "metadata.annotations: Invalid value: \"a/b/c\": the name must be 1 to 63 letters, digits, `-`, `_` or `.`, and start and end with a letter or a digit",

@@ -308,10 +308,10 @@ impl Running {
 
     pub(crate) async fn metric(&self, line: &str) -> u64 {
         let text = self.handle.metrics().await;
-        let found = text
+        let value = text
             .lines()
-            .find_map(|found| found.strip_prefix(line)?.strip_prefix(' ')?.parse().ok());
-        found.unwrap_or(0)
+            .find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
+        value.map_or(0, |value| value.parse().unwrap())
     }
 }
 

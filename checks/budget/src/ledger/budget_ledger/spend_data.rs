@@ -50,11 +50,11 @@ impl BudgetLedger {
     pub(crate) fn apply_published_spend(&mut self, terms: &BudgetConfig, now: Timestamp) {
         let floor = terms.floor.as_ref();
         let floor = floor.filter(|_| self.terms.measures_like(terms));
+        self.drop_settled(now);
         if let Some(floor) = floor.filter(|floor| self.period(now) == Some(floor.period)) {
             self.spend.at_least(floor);
             self.drop_vanished(floor.period);
         }
-        self.drop_settled(now);
     }
 
     /// Removes deleted namespaces that have neither spend in `period` nor a commitment.
@@ -92,20 +92,17 @@ impl BudgetLedger {
         self.problem.as_deref()
     }
 
-    /// Drops the commitments of ended runs that the source has reported, or that ended before the
-    /// period: a process that does not lead has no reports.
+    /// Drops the commitments of ended runs that the source has reported. Of a namespace without a
+    /// report, those that ended before the period: a process that does not lead has none.
     fn drop_settled(&mut self, now: Timestamp) {
         let watermarks = self.spend.watermarks();
         let period = self.period(now);
-        let start = period.map_or(i64::MIN, |period| period.start.as_second());
+        let before = period.map(|period| period.start.as_second().saturating_sub(CLOCK_STEP));
         self.ended.retain(|claim| match claim.state {
-            CommitmentState::Ended(since, ran) => {
-                let end = since + i64::from(ran);
-                let is_reported = watermarks
-                    .of(&claim.namespace)
-                    .is_some_and(|known| known >= end);
-                !is_reported && end > start.saturating_sub(CLOCK_STEP)
-            }
+            CommitmentState::Ended(since, ran) => watermarks
+                .of(&claim.namespace)
+                .or(before)
+                .is_none_or(|known| known < since + i64::from(ran)),
             _ => true,
         });
     }

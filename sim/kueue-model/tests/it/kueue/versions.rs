@@ -273,8 +273,8 @@ fn before_0_19_a_gate_means_nothing() {
     let outcome = switch(|v, on| v.admission_gates = on).off_and_on(async |cluster| {
         cluster.queue("1", &[], &json!({}));
         cluster.create(&json!({"apiVersion": KUEUE, "kind": "Workload", "metadata": {
-        "name": "a", "namespace": "t", "annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"},
-    }, "spec": {"queueName": "lq", "podSets": [pod_set("main", 1, "1")]}}));
+            "name": "a", "namespace": "t", "annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"},
+        }, "spec": {"queueName": "lq", "podSets": [pod_set("main", 1, "1")]}}));
         cluster.pass(1.0).await;
         let admitted = cluster.line();
         let added = json!({"metadata": {"annotations": {
