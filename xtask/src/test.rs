@@ -20,7 +20,7 @@ const ON_SIMULATOR: &str = "tests on the simulator";
 const LEFT_OUT: &str = "left out: the real API server, single faults beyond a sample, the book, charts, templates, packages, licences (`cargo xtask test --rest`)";
 
 /// The number of single faults of each scenario that the short test tries.
-const SAMPLE: &str = "12";
+const SAMPLE: &str = "8";
 
 /// The packages whose tests require more than the simulator. The renderer of templates is not among
 /// them: without its dependencies, the dependencies of the others would have other features.

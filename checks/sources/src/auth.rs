@@ -1,5 +1,7 @@
 //! Authentication: the files with credentials that parameters of a check name.
 
+use base64::engine::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,31 +58,10 @@ impl Auth {
             } => {
                 let password = servers.read(&basic.password_file, url).await?;
                 let pair = format!("{}:{password}", basic.user);
-                format!("Basic {}", base64(pair.as_bytes()))
+                format!("Basic {}", STANDARD.encode(pair))
             }
             _ => return Err(SourceError::Credentials("auth names none".to_owned())),
         };
         secret_header(AUTHORIZATION, &value)
     }
-}
-
-/// Encodes `bytes` as base64 (RFC 4648, with padding).
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let word = chunk
-            .iter()
-            .fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for digit in 0..4 {
-            let index = (word >> (18 - 6 * digit) & 63) as usize;
-            text.push(if digit <= chunk.len() {
-                DIGITS[index] as char
-            } else {
-                '='
-            });
-        }
-    }
-    text
 }

@@ -35,9 +35,7 @@ fn five_thousand_held_workloads_cost_at_most_ten_requests_a_minute() {
     simulation(&webhook, || Service::new(0, None))
         .quota(10_000)
         .run(async |cluster| {
-            for job in 0..JOBS {
-                cluster.submit(Job::new(format!("job-{job}")));
-            }
+            submit_many(cluster, JOBS);
             cluster.advance(Duration::from_mins(16)).await;
             let service: Service = cluster.external();
             let minutes = by_minute(&service);

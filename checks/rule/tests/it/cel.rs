@@ -16,7 +16,7 @@ use kueue_check_sim::{Cluster, Job, Simulation};
 use kueue_check_sources::SourceError;
 use serde_json::{Value as Json, json};
 
-use crate::service::{allowed, no_harm};
+use crate::service::{allowed, no_harm, submit_many};
 
 /// A stand-in for all data sources, with a response for each name. Clones share their state.
 #[derive(Clone, Default)]
@@ -431,9 +431,7 @@ fn five_thousand_held_workloads_cost_no_request() {
     simulation(&spec, Sources::default)
         .quota(10_000)
         .run(async |cluster| {
-            for job in 0..JOBS {
-                cluster.submit(Job::new(format!("job-{job}")));
-            }
+            submit_many(cluster, JOBS);
             cluster.advance(Duration::from_mins(5)).await;
             assert_eq!(cluster.message("job-4999"), "opens next year");
             let of_workloads = || {

@@ -11,7 +11,7 @@ use kueue_check_rule::document::{API_VERSION, Call, HELD, Item, REVIEW, ReviewRe
 use kueue_check_rule::webhook::transport::{Operation, ServiceCall, ServiceReply, Transport};
 use kueue_check_rule::{ServerPolicy, WebhookCheck};
 use kueue_check_sim::simulation::CheckContext;
-use kueue_check_sim::{Cluster, Simulation};
+use kueue_check_sim::{Cluster, Job, Simulation};
 use kueue_check_sources::SourceError;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -283,6 +283,21 @@ pub(crate) fn simulation(
         WebhookCheck::with_transport(allowed(), Arc::new(service)).clock(tools.clock.clone())
     })
     .parameters(webhook)
+}
+
+/// Submits many jobs, `job-0` and so on. All but the first are Workloads without an owner, of which
+/// the simulation costs less.
+pub(crate) fn submit_many(cluster: &Cluster, count: usize) {
+    cluster.submit(Job::new("job-0"));
+    let container = json!({"name": "main", "resources": {"requests": {"cpu": "1"}}});
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
+    for job in 1..count {
+        cluster.apply(&json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+            "metadata": {"name": format!("job-{job}"), "namespace": "default"},
+            "spec": {"queueName": "queue", "podSets": [{"name": "main", "count": 1, "template": template}]},
+        }));
+    }
 }
 
 /// Returns an error if more licences were held at one time than exist, or one is held for a

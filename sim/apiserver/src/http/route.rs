@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::accept::{Form, accept};
@@ -42,7 +43,7 @@ pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Statu
         .path
         .split('/')
         .filter(|p| !p.is_empty())
-        .map(decode)
+        .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
         .collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let about = |make: &dyn Fn(&Registry) -> Option<Value>| {
@@ -100,7 +101,8 @@ fn objects(
         [_, name, ..] if kind.custom => return Err(Status::not_found(&resource, name)),
         _ => return Err(Status::no_such_path()),
     };
-    let query = pairs(incoming.query);
+    let query = form_urlencoded::parse(incoming.query.as_bytes());
+    let query: Vec<(String, String)> = query.into_owned().collect();
     let watches = query.iter().any(|(k, v)| k == "watch" && is_true(v));
     let call = ApiRequest {
         verb: verb(incoming, &kind, name.is_some())?,
@@ -142,41 +144,4 @@ fn verb(incoming: &Incoming<'_>, kind: &Kind, named: bool) -> Result<Verb, Statu
         _ => return Err(method_not_allowed()),
     };
     Ok(verb)
-}
-
-/// Parses the parameters of a query, in order.
-fn pairs(query: &str) -> Vec<(String, String)> {
-    let parts = query.split('&').filter(|p| !p.is_empty());
-    parts
-        .map(|part| {
-            let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            (
-                decode(&key.replace('+', " ")),
-                decode(&value.replace('+', " ")),
-            )
-        })
-        .collect()
-}
-
-/// Decodes percent-encoded text.
-fn decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let digits = text
-            .get(at + 1..at + 3)
-            .and_then(|d| u8::from_str_radix(d, 16).ok());
-        match (bytes[at], digits) {
-            (b'%', Some(byte)) => {
-                out.push(byte);
-                at += 3;
-            }
-            (byte, _) => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

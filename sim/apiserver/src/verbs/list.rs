@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use base64::DecodeError;
+use base64::engine::Engine;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use serde_json::{Value, json};
 
 use super::{Context, integer};
@@ -9,6 +12,12 @@ use crate::call::ApiResponse;
 use crate::select::Selector;
 use crate::status::{FieldError, Status};
 use crate::store::key;
+
+/// The encoding of continue tokens: Go's `RawURLEncoding`.
+const TOKEN: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    NO_PAD.with_decode_allow_trailing_bits(true),
+);
 
 /// The objects of a list, at one version.
 pub(crate) struct ListRange {
@@ -248,7 +257,7 @@ fn too_large(version: u64, newest: u64) -> Status {
 fn write_token(context: &Context<'_>, version: u64, last: &str) -> String {
     let relative = last.strip_prefix(&prefix(context)).unwrap_or(last);
     let token = json!({"v": "meta.k8s.io/v1", "rv": version, "start": format!("{relative}\u{0}")});
-    base64(token.to_string().as_bytes())
+    TOKEN.encode(token.to_string())
 }
 
 fn read_token(context: &Context<'_>, token: &str) -> Result<Continue, Status> {
@@ -257,7 +266,13 @@ fn read_token(context: &Context<'_>, token: &str) -> Result<Continue, Status> {
             "invalid continue token: continue key is not valid: {why}"
         ))
     };
-    let bytes = unbase64(token).ok_or_else(|| bad("illegal base64 data at input byte 0"))?;
+    let bytes = TOKEN.decode(token).map_err(|error| {
+        let place = match error {
+            DecodeError::InvalidByte(place, _) => place,
+            _ => token.len().saturating_sub(1),
+        };
+        bad(&format!("illegal base64 data at input byte {place}"))
+    })?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
         let first = String::from_utf8_lossy(&bytes)
             .chars()
@@ -289,38 +304,6 @@ fn expired_token(context: &Context<'_>, token: &Continue) -> Status {
         .strip_prefix(&prefix(context))
         .unwrap_or(&token.start);
     let next = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": relative});
-    status.continue_token = Some(base64(next.to_string().as_bytes()));
+    status.continue_token = Some(TOKEN.encode(next.to_string()));
     status
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// Encodes base64 for URLs, without padding.
-fn base64(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for chunk in bytes.chunks(3) {
-        let mut group = [0_u8; 3];
-        group[..chunk.len()].copy_from_slice(chunk);
-        let number = u32::from(group[0]) << 16 | u32::from(group[1]) << 8 | u32::from(group[2]);
-        for digit in 0..=chunk.len() {
-            let shift = 18 - 6 * digit;
-            out.push(char::from(ALPHABET[(number >> shift & 63) as usize]));
-        }
-    }
-    out
-}
-
-fn unbase64(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let (mut number, mut bits) = (0_u32, 0);
-    for byte in text.trim_end_matches('=').bytes() {
-        let digit = ALPHABET.iter().position(|a| *a == byte)?;
-        number = number << 6 | u32::try_from(digit).ok()?;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            out.push((number >> bits & 255) as u8);
-        }
-    }
-    Some(out)
 }

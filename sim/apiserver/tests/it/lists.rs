@@ -66,7 +66,8 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row(
             "a continue that is none",
-            [get(400, format!("{WIDGETS}?limit=1&continue=abc"))],
+            ["abc", "YWJj*", "YWJjZ", "YW=j"]
+                .map(|token| get(400, format!("{WIDGETS}?limit=1&continue={token}"))),
         ),
         row(
             "a continue with a version",
