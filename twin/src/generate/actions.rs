@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::features::Feature;
-use super::queues::{groups, on_flavors};
+use super::queues::{groups, of_queue, on_flavors};
 use super::submit::{living, submit};
 use super::{World, objects, rare};
 use crate::bodies::{cluster_path, job_path, namespaced_path};
@@ -69,15 +69,6 @@ pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
         _ => Some(Step::Wait(*random.of(&[1.0, 2.0, 3.0]))),
     };
     drawn.unwrap_or_else(|| submit(random, world))
-}
-
-/// Changes the spec of a ClusterQueue.
-pub(super) fn of_queue(name: &str, about: String, spec: Value) -> Step {
-    Step::Patch {
-        about,
-        path: format!("{}/{name}", cluster_path("clusterqueues")),
-        body: json!({"spec": spec}),
-    }
 }
 
 fn write_state(random: &mut Random, world: &mut World) -> Option<Step> {

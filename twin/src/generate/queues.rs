@@ -6,7 +6,7 @@ use super::cohorts::cohorts;
 use super::features::Feature;
 use super::flavors::flavors;
 use super::{Scope, World};
-use crate::bodies::{CPU, GPU, cluster_object, namespaced_object};
+use crate::bodies::{CPU, GPU, cluster_object, cluster_path, namespaced_object};
 use crate::history::Step;
 use crate::random::Random;
 
@@ -330,4 +330,13 @@ fn local_queues(random: &mut Random, world: &mut World, count: usize) -> Vec<Val
         namespaced_object("LocalQueue", name, spec)
     })
     .collect()
+}
+
+/// Changes the spec of a ClusterQueue.
+pub(super) fn of_queue(name: &str, about: String, spec: Value) -> Step {
+    Step::Patch {
+        about,
+        path: format!("{}/{name}", cluster_path("clusterqueues")),
+        body: json!({"spec": spec}),
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::World;
-use super::actions::of_queue;
+use super::queues::of_queue;
 use super::submit::living;
 use crate::bodies::{cluster_object, job_path, namespaced_object, namespaced_path};
 use crate::history::{StateWrite, Step};
