@@ -1,7 +1,9 @@
 //! Programs that the xtask commands call.
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::{Failure, root, workflows};
 
@@ -31,22 +33,33 @@ pub(crate) fn run(
     arguments: &[&str],
     environment: &[(&str, &str)],
 ) -> Result<(), Failure> {
-    execute(program, arguments, environment, false)
+    let mut command = command(program, arguments, environment);
+    let ended = command.status();
+    succeeded(&command, ended)
 }
 
-/// Runs `program` in the root of the repository. With `whole`, its output is printed when it ends,
-/// so that programs beside it do not write between its lines.
-fn execute(
-    program: &Path,
+/// Runs the same cargo that runs this program.
+pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
+    let mut command = cargo_command(arguments, environment);
+    let ended = command.status();
+    succeeded(&command, ended)
+}
+
+/// Runs the same cargo, and prints its output when it ends: other programs may write meanwhile.
+pub(crate) fn cargo_beside(
     arguments: &[&str],
     environment: &[(&str, &str)],
-    whole: bool,
 ) -> Result<(), Failure> {
-    let shown = format!(
-        "{} {}",
-        program.file_name().unwrap_or(program.as_os_str()).display(),
-        arguments.join(" ")
-    );
+    let mut command = cargo_command(arguments, environment);
+    let ended = command.output().map(|output| {
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        output.status
+    });
+    succeeded(&command, ended)
+}
+
+fn command(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
     // Cargo sets variables about this package for its child processes. Build scripts read the same
@@ -58,50 +71,31 @@ fn execute(
         }
     }
     command.envs(environment.iter().copied());
-    let ended = if whole {
-        command.output().map(|output| {
-            eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            print!("{}", String::from_utf8_lossy(&output.stdout));
-            output.status
-        })
-    } else {
-        command.status()
-    };
+    command
+}
+
+fn cargo_command(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+    let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    let mut command = command(&cargo, arguments, environment);
+    // Without Go there are no servers; a message at the end reports it.
+    if !is_installed("go", "version") {
+        command.env(SKIP, "1");
+    }
+    command
+}
+
+/// Returns an error if the command did not start, or failed.
+fn succeeded(command: &Command, ended: io::Result<ExitStatus>) -> Result<(), Failure> {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+    let shown = format!("{} {}", name.display(), arguments.join(" "));
     let status = ended.map_err(|error| format!("`{shown}` does not start: {error}"))?;
     if status.success() {
         Ok(())
     } else {
         Err(format!("`{shown}` failed: {status}"))
     }
-}
-
-/// Runs the same cargo that runs this program.
-pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Failure> {
-    cargo_with(arguments, environment, false)
-}
-
-/// Runs the same cargo beside another, and prints its output when it ends.
-pub(crate) fn cargo_beside(
-    arguments: &[&str],
-    environment: &[(&str, &str)],
-) -> Result<(), Failure> {
-    cargo_with(arguments, environment, true)
-}
-
-fn cargo_with(
-    arguments: &[&str],
-    environment: &[(&str, &str)],
-    whole: bool,
-) -> Result<(), Failure> {
-    let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
-    // Without Go there are no servers; a message at the end reports it.
-    let skip = [(SKIP, "1")];
-    let environment: Vec<(&str, &str)> = if is_installed("go", "version") {
-        environment.to_vec()
-    } else {
-        [environment, &skip].concat()
-    };
-    execute(&cargo, arguments, &environment, whole)
 }
 
 /// Returns true if `program` is installed.
