@@ -153,8 +153,16 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the tests of the SDK, the simulator and the shipped checks, without a real server. Those
-/// that make requests to a server in real time mostly wait: they run beside the others.
+/// What runs beside the tests called `it`, and leaves it most of one processor: tests that make
+/// requests to a server in real time mostly wait, those called `heap` have one thread, and so does
+/// the compiler of documents.
+const BESIDE: [&[&str]; 3] = [
+    &["--test", "it", "--", "real::"],
+    &["--lib", "--bins", "--examples", "--test", "heap"],
+    &["--doc"],
+];
+
+/// Runs the tests of the SDK, the simulator and the shipped checks, without a real server.
 fn simulated() -> Result<(), Failure> {
     let mut arguments = vec!["test", "--workspace", "--all-features", "--no-fail-fast"];
     arguments.extend(NOT_SIMULATED.iter().flat_map(|name| ["--exclude", name]));
@@ -168,11 +176,17 @@ fn simulated() -> Result<(), Failure> {
     let with = |more: &[&'static str]| [&arguments, more].concat();
     tools::cargo(&with(&["--no-run"]), &environment)?;
     std::thread::scope(|scope| {
-        let waiting = with(&["--test", "it", "--", "real::"]);
-        let waiting = scope.spawn(move || tools::cargo_beside(&waiting, &environment));
-        let others = tools::cargo(&with(&["--", "--skip", "real::"]), &environment);
-        let waited = waiting.join().map_err(|_| "a thread panicked".to_owned())?;
-        others.and(waited)
+        let beside = BESIDE.map(|more| {
+            let arguments = with(more);
+            scope.spawn(move || tools::cargo_beside(&arguments, &environment))
+        });
+        let tests = with(&["--test", "it", "--", "--skip", "real::"]);
+        let mut ended = tools::cargo(&tests, &environment);
+        for thread in beside {
+            let other = thread.join().map_err(|_| "a thread panicked".to_owned());
+            ended = ended.and(other?);
+        }
+        ended
     })
 }
 

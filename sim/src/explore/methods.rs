@@ -2,7 +2,7 @@
 
 use super::pairs::{Progress, explore_pairs};
 use super::random::explore_random;
-use super::run::Run;
+use super::run::{Run, Steps};
 use super::{Exploration, explore, sample_limit};
 use crate::faults::FaultPlan;
 use crate::simulation::{Cluster, Simulation, failure};
@@ -84,12 +84,16 @@ impl Simulation {
     /// Runs `scenario` once with the faults of `plan`.
     #[must_use = "the run may have failed"]
     pub fn run_with(&self, scenario: &impl AsyncFn(&Cluster), plan: &FaultPlan) -> Run {
+        self.run_steps(scenario, plan)
+    }
+
+    pub(super) fn run_steps(&self, scenario: &dyn Steps, plan: &FaultPlan) -> Run {
         let runtime = failure::runtime();
         let run = runtime.block_on(async {
             let cluster = failure::or_panic(|| Cluster::start(self, plan));
             let failed = failure::caught(async {
                 cluster.begin().await;
-                scenario(&cluster).await;
+                scenario.on(&cluster).await;
             })
             .await;
             cluster.finish(failed).await

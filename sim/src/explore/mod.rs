@@ -18,13 +18,14 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use crate::simulation::{Cluster, Simulation};
+use crate::simulation::Simulation;
 
 pub use crate::faults::{Fault, FaultPlan, InjectionPoint, PausedReplica, PlanError};
 pub use invariants::{RunRecord, violations};
 pub use pairs::Progress;
 use pairs::chosen;
 use parallel::Done;
+use run::Steps;
 pub use run::{JobOutcome, Outcome, Run};
 
 /// The environment variable with the one plan to run.
@@ -169,9 +170,9 @@ impl fmt::Display for Exploration {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
-pub(crate) fn explore(
+fn explore(
     simulation: &Simulation,
-    scenario: &(impl AsyncFn(&Cluster) + Sync),
+    scenario: &(dyn Steps + Sync),
     stop_at_first: bool,
 ) -> Exploration {
     let began = Instant::now();
@@ -214,8 +215,8 @@ pub(crate) fn explore(
 }
 
 /// Runs `scenario` without a fault.
-fn without_faults(simulation: &Simulation, scenario: &impl AsyncFn(&Cluster)) -> Run {
-    let mut without = simulation.run_with(scenario, &FaultPlan::none());
+fn without_faults(simulation: &Simulation, scenario: &dyn Steps) -> Run {
+    let mut without = simulation.run_steps(scenario, &FaultPlan::none());
     without.loops();
     without
 }
@@ -223,11 +224,11 @@ fn without_faults(simulation: &Simulation, scenario: &impl AsyncFn(&Cluster)) ->
 /// Returns a function that makes one run with faults and compares it with `without`.
 fn tried(
     simulation: &Simulation,
-    scenario: &(impl AsyncFn(&Cluster) + Sync),
+    scenario: &(dyn Steps + Sync),
     without: &Run,
 ) -> impl Fn(&FaultPlan) -> Run + Sync {
     move |plan| {
-        let mut run = simulation.run_with(scenario, plan);
+        let mut run = simulation.run_steps(scenario, plan);
         run.compare(without);
         run
     }
@@ -245,7 +246,7 @@ fn single_faults(
 
 fn alone(
     simulation: &Simulation,
-    scenario: &(impl AsyncFn(&Cluster) + Sync),
+    scenario: &(dyn Steps + Sync),
     plan: &FaultPlan,
     without: Run,
     began: Instant,

@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::random::Random;
+use super::run::Steps;
 use super::{
     Exploration, Fault, FaultPlan, InjectionPoint, alone, parallel, plan_of_environment,
     representative, single_faults, tried, without_faults,
 };
-use crate::simulation::{Cluster, Simulation};
+use crate::simulation::Simulation;
 
 /// The number of points of one kind that are tried in pairs.
 const OF_A_KIND: usize = 3;
@@ -46,7 +47,7 @@ pub struct Progress {
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
 pub(crate) fn explore_pairs(
     simulation: &Simulation,
-    scenario: &(impl AsyncFn(&Cluster) + Sync),
+    scenario: &(dyn Steps + Sync),
     limit: usize,
     mut progress: impl FnMut(Progress),
 ) -> Exploration {

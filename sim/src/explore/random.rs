@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::parallel::Done;
+use super::run::Steps;
 use super::{
     Exploration, Fault, FaultPlan, InjectionPoint, Run, alone, parallel, plan_of_environment,
     tried, without_faults,
 };
-use crate::simulation::{Cluster, Simulation};
+use crate::simulation::Simulation;
 
 /// The maximum number of faults in one run.
 const FAULTS: u64 = 4;
@@ -18,7 +19,7 @@ const FAULTS: u64 = 4;
 #[expect(clippy::disallowed_methods, reason = "the time that a person waits")]
 pub(crate) fn explore_random(
     simulation: &Simulation,
-    scenario: &(impl AsyncFn(&Cluster) + Sync),
+    scenario: &(dyn Steps + Sync),
     runs: usize,
 ) -> Exploration {
     let began = Instant::now();

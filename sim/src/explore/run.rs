@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 use jiff::Timestamp;
 use kueue_check::api::CheckState;
 
 use super::{FaultPlan, InjectionPoint, PLAN_ENV};
 use crate::apiserver::{ApiServer, Change};
+use crate::simulation::Cluster;
 use crate::timeline::{Timeline, condition, is_true};
 
 /// The final states of a run.
@@ -98,6 +101,18 @@ fn different<'a, V: PartialEq>(
     let both = keys.into_iter();
     let both = both.map(|key| (key.as_str(), here.get(key), there.get(key)));
     both.filter(|(_, here, there)| here != there)
+}
+
+/// A scenario of any type. With one generic function for each, a test with forty scenarios would
+/// take a third longer to compile.
+pub(super) trait Steps {
+    fn on<'run>(&'run self, cluster: &'run Cluster) -> LocalBoxFuture<'run, ()>;
+}
+
+impl<F: AsyncFn(&Cluster)> Steps for F {
+    fn on<'run>(&'run self, cluster: &'run Cluster) -> LocalBoxFuture<'run, ()> {
+        self(cluster).boxed_local()
+    }
 }
 
 /// One run of a scenario.

@@ -2,6 +2,7 @@
 //! and return the results.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub(crate) fn in_virtual_time<T>(scenario: impl Future<Output = T>) -> T {
         .start_paused(true)
         .build()
         .unwrap();
+    // Boxed, so that the runtime's loop is compiled once, not once for each test.
+    let scenario: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(scenario);
     runtime.block_on(scenario)
 }
 
