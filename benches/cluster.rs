@@ -44,7 +44,7 @@ const HOLDS_QUOTA: &str = "status.admission.clusterQueue!=";
 /// The number of concurrent writes, on both sides.
 const TOGETHER: usize = 10;
 /// The maximum time for any operation.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a standby has to read all objects.
 const STANDBY: Duration = Duration::from_secs(45);
 
@@ -59,11 +59,11 @@ async fn main() {
             kueue_check::main(may_start).await.unwrap();
         }
         Some("bare-loop") => bare_loop().await,
-        _ => measure(&Plan::from(&arguments)).await,
+        _ => measure(&Options::from(&arguments)).await,
     }
 }
 
-struct Plan {
+struct Options {
     verdicts: usize,
     rounds: usize,
     workloads: usize,
@@ -75,7 +75,7 @@ struct Plan {
     rules: Option<PathBuf>,
 }
 
-impl Plan {
+impl Options {
     fn from(arguments: &[String]) -> Self {
         let number = |flag: &str, default: usize| {
             let at = arguments.iter().position(|argument| argument == flag);
@@ -92,7 +92,7 @@ impl Plan {
     }
 }
 
-async fn measure(plan: &Plan) {
+async fn measure(options: &Options) {
     println!("starting the API server ...");
     let mut cluster = Cluster::start().await.unwrap();
     let client = cluster.client().unwrap();
@@ -100,19 +100,19 @@ async fn measure(plan: &Plan) {
     let definitions = crds(KueueVersion::V0_19_2).unwrap();
     cluster.install(&client, definitions).await.unwrap();
     create_check(&client, CHECK, json!({"controllerName": CONTROLLER})).await;
-    let service = match &plan.rules {
+    let service = match &options.rules {
         Some(program) => Some(create_rules(&cluster, &client, program).await),
         None => None,
     };
 
-    let store = Store::new(&cluster, &client, plan.small).await;
+    let store = Store::new(&cluster, &client, options.small).await;
     println!(
         "\n{:<20}{:>10}{:>16}{:>14}{:>12}",
         "", "seconds", "CPU/verdict", "RSS", "peak RSS"
     );
     let mut sides = vec![Side::BareLoop, Side::Sdk];
-    sides.extend(plan.peer.as_deref().map(Side::Peer));
-    if let (Some(program), Some(service)) = (&plan.rules, &service) {
+    sides.extend(options.peer.as_deref().map(Side::Peer));
+    if let (Some(program), Some(service)) = (&options.rules, &service) {
         sides.extend([CEL, WEBHOOK].map(|check| Side::Rule {
             program,
             check,
@@ -120,7 +120,7 @@ async fn measure(plan: &Plan) {
         }));
     }
     let mut costs: Vec<Vec<Cost>> = sides.iter().map(|_| Vec::new()).collect();
-    for round in 0..plan.rounds {
+    for round in 0..options.rounds {
         let mut turns: Vec<_> = sides.iter().zip(&mut costs).collect();
         // The API server becomes slower with each round.
         if round % 2 == 1 {
@@ -128,16 +128,16 @@ async fn measure(plan: &Plan) {
         }
         for (side, taken) in turns {
             store
-                .put(0..plan.verdicts, plan.verdicts, side.check())
+                .put(0..options.verdicts, options.verdicts, side.check())
                 .await;
-            let cost = side.decide(&client, &kubeconfig, plan.verdicts).await;
-            cost.print(side.name(), plan.verdicts);
+            let cost = side.decide(&client, &kubeconfig, options.verdicts).await;
+            cost.print(side.name(), options.verdicts);
             taken.push(cost);
         }
     }
     println!(
         "\n{} verdicts, {TOGETHER} at once, start included; medians of {} rounds:",
-        plan.verdicts, plan.rounds
+        options.verdicts, options.rounds
     );
     let seconds = |cost: &Cost| cost.took.as_secs_f64();
     let processor = |cost: &Cost| cost.cpu.as_secs_f64();
@@ -161,25 +161,27 @@ async fn measure(plan: &Plan) {
         );
     }
 
-    if plan.workloads > plan.verdicts {
+    if options.workloads > options.verdicts {
         // Its watches would take minutes to follow.
         cluster.stop_apiserver();
         store
-            .put(plan.verdicts..plan.workloads, plan.verdicts, CHECK)
+            .put(options.verdicts..options.workloads, options.verdicts, CHECK)
             .await;
         cluster.start_apiserver().await.unwrap();
         println!(
             "\n{} Workloads of which {} hold quota:",
-            plan.workloads, plan.verdicts
+            options.workloads, options.verdicts
         );
         let sides: Vec<Side<'_>> = sides
             .into_iter()
             .filter(|side| matches!(side, Side::Sdk | Side::Peer(_)))
             .collect();
         for side in &sides {
-            store.put(0..plan.verdicts, plan.verdicts, CHECK).await;
-            let cost = side.decide(&client, &kubeconfig, plan.verdicts).await;
-            cost.print(side.name(), plan.verdicts);
+            store
+                .put(0..options.verdicts, options.verdicts, CHECK)
+                .await;
+            let cost = side.decide(&client, &kubeconfig, options.verdicts).await;
+            cost.print(side.name(), options.verdicts);
         }
         println!(
             "\nseconds until one Workload is decided, all others are:\n{:<20}{:>10}{:>16}{:>14}",
@@ -261,7 +263,7 @@ impl Side<'_> {
         let began = Instant::now();
         let admin = free_address().unwrap().to_string();
         let process = self.start(kubeconfig, &admin, &admin);
-        timeout(PATIENCE, written(&mut events, self.check(), verdicts))
+        timeout(TIMEOUT, written(&mut events, self.check(), verdicts))
             .await
             .unwrap();
         process.cost(began.elapsed())
@@ -637,7 +639,7 @@ async fn decided(client: &Client) {
         if workload.data["status"]["admissionChecks"][0]["state"] == "Ready" {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "no verdict on {probe}");
+        assert!(began.elapsed() < TIMEOUT, "no verdict on {probe}");
         sleep(Duration::from_millis(50)).await;
     }
 }

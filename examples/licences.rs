@@ -33,13 +33,13 @@ struct LicencePoolSpec {
 /// The licences that are held.
 struct Licences {
     /// The reservations of the jobs that hold one, of all pools.
-    held: Mutex<BTreeMap<Reservation, Held>>,
+    held: Mutex<BTreeMap<Reservation, HeldLicence>>,
     returned: broadcast::Sender<String>,
 }
 
 /// How a licence is held.
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct HeldLicence {
     /// How long the pods take to end at most, if they were started.
     grace: Option<Duration>,
     /// When they will have ended, if they are being stopped.
@@ -51,7 +51,7 @@ const MARGIN: Duration = Duration::from_secs(2);
 
 impl Licences {
     /// Returns the licences that are held now.
-    fn held(&self) -> MutexGuard<'_, BTreeMap<Reservation, Held>> {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<Reservation, HeldLicence>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         held.retain(|_, held| held.until.is_none_or(|until| until > now));

@@ -20,7 +20,7 @@ use crate::samples::{Samples, changed_at};
 /// How often the cluster and the sample file are read.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// How long `--once` waits for verdicts.
-const PATIENCE: Duration = Duration::from_secs(60);
+const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The options of a run.
 pub(crate) struct Options {
@@ -79,8 +79,8 @@ pub(crate) async fn run(program: &Path, samples: &Path, options: &Options) -> Re
         if options.once && decided {
             return Ok(());
         }
-        if options.once && report.began.elapsed() > PATIENCE {
-            let missing = format!("not every Workload has a verdict after {PATIENCE:?}");
+        if options.once && report.began.elapsed() > VERDICT_TIMEOUT {
+            let missing = format!("not every Workload has a verdict after {VERDICT_TIMEOUT:?}");
             return Err(failed(&missing, &log));
         }
         #[cfg(feature = "real")]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use crate::execution::{Failure, Memory, execute};
+use crate::execution::{Failure, MemoryMeter, execute};
 use crate::minimise::minimise;
 use crate::targets::{Outcome, Target};
 use crate::{corpus, mutate};
@@ -40,7 +40,7 @@ pub struct Campaign<'t> {
     /// The end of the run.
     pub bound: Bound,
     /// The memory measurement, if there is one.
-    pub memory: Option<Memory>,
+    pub memory: Option<MemoryMeter>,
     /// The file with the current input, for an input that ends the process.
     pub current: Option<PathBuf>,
 }

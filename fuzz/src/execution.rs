@@ -17,7 +17,7 @@ const TICKS: u64 = 100;
 
 /// The memory of the process, as an allocator counts it.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
+pub struct MemoryMeter {
     /// Resets the peak to the memory that is allocated now.
     pub reset: fn(),
     /// Returns the peak since then, in bytes.
@@ -69,7 +69,11 @@ fn silence_panics() {
 ///
 /// # Errors
 /// It panics, or takes too long or too much memory.
-pub fn execute(target: &Target, input: &[u8], memory: Option<Memory>) -> Result<Outcome, Failure> {
+pub fn execute(
+    target: &Target,
+    input: &[u8],
+    memory: Option<MemoryMeter>,
+) -> Result<Outcome, Failure> {
     silence_panics();
     let (outcome, took) = timed(target, input, memory)?;
     if took <= LONGEST {
@@ -111,7 +115,7 @@ fn processor_time() -> Option<Duration> {
 fn timed(
     target: &Target,
     input: &[u8],
-    memory: Option<Memory>,
+    memory: Option<MemoryMeter>,
 ) -> Result<(Outcome, Duration), Failure> {
     if let Some(memory) = memory {
         (memory.reset)();

@@ -24,5 +24,5 @@ pub mod target;
 pub mod targets;
 
 pub use campaign::{Bound, Campaign, Report};
-pub use execution::{Failure, Memory};
+pub use execution::{Failure, MemoryMeter};
 pub use targets::{Outcome, TARGETS, Target};

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Parser;
-use kueue_check_fuzz::{Bound, Campaign, Memory, Report, TARGETS, Target, corpus, execution};
+use kueue_check_fuzz::{Bound, Campaign, MemoryMeter, Report, TARGETS, Target, corpus, execution};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-const MEMORY: Memory = Memory {
+const MEMORY: MemoryMeter = MemoryMeter {
     reset: || ALLOCATOR.reset_peak_usage(),
     peak: || ALLOCATOR.peak_usage(),
 };

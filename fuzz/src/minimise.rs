@@ -9,7 +9,7 @@ const ATTEMPTS: usize = 4_000;
 pub fn minimise(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut attempts = ATTEMPTS;
     let mut best = input.to_vec();
-    let mut tried = |candidate: &[u8], best: &mut Vec<u8>| {
+    let mut attempt = |candidate: &[u8], best: &mut Vec<u8>| {
         if attempts == 0 || candidate == &**best {
             return false;
         }
@@ -22,20 +22,20 @@ pub fn minimise(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     };
     loop {
         let before = best.clone();
-        without_parts(&mut best, &mut tried);
-        without_members(&mut best, &mut tried);
-        without_chunks(&mut best, &mut tried);
-        simpler_bytes(&mut best, &mut tried);
+        without_parts(&mut best, &mut attempt);
+        without_members(&mut best, &mut attempt);
+        without_chunks(&mut best, &mut attempt);
+        simpler_bytes(&mut best, &mut attempt);
         if best == before {
             return best;
         }
     }
 }
 
-type Tried<'a> = dyn FnMut(&[u8], &mut Vec<u8>) -> bool + 'a;
+type Attempt<'a> = dyn FnMut(&[u8], &mut Vec<u8>) -> bool + 'a;
 
 /// Removes whole parts of an input that has several.
-fn without_parts(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
+fn without_parts(best: &mut Vec<u8>, attempt: &mut Attempt<'_>) {
     let mut at = 0;
     loop {
         let text = String::from_utf8_lossy(best).into_owned();
@@ -45,21 +45,21 @@ fn without_parts(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
         }
         parts.remove(at);
         let candidate = parts.join(crate::mutate::BETWEEN_PARTS);
-        if !tried(candidate.as_bytes(), best) {
+        if !attempt(candidate.as_bytes(), best) {
             at += 1;
         }
     }
 }
 
 /// Removes members of objects and elements of lists.
-fn without_members(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
+fn without_members(best: &mut Vec<u8>, attempt: &mut Attempt<'_>) {
     let mut at = 0;
     while let Ok(mut tree) = serde_json::from_slice::<Value>(best) {
         let mut left = at;
         if !remove(&mut tree, &mut left) {
             return;
         }
-        if !tried(tree.to_string().as_bytes(), best) {
+        if !attempt(tree.to_string().as_bytes(), best) {
             at += 1;
         }
     }
@@ -103,14 +103,14 @@ fn remove(tree: &mut Value, left: &mut usize) -> bool {
 }
 
 /// Removes chunks, large ones first.
-fn without_chunks(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
+fn without_chunks(best: &mut Vec<u8>, attempt: &mut Attempt<'_>) {
     let mut size = best.len() / 2;
     while size > 0 {
         let mut at = 0;
         while at < best.len() {
             let end = (at + size).min(best.len());
             let candidate = [&best[..at], &best[end..]].concat();
-            if !tried(&candidate, best) {
+            if !attempt(&candidate, best) {
                 at += size;
             }
         }
@@ -119,7 +119,7 @@ fn without_chunks(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
 }
 
 /// Replaces bytes by plain ones.
-fn simpler_bytes(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
+fn simpler_bytes(best: &mut Vec<u8>, attempt: &mut Attempt<'_>) {
     for at in 0..best.len() {
         for plain in [b'0', b'a', b' '] {
             let Some(byte) = best.get(at).copied() else {
@@ -130,7 +130,7 @@ fn simpler_bytes(best: &mut Vec<u8>, tried: &mut Tried<'_>) {
             }
             let mut candidate = best.clone();
             candidate[at] = plain;
-            if tried(&candidate, best) {
+            if attempt(&candidate, best) {
                 break;
             }
         }

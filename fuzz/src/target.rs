@@ -16,14 +16,14 @@ pub enum Form {
 
 /// The memory limit of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub struct MemoryLimit {
     /// The part for any input, in bytes.
     pub base: usize,
     /// The part for each byte of the input.
     pub for_each_byte: usize,
 }
 
-impl Allowance {
+impl MemoryLimit {
     /// Returns the limit for an input of `length` bytes.
     pub fn of(self, length: usize) -> usize {
         self.base + self.for_each_byte * length
@@ -32,7 +32,7 @@ impl Allowance {
 
 /// Words of a dictionary.
 #[derive(Clone, Copy, Debug)]
-pub enum Words {
+pub enum DictionaryWords {
     /// The words of a text, which whitespace separates.
     Of(&'static str),
     /// One word, which may have whitespace.
@@ -49,9 +49,9 @@ pub struct Target {
     /// The structure that mutations keep.
     pub form: Form,
     /// Words that the reader recognizes.
-    pub dictionary: &'static [Words],
+    pub dictionary: &'static [DictionaryWords],
     /// The memory limit of an execution.
-    pub memory: Allowance,
+    pub memory: MemoryLimit,
     /// Reads an input, and panics if a property does not hold.
     pub run: fn(&[u8]) -> Outcome,
 }
@@ -60,8 +60,8 @@ impl Target {
     /// Returns the words of the dictionary.
     pub fn words(&self) -> Vec<&'static str> {
         let words = self.dictionary.iter().flat_map(|words| match words {
-            Words::Of(text) => text.split_whitespace().collect(),
-            Words::One(word) => vec![*word],
+            DictionaryWords::Of(text) => text.split_whitespace().collect(),
+            DictionaryWords::One(word) => vec![*word],
         });
         words.collect()
     }

@@ -1,6 +1,6 @@
 //! The corpus, and a short run of each target with a fixed seed.
 
-use kueue_check_fuzz::{Bound, Campaign, Memory, TARGETS, corpus, execution};
+use kueue_check_fuzz::{Bound, Campaign, MemoryMeter, TARGETS, corpus, execution};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -12,7 +12,7 @@ const EXECUTIONS: u64 = 400;
 /// One test, because memory is counted for the whole process.
 #[test]
 fn no_foreign_input_breaks_a_reader() {
-    let memory = Memory {
+    let memory = MemoryMeter {
         reset: || ALLOCATOR.reset_peak_usage(),
         peak: || ALLOCATOR.peak_usage(),
     };

@@ -21,7 +21,7 @@ const COLLECTED: f64 = 20.0;
 
 /// The outcome of a request, and its time in seconds after the request was observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Fate {
+struct ScheduledOutcome {
     accepted: f64,
     decided: f64,
     /// The condition that is True then.
@@ -30,8 +30,8 @@ struct Fate {
     later: Option<(f64, &'static str)>,
 }
 
-impl Fate {
-    /// Draws the fate of the request `key`.
+impl ScheduledOutcome {
+    /// Draws the outcome of the request `key`.
     fn draw(seed: u64, key: &str) -> Self {
         let mut random = Random::new(seed, key);
         let accepted = random.between(0.2, 2.0);
@@ -86,7 +86,7 @@ pub(crate) async fn autoscaler(writer: Writer, witness: Witness, seed: u64) {
         first_seen.retain(|key, _| all.iter().any(|(there, _)| there == key));
         for (key, object) in all {
             let seen = *first_seen.entry(key.clone()).or_insert(now);
-            let wanted = Fate::draw(seed, &key).conditions(now - seen);
+            let wanted = ScheduledOutcome::draw(seed, &key).conditions(now - seen);
             if wanted.iter().all(|kind| condition(&object, kind).is_some()) {
                 continue;
             }
@@ -161,17 +161,21 @@ mod tests {
 
     #[test]
     fn a_seed_determines_what_becomes_of_a_request_and_all_fates_are_drawn() {
-        let fates = || (0..300).map(|number| Fate::draw(1, &format!("a/r-{number}")));
-        assert_eq!(fates().collect::<Vec<_>>(), fates().collect::<Vec<_>>());
+        let outcomes =
+            || (0..300).map(|number| ScheduledOutcome::draw(1, &format!("a/r-{number}")));
+        assert_eq!(
+            outcomes().collect::<Vec<_>>(),
+            outcomes().collect::<Vec<_>>()
+        );
         let ends = |what: &str| {
-            let ends = fates().filter(|fate| fate.conditions(1e6).last() == Some(&what));
+            let ends = outcomes().filter(|outcome| outcome.conditions(1e6).last() == Some(&what));
             ends.count()
         };
         for what in ["Provisioned", "Failed", "BookingExpired", "CapacityRevoked"] {
             assert!(ends(what) > 1, "{what}");
         }
-        let fate = Fate::draw(1, "a/r-1");
-        assert_eq!(fate.conditions(0.0), Vec::<&str>::new());
-        assert_eq!(fate.conditions(fate.accepted), ["Accepted"]);
+        let outcome = ScheduledOutcome::draw(1, "a/r-1");
+        assert_eq!(outcome.conditions(0.0), Vec::<&str>::new());
+        assert_eq!(outcome.conditions(outcome.accepted), ["Accepted"]);
     }
 }

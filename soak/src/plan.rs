@@ -18,7 +18,7 @@ pub(crate) enum Interruption {
 
 /// A job.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct JobPlan {
     /// The name of its Workload.
     pub(crate) name: String,
     /// Its namespace.
@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     pub(crate) waits: f64,
 }
 
-impl Plan {
+impl JobPlan {
     /// Returns the cost of its pod per second: 0 if no Budget applies to it.
     pub(crate) fn rate(&self) -> f64 {
         if self.queue.checks.contains(&BUDGET) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_seed_determines_the_jobs_and_all_kinds_are_drawn() {
-        let jobs = |seed| (0..200).map(move |number| Plan::draw(seed, number));
+        let jobs = |seed| (0..200).map(move |number| JobPlan::draw(seed, number));
         let texts =
             |seed| jobs(seed).map(|plan| format!("{} {} {}", plan.name, plan.cpus, plan.work));
         assert_eq!(texts(1).collect::<Vec<_>>(), texts(1).collect::<Vec<_>>());

@@ -34,7 +34,7 @@ use crate::source;
 use crate::witness::{Kind, Witness};
 
 /// The maximum time for the start, and for the end.
-const PATIENCE: Duration = Duration::from_secs(150);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// The factor by which limits are raised at the end.
 const RAISED: f64 = 1000.0;
@@ -231,7 +231,7 @@ impl Run {
             tasks.spawn(self.driver(seed).run());
         }
         tasks.spawn(Arc::clone(self).supervise());
-        tasks.spawn(Arc::clone(self).judge());
+        tasks.spawn(Arc::clone(self).evaluate_each_second());
         tasks
     }
 
@@ -272,7 +272,7 @@ impl Run {
     }
 
     /// Evaluates the open obligations each second.
-    async fn judge(self: Arc<Self>) {
+    async fn evaluate_each_second(self: Arc<Self>) {
         let mut reported = Instant::now();
         loop {
             self.evaluate();
@@ -318,7 +318,7 @@ impl Run {
             let check =
                 json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": name}});
             let active = |check: &Value| condition(check, "Active").is_some();
-            writer.wait(&check, "Active", PATIENCE, active).await?;
+            writer.wait(&check, "Active", TIMEOUT, active).await?;
         }
         self.phase.send_replace(Phase::Work);
         let seconds = f64::from(arguments.minutes) * 60.0;
@@ -362,8 +362,8 @@ impl Run {
                 .workloads()
                 .all(|view| view.finished)
         };
-        if !until(PATIENCE, ended).await {
-            return Err(Failure::Late(PATIENCE, "the end of all jobs".to_owned()));
+        if !until(TIMEOUT, ended).await {
+            return Err(Failure::Late(TIMEOUT, "the end of all jobs".to_owned()));
         }
         Ok(())
     }
@@ -375,7 +375,7 @@ impl Run {
         loop {
             (ends.objects, ends.commitments) = (self.objects(), self.commitments().await);
             let is_clean = ends.objects.is_empty() && ends.commitments.is_empty();
-            if is_clean || began.elapsed() > PATIENCE {
+            if is_clean || began.elapsed() > TIMEOUT {
                 break;
             }
             sleep(Duration::from_millis(500)).await;

@@ -49,7 +49,7 @@ const KINDS: [(Kind, &str, &str); 7] = [
 ];
 
 /// All observed objects.
-pub(crate) struct Seen {
+pub(crate) struct ObservedState {
     objects: BTreeMap<Kind, BTreeMap<String, Arc<Value>>>,
     views: BTreeMap<String, View>,
     requests: BTreeMap<String, RequestView>,
@@ -60,12 +60,12 @@ pub(crate) struct Seen {
 
 /// The observer of the API server. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct Witness(Arc<Mutex<Seen>>);
+pub(crate) struct Witness(Arc<Mutex<ObservedState>>);
 
 impl Witness {
     /// Creates a witness that writes each change to the file `history`.
     pub(crate) fn new(history: &Path) -> Result<Self, Failure> {
-        Ok(Self(Arc::new(Mutex::new(Seen {
+        Ok(Self(Arc::new(Mutex::new(ObservedState {
             objects: BTreeMap::new(),
             views: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -75,7 +75,7 @@ impl Witness {
     }
 
     /// Returns the state observed so far.
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, ObservedState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,7 +136,7 @@ fn key(object: &DynamicObject) -> String {
     }
 }
 
-impl Seen {
+impl ObservedState {
     fn applied(&mut self, kind: Kind, object: &DynamicObject, at: Seconds) {
         let key = key(object);
         let mut object = json!(object);
@@ -187,7 +187,7 @@ impl Seen {
         match kind {
             Kind::Workload => {
                 if let Some(view) = self.views.remove(key) {
-                    self.decisions.gone(&view.uid);
+                    self.decisions.removed(&view.uid);
                 }
             }
             Kind::Request => {

@@ -24,9 +24,9 @@ use crate::check::Preview;
 
 /// A [`Check`] with parameters of any type.
 #[derive(Clone)]
-pub struct DynCheck(Arc<Erased>);
+pub struct DynCheck(Arc<ErasedCheck>);
 
-struct Erased {
+struct ErasedCheck {
     name: ControllerName,
     parameters: ParametersType,
     evaluate: Call<Request, Verdict>,
@@ -69,7 +69,7 @@ impl DynCheck {
             settings,
         } = Check::new(controller);
         let activate = calls.activate;
-        Self(Arc::new(Erased {
+        Self(Arc::new(ErasedCheck {
             name,
             parameters: ParametersType::of::<P>(),
             evaluate: erase(calls.evaluate),

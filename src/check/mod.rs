@@ -61,7 +61,7 @@ pub use {
 
 pub(crate) use background::{BackgroundHost, WatchProgress, WatchStep};
 pub(crate) use erased::Lifetime;
-pub(crate) use family::{Families, Fate};
+pub(crate) use family::{Families, PodsState};
 pub(crate) use fence::fenced;
 pub(crate) use message::redact;
 pub(crate) use parameters::{AnyParameters, DecodedParameters, ParametersType, with_article};

@@ -375,15 +375,15 @@ impl App {
             }
             Command::Manifests(arguments) => print(&manifests::manifests(
                 &name,
-                &self.make(&nowhere()),
+                &self.make(&offline_client()),
                 &arguments,
                 &self.run_arguments,
             )?),
-            Command::Crds => print(&manifests::crds(&self.make(&nowhere()))?),
-            Command::HelmValues => print(&helm::values(&name, &self.make(&nowhere()))?),
+            Command::Crds => print(&manifests::crds(&self.make(&offline_client()))?),
+            Command::HelmValues => print(&helm::values(&name, &self.make(&offline_client()))?),
             Command::Explain(arguments) => self.print_explanation(*arguments).await,
             Command::Validate(arguments) => {
-                let report = validate::validate(&self.make(&nowhere()), &arguments.files)?;
+                let report = validate::validate(&self.make(&offline_client()), &arguments.files)?;
                 print(&report.text)?;
                 report.result
             }
@@ -454,7 +454,7 @@ impl App {
     }
 
     fn about(&self) -> String {
-        let checks = self.make(&nowhere());
+        let checks = self.make(&offline_client());
         let names = checks.iter();
         let names = names.map(|check| check.controller_name().to_string());
         let names = manifests::distinct(names.collect());
@@ -466,7 +466,7 @@ impl App {
 }
 
 /// Returns a client for commands that need no cluster.
-fn nowhere() -> Client {
+fn offline_client() -> Client {
     let service = tower::service_fn(|_: http::Request<Body>| async {
         Err::<http::Response<Body>, _>(io::Error::other("this command uses no cluster"))
     });

@@ -176,20 +176,10 @@ impl<S: Sync> FromCheckRequest<S> for FullWorkload {
 
 impl<T: FromRef<S> + Send, S: Sync> FromCheckRequest<S> for State<T> {
     type Requirements = ();
-    type Rejection = Never;
+    type Rejection = Infallible;
 
-    async fn from_check(_: &Request, state: &S) -> Result<Self, Never> {
+    async fn from_check(_: &Request, state: &S) -> Result<Self, Infallible> {
         Ok(Self(T::from_ref(state)))
-    }
-}
-
-/// The error of an extractor that always succeeds.
-#[derive(Clone, Copy, Debug)]
-pub struct Never(Infallible);
-
-impl From<Never> for CheckError {
-    fn from(never: Never) -> Self {
-        match never.0 {}
     }
 }
 
@@ -198,9 +188,9 @@ macro_rules! from_request {
     ($($extractor:ty: $take:expr),* $(,)?) => {$(
         impl<S: Sync> FromCheckRequest<S> for $extractor {
             type Requirements = ();
-            type Rejection = Never;
+            type Rejection = Infallible;
 
-            async fn from_check(request: &Request, _: &S) -> Result<Self, Never> {
+            async fn from_check(request: &Request, _: &S) -> Result<Self, Infallible> {
                 let take: fn(&Request) -> Self = $take;
                 Ok(take(request))
             }

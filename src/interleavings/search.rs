@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::world::{Action, Bounds, Move, World};
+use super::model::{Action, Bounds, Change, Model};
 
 /// What a search found.
 struct Found {
@@ -16,17 +16,17 @@ struct Found {
 
 /// Follows every interleaving within `bounds`, or until a violation, or until about `limit` states.
 fn search(bounds: Bounds, limit: usize) -> Found {
-    let start = World::new(bounds);
+    let start = Model::new(bounds);
     let mut seen: HashMap<u64, Option<(u64, Action)>> = HashMap::new();
     let mut frontier = VecDeque::new();
     let first = start.fingerprint();
     seen.insert(first, None);
     frontier.push_back((start, first, 0));
     let mut depth = 0;
-    while let Some((world, fingerprint, steps)) = frontier.pop_front() {
+    while let Some((model, fingerprint, steps)) = frontier.pop_front() {
         depth = depth.max(steps);
-        for action in world.actions() {
-            let mut next = world.clone();
+        for action in model.actions() {
+            let mut next = model.clone();
             next.act(action);
             let to = next.fingerprint();
             let is_new = !seen.contains_key(&to);
@@ -96,7 +96,7 @@ fn verify(name: &str, bounds: Bounds) {
     );
 }
 
-use Move::{
+use Change::{
     Admit, BreakParameters, ChangeFlavor, ChangeParameters, ChangePriority, Delete, DeleteCheck,
     DeleteParameters, Evict, EvictStale, LoseQuota, MakeCheckAgain, ReleaseQuota, Reserve,
 };
@@ -113,12 +113,12 @@ fn large() -> bool {
     extent() == Some("large")
 }
 
-fn bounds(kinds: &'static [Move]) -> Bounds {
+fn bounds(kinds: &'static [Change]) -> Bounds {
     Bounds {
         workloads: 1,
         checks: 1,
         replicas: 1,
-        moves: 4,
+        changes: 4,
         faults: 1,
         ticks: 2,
         kinds,
@@ -152,7 +152,7 @@ async fn two_checks_with_contradicting_updates() {
         "one Workload, two checks, contradicting updates",
         Bounds {
             checks: 2,
-            moves: 2,
+            changes: 2,
             updates: true,
             ..bounds(&[Reserve, ChangePriority, LoseQuota])
         },
@@ -165,7 +165,7 @@ async fn two_replicas_that_lead_in_turn() {
         "one Workload, two replicas",
         Bounds {
             replicas: 2,
-            moves: if large() { 3 } else { 2 },
+            changes: if large() { 3 } else { 2 },
             faults: if large() { 2 } else { 1 },
             ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
         },
@@ -179,7 +179,7 @@ async fn two_workloads_and_two_checks() {
         Bounds {
             workloads: 2,
             checks: 2,
-            moves: if large() { 3 } else { 2 },
+            changes: if large() { 3 } else { 2 },
             faults: 0,
             ticks: 1,
             ..bounds(&[Reserve, Delete, LoseQuota])
@@ -193,7 +193,7 @@ async fn parameters_that_change_while_everything_is_on_its_way() {
         "one Workload, parameters that change",
         Bounds {
             parameters: true,
-            moves: if large() { 4 } else { 3 },
+            changes: if large() { 4 } else { 3 },
             ..bounds(&[
                 Reserve,
                 LoseQuota,
@@ -237,7 +237,7 @@ async fn two_of_everything() {
             replicas: 2,
             reserved: true,
             concurrency: 1,
-            moves: usize::from(large()),
+            changes: usize::from(large()),
             ticks: 1,
             ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
         },

@@ -215,11 +215,11 @@ fn unreadable(kind: &ParametersKind, failure: &Failure) -> Located<'static> {
 /// any other has a problem.
 pub(crate) fn active(
     check: &AdmissionCheck,
-    judged: Result<Option<&Message>, (&str, &Message)>,
+    result: Result<Option<&Message>, (&str, &Message)>,
     generation: i64,
     now: Timestamp,
 ) -> ConditionPatch {
-    let (status, reason, message) = match judged {
+    let (status, reason, message) = match result {
         Ok(more) => {
             let mut message = "The admission check is active".to_owned();
             if let Some(more) = more {
@@ -543,7 +543,7 @@ mod tests {
         let more = Message::new("2 seats are lent");
         let extended = "The admission check is active: 2 seats are lent";
         let before = "2026-11-20T00:00:00Z".parse().unwrap();
-        for (check, judged, same, status, since) in [
+        for (check, result, same, status, since) in [
             (is("True", "Active", ok, 4), Ok(None), true, "True", before),
             (check(json!(null), json!([])), Ok(None), false, "True", now),
             (is("True", "Active", ok, 3), Ok(None), false, "True", before),
@@ -570,7 +570,7 @@ mod tests {
                 before,
             ),
         ] {
-            let patch = active(&check, judged, 4, now);
+            let patch = active(&check, result, 4, now);
             let found = (patch.is(check.active.as_ref()), patch.status, patch.since);
             assert_eq!(found, (same, status, since), "{check:?}");
             assert_eq!(patch.observed_generation, 4);

@@ -55,14 +55,14 @@ pub(crate) fn instrumented(
 ) -> Client {
     let namespace = client.default_namespace().to_owned();
     let (client, metrics) = (client.clone(), Arc::clone(metrics));
-    let pace = Arc::new(WatchPace::default());
+    let throttle = Arc::new(WatchThrottle::default());
     let service = tower::service_fn(move |request| {
         let (metrics, health) = (Arc::clone(&metrics), health.clone());
-        let (client, pace) = (client.clone(), Arc::clone(&pace));
+        let (client, throttle) = (client.clone(), Arc::clone(&throttle));
         async move {
             // A client with `health` belongs to one watch.
             if health.is_some() && verb(&request) == "watch" {
-                sleep(pace.wait(Instant::now())).await;
+                sleep(throttle.wait(Instant::now())).await;
             }
             send(client, metrics, health, request).await
         }
@@ -72,33 +72,35 @@ pub(crate) fn instrumented(
 
 /// The starts of the watches of one client.
 #[derive(Debug, Default)]
-struct WatchPace(Mutex<Pace>);
+struct WatchThrottle(Mutex<WatchStarts>);
 
 #[derive(Debug, Default)]
-struct Pace {
+struct WatchStarts {
     began: Option<Instant>,
     /// Consecutive watches that ended early.
     hasty: u32,
 }
 
-impl WatchPace {
+impl WatchThrottle {
     /// Returns how long the watch that is requested at `now` has to wait.
     fn wait(&self, now: Instant) -> Duration {
-        let mut pace = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lasted = pace.began.map(|began| now.saturating_duration_since(began));
+        let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasted = starts
+            .began
+            .map(|began| now.saturating_duration_since(began));
         let wait = match lasted.filter(|lasted| *lasted < LASTING) {
             None => {
-                pace.hasty = 0;
+                starts.hasty = 0;
                 Duration::ZERO
             }
             Some(lasted) => {
-                pace.hasty += 1;
+                starts.hasty += 1;
                 let (first, largest) = WATCH_PAUSES;
-                let pause = first.saturating_mul(1 << (pace.hasty - 1).min(16));
+                let pause = first.saturating_mul(1 << (starts.hasty - 1).min(16));
                 pause.min(largest).saturating_sub(lasted)
             }
         };
-        pace.began = Some(now + wait);
+        starts.began = Some(now + wait);
         wait
     }
 }
@@ -200,11 +202,11 @@ mod tests {
 
     #[test]
     fn watches_that_end_soon_begin_ever_more_rarely() {
-        let pace = WatchPace::default();
+        let throttle = WatchThrottle::default();
         let mut now = Instant::now();
         let mut waits = Vec::new();
         for _ in 0..9 {
-            let wait = pace.wait(now);
+            let wait = throttle.wait(now);
             waits.push(wait.as_millis());
             now += wait + Duration::from_millis(100);
         }
@@ -213,6 +215,6 @@ mod tests {
             [0, 400, 900, 1_900, 3_900, 7_900, 15_900, 29_900, 29_900]
         );
         now += LASTING;
-        assert_eq!(pace.wait(now), Duration::ZERO, "it lasted");
+        assert_eq!(throttle.wait(now), Duration::ZERO, "it lasted");
     }
 }

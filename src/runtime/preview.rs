@@ -94,7 +94,7 @@ pub(crate) async fn forecast(input: PreviewInput<'_>) -> Forecast {
                 .now(input.now)
                 .parameters_generation(generation)
                 .flavors(Arc::clone(input.flavors))
-                .reader(Arc::new(Held(input.whole.clone())))
+                .reader(Arc::new(LoadedWorkload(input.whole.clone())))
                 .build_any(read.value);
             let current = CurrentState {
                 reservation: &reservation,
@@ -184,7 +184,7 @@ async fn run_preview(
         check: name,
         flavors: input.flavors,
     };
-    let reader = Held(input.whole.clone());
+    let reader = LoadedWorkload(input.whole.clone());
     let (outcome, lost_updates) = fit_updates(outcome, about, &reader).await;
     // Whether the running program monitors the job is only in its memory.
     let memory = ReservationState::watching();
@@ -261,9 +261,9 @@ async fn run_watch(
 }
 
 /// A Workload that has been read already.
-struct Held(Value);
+struct LoadedWorkload(Value);
 
-impl ReadWorkload for Held {
+impl ReadWorkload for LoadedWorkload {
     fn read<'a>(&'a self, _: &'a Workload) -> BoxFuture<'a, Result<Value, CheckError>> {
         Box::pin(async move { Ok(self.0.clone()) })
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 /// The maximum time for a change in another process.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the API resource of the kind of `object`.
 pub fn resource(object: &Value) -> ApiResource {
@@ -66,7 +66,7 @@ pub async fn token(
     loop {
         let response = accounts.create_token_request(account, &parameters, &request);
         match response.await {
-            Err(_) if began.elapsed() < PATIENCE => {
+            Err(_) if began.elapsed() < TIMEOUT => {
                 sleep(Duration::from_millis(100)).await;
             }
             response => {
@@ -92,8 +92,8 @@ pub async fn eventually<T: Debug, F: Future<Output = (bool, T)>>(
             return seen;
         }
         assert!(
-            began.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} for {what}; last seen: {seen:#?}"
+            began.elapsed() < TIMEOUT,
+            "waited {TIMEOUT:?} for {what}; last seen: {seen:#?}"
         );
         sleep(Duration::from_millis(30)).await;
     }

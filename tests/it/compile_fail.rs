@@ -126,7 +126,7 @@ const OMITTED: [&str; 5] = [
 /// files, their width, folders of dependencies, counts of implementations.
 fn normalized(messages: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let mut shown = Shown::Program;
+    let mut file = SourceFile::Program;
     for line in messages.lines() {
         if OMITTED.iter().any(|part| line.contains(part)) {
             continue;
@@ -144,15 +144,15 @@ fn normalized(messages: &str) -> String {
         let arrow = rest.split_at_checked("--> ".len());
         let arrow = arrow.filter(|(arrow, _)| ["--> ", "::: "].contains(arrow));
         let line = if let Some((arrow, place)) = arrow {
-            shown = Shown::of(place);
-            let is_program = shown == Shown::Program;
+            file = SourceFile::of(place);
+            let is_program = file == SourceFile::Program;
             format!(
                 "  {arrow}{}",
                 if is_program { place } else { file_of(place) }
             )
-        } else if shown == Shown::Program || !rest.starts_with('|') {
+        } else if file == SourceFile::Program || !rest.starts_with('|') {
             format!("{number:>2} {rest}")
-        } else if shown == Shown::Dependency {
+        } else if file == SourceFile::Dependency {
             format!("   {rest}")
         } else {
             continue;
@@ -167,14 +167,14 @@ fn normalized(messages: &str) -> String {
 
 /// The file whose lines a message shows.
 #[derive(Clone, Copy, PartialEq)]
-enum Shown {
+enum SourceFile {
     Program,
     Dependency,
     /// Its lines are shown only where its source is installed.
     Std,
 }
 
-impl Shown {
+impl SourceFile {
     fn of(place: &str) -> Self {
         if place.starts_with(FOLDER) {
             Self::Program

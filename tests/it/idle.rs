@@ -13,7 +13,7 @@ use kueue_check_testenv::workload;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::real::faults::{Fault, Faults, Seen};
+use super::real::faults::{Fault, Faults, RecordedRequest};
 
 fn kueue(plural: &str) -> Resource {
     Resource::new("kueue.x-k8s.io", "v1beta2", plural)
@@ -84,7 +84,7 @@ async fn an_idle_hour_sends_only_requests_of_watches_and_the_lease() {
     let handle = runtime.handle();
     let running = tokio::spawn(runtime.run(std::future::pending()));
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(faults.count(Seen::writes_entry), 100);
+    assert_eq!(faults.count(RecordedRequest::writes_entry), 100);
     assert!(handle.problems().is_empty(), "{:?}", handle.problems());
 
     faults.clear_requests();

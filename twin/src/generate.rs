@@ -29,7 +29,7 @@ pub(crate) struct Scope {
 
 /// The features and objects of a history so far.
 #[derive(Debug, Default)]
-struct World {
+struct Draft {
     features: Vec<Feature>,
     jobs: bool,
     one_manager: bool,
@@ -48,7 +48,7 @@ struct World {
     delay: u64,
 }
 
-impl World {
+impl Draft {
     fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
@@ -99,18 +99,18 @@ pub(crate) fn history(seed: u64, number: u64, scope: &Scope) -> History {
     let of_pods = [Feature::PodGroups, Feature::SinglePods]
         .iter()
         .any(|feature| features.contains(feature));
-    let mut world = World {
+    let mut draft = Draft {
         jobs: random.chance(if of_jobs { 90 } else { 45 }) && !of_pods,
         features,
         one_manager: random.chance(20),
-        ..World::default()
+        ..Draft::default()
     };
-    let mut steps = queues::setup(&mut random, &mut world, scope);
-    let count = 4 + random.below(9) + if world.is_crowded() { 6 } else { 0 };
-    steps.push(submit::submit(&mut random, &mut world));
+    let mut steps = queues::setup(&mut random, &mut draft, scope);
+    let count = 4 + random.below(9) + if draft.is_crowded() { 6 } else { 0 };
+    steps.push(submit::submit(&mut random, &mut draft));
     for at in 0..count {
-        let step = actions::one(&mut random, &mut world);
-        let hasty = at + 1 < count && random.chance(world.often(Feature::Hasty, 45, 3));
+        let step = actions::one(&mut random, &mut draft);
+        let hasty = at + 1 < count && random.chance(draft.often(Feature::Hasty, 45, 3));
         steps.push(if hasty && !matches!(step, Step::Wait(_)) {
             Step::Hasty(Box::new(step))
         } else {
@@ -119,8 +119,8 @@ pub(crate) fn history(seed: u64, number: u64, scope: &Scope) -> History {
     }
     if scope.short_timeouts {
         steps.push(Step::Wait(10.0));
-    } else if world.delay > 0 {
-        let seconds = u32::try_from(world.delay).unwrap_or(1);
+    } else if draft.delay > 0 {
+        let seconds = u32::try_from(draft.delay).unwrap_or(1);
         steps.push(Step::Wait(f64::from(seconds) + 1.5));
     }
     History {
@@ -134,28 +134,28 @@ pub(crate) fn history(seed: u64, number: u64, scope: &Scope) -> History {
 const SETS: [&str; 3] = ["main", "more", "last"];
 
 /// Draws the pod sets of a Workload; a Job has only one.
-fn pod_sets(random: &mut Random, world: &World) -> Vec<Pods> {
-    let large = world.has(Feature::Partial) || world.has(Feature::Done);
+fn pod_sets(random: &mut Random, draft: &Draft) -> Vec<Pods> {
+    let large = draft.has(Feature::Partial) || draft.has(Feature::Done);
     let counts: &[u64] = if large { &[2, 3, 3, 4] } else { &[1, 1, 1, 2] };
     let count = *random.of(counts);
-    let mut sets = vec![pods(random, world, SETS[0], count)];
-    if world.jobs {
+    let mut sets = vec![pods(random, draft, SETS[0], count)];
+    if draft.jobs {
         return sets;
     }
-    let more = random.chance(world.often(Feature::PodSets, 75, 10));
+    let more = random.chance(draft.often(Feature::PodSets, 75, 10));
     let more = usize::from(more) + usize::from(more && random.chance(30));
     for name in &SETS[1..=more] {
         let count = *random.of(&[1, 1, 1, 2]);
-        sets.push(pods(random, world, name, count));
+        sets.push(pods(random, draft, name, count));
     }
     sets
 }
 
-fn pods(random: &mut Random, world: &World, name: &'static str, count: u64) -> Pods {
-    let amounts = if world.has(Feature::FairSharing) {
+fn pods(random: &mut Random, draft: &Draft, name: &'static str, count: u64) -> Pods {
+    let amounts = if draft.has(Feature::FairSharing) {
         ["1", "1", "1", "1", "2", "500m"]
-    } else if world.has(Feature::Preemption) {
-        if world.has_preemptors() {
+    } else if draft.has(Feature::Preemption) {
+        if draft.has_preemptors() {
             ["2", "2", "3", "3", "4", "1"]
         } else {
             ["1", "1", "1", "2", "3", "500m"]
@@ -165,24 +165,24 @@ fn pods(random: &mut Random, world: &World, name: &'static str, count: u64) -> P
     };
     let cpu = *random.of(&amounts);
     let mut requests = serde_json::json!({"cpu": cpu});
-    if world.queues.iter().any(|queue| queue.memory) && random.chance(60) {
+    if draft.queues.iter().any(|queue| queue.memory) && random.chance(60) {
         requests["memory"] = (*random.of(&["1Gi", "2Gi"])).into();
     }
-    if !world.gpu_flavors.is_empty() && random.chance(50) {
+    if !draft.gpu_flavors.is_empty() && random.chance(50) {
         requests[GPU] = (*random.of(&["1", "1", "2"])).into();
     }
-    let several = world.flavors.len() > 1;
+    let several = draft.flavors.len() > 1;
     let selector = (several && random.chance(20))
         .then(|| serde_json::json!({"pool": random.of(&["a", "b"]).to_owned()}));
     let tolerations = (several && random.chance(35)).then(
         || serde_json::json!([{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]),
     );
-    let partial = count > 1 && random.chance(world.often(Feature::Partial, 60, 3));
+    let partial = count > 1 && random.chance(draft.often(Feature::Partial, 60, 3));
     let least = (partial && name == SETS[0]).then(|| 1 + random.next_below(count - 1));
-    if random.chance(world.often(Feature::Refused, 20, 1)) {
+    if random.chance(draft.often(Feature::Refused, 20, 1)) {
         requests["example.com/unknown"] = "1".into();
     }
-    let init = random.chance(world.often(Feature::PodSets, 15, 1));
+    let init = random.chance(draft.often(Feature::PodSets, 15, 1));
     let init = init.then(|| *random.of(&["1", "2", "500m"]));
     Pods {
         name,

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::bodies::{CPU, Pods, cluster_object, job, namespaced_object, namespaced_path};
-use crate::request::{Request, RequestError, Seen, send};
+use crate::request::{ObservedChange, Request, RequestError, send};
 
 /// The delay between a measurement and the next one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ impl Lateness {
         self,
         client: Client,
         mark: String,
-        changes: UnboundedReceiver<Seen>,
+        changes: UnboundedReceiver<ObservedChange>,
     ) {
         if let Err(error) = self.measure_each(&client, &mark, changes).await {
             *self.lock() = Measured::default();
@@ -60,7 +60,7 @@ impl Lateness {
         &self,
         client: &Client,
         mark: &str,
-        mut changes: UnboundedReceiver<Seen>,
+        mut changes: UnboundedReceiver<ObservedChange>,
     ) -> Result<(), RequestError> {
         for object in queue() {
             send(client, &Request::creation(&object).marked(mark)).await?;

@@ -128,7 +128,7 @@ enum Failure {
 }
 
 /// A history that was run on both.
-struct Played {
+struct ComparedHistory {
     history: History,
     trace: Value,
     differences: Vec<Difference>,
@@ -163,17 +163,17 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let mut summary = Summary::default();
     let differing = compare_all(arguments, histories, &mut summary).await?;
     let others = record_again(arguments, &stage, &differing).await?;
-    let mut judging = stream::iter(differing.into_iter().zip(others))
-        .map(async |(played, others)| {
-            let outcome = judge(arguments, &played, &others).await;
-            outcome.map(|outcome| (played, outcome))
+    let mut classifying = stream::iter(differing.into_iter().zip(others))
+        .map(async |(compared, others)| {
+            let outcome = classify(arguments, &compared, &others).await;
+            outcome.map(|outcome| (compared, outcome))
         })
         .buffered(processors());
-    while let Some(judged) = judging.next().await {
-        let (played, outcome) = judged?;
-        summary.count(&played.history, outcome);
+    while let Some(classified) = classifying.next().await {
+        let (compared, outcome) = classified?;
+        summary.count(&compared.history, outcome);
         if outcome == Outcome::Differs && arguments.minimise {
-            shorten(arguments, &stage, played).await?;
+            shorten(arguments, &stage, compared).await?;
         }
     }
     if let Some(path) = &arguments.kueue_log {
@@ -256,22 +256,22 @@ async fn compare_all(
     arguments: &Arguments,
     histories: Vec<History>,
     summary: &mut Summary,
-) -> Result<Vec<Played>, Failure> {
+) -> Result<Vec<ComparedHistory>, Failure> {
     let mut comparing = stream::iter(histories)
         .map(async |history| {
             let text = std::fs::read_to_string(path_of(&arguments.out, &history))?;
             let trace: Value = serde_json::from_str(&text).map_err(std::io::Error::other)?;
-            compared(history, trace).await
+            compare(history, trace).await
         })
         .buffered(processors());
     let mut differing = Vec::new();
-    while let Some(played) = comparing.next().await {
-        let played = played?;
-        if played.differences.is_empty() {
-            summary.count(&played.history, Outcome::Agrees);
+    while let Some(compared) = comparing.next().await {
+        let compared = compared?;
+        if compared.differences.is_empty() {
+            summary.count(&compared.history, Outcome::Agrees);
         } else {
-            print(&played);
-            differing.push(played);
+            print(&compared);
+            differing.push(compared);
         }
     }
     Ok(differing)
@@ -281,9 +281,9 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-async fn compared(history: History, trace: Value) -> Result<Played, Failure> {
+async fn compare(history: History, trace: Value) -> Result<ComparedHistory, Failure> {
     let differences = differences(&trace).await?;
-    Ok(Played {
+    Ok(ComparedHistory {
         history,
         trace,
         differences,
@@ -298,12 +298,12 @@ const CALM: usize = 8;
 async fn record_again(
     arguments: &Arguments,
     stage: &Stage,
-    differing: &[Played],
+    differing: &[ComparedHistory],
 ) -> Result<Vec<Vec<Value>>, Failure> {
     let times = arguments.again;
     let all = differing
         .iter()
-        .flat_map(|played| (0..times).map(move |_| &played.history));
+        .flat_map(|compared| (0..times).map(move |_| &compared.history));
     let traces: Vec<Value> = stream::iter(all)
         .map(|history| record(stage, history))
         .buffered(arguments.side_by_side.min(CALM))
@@ -315,27 +315,27 @@ async fn record_again(
 }
 
 /// Returns `Races` if the model agrees with any of the other recordings, else `Differs`.
-async fn judge(
+async fn classify(
     arguments: &Arguments,
-    played: &Played,
+    compared: &ComparedHistory,
     others: &[Value],
 ) -> Result<Outcome, Failure> {
-    let name = &played.history.name;
+    let name = &compared.history.name;
     for trace in others {
         if !differences(trace).await?.is_empty() {
             continue;
         }
         println!("{name}: the real Kueue varies, and the model does one of its outcomes:");
-        for difference in between(&played.trace, trace)? {
+        for difference in between(&compared.trace, trace)? {
             println!("  {difference}");
         }
-        write(&arguments.out.join("races"), played)?;
-        let other = path_of(&arguments.out.join("races/other"), &played.history);
+        write(&arguments.out.join("races"), compared)?;
+        let other = path_of(&arguments.out.join("races/other"), &compared.history);
         write_trace(&other, trace)?;
         return Ok(Outcome::Races);
     }
     for trace in others {
-        let varies = between(&played.trace, trace)?;
+        let varies = between(&compared.trace, trace)?;
         if let Some(first) = varies.first() {
             println!("{name}: the real Kueue varies, and the model does none of its outcomes:");
             println!("  {first}");
@@ -345,29 +345,33 @@ async fn judge(
     Ok(Outcome::Differs)
 }
 
-async fn shorten(arguments: &Arguments, stage: &Stage, played: Played) -> Result<(), Failure> {
-    let Played { history, trace, .. } = played;
+async fn shorten(
+    arguments: &Arguments,
+    stage: &Stage,
+    compared: ComparedHistory,
+) -> Result<(), Failure> {
+    let ComparedHistory { history, trace, .. } = compared;
     let (history, trace) =
         minimise::minimise(stage, history, trace, arguments.side_by_side).await?;
-    let shortest = compared(history, trace).await?;
+    let shortest = compare(history, trace).await?;
     println!("shortest:");
     print(&shortest);
     write(&arguments.out.join("minimal"), &shortest)
 }
 
-fn print(played: &Played) {
+fn print(compared: &ComparedHistory) {
     println!(
         "== {} ({} steps)",
-        played.history.name,
-        played.history.steps.len()
+        compared.history.name,
+        compared.history.steps.len()
     );
-    for difference in &played.differences {
+    for difference in &compared.differences {
         println!("{difference}");
     }
 }
 
-fn write(folder: &Path, played: &Played) -> Result<(), Failure> {
-    write_trace(&path_of(folder, &played.history), &played.trace)
+fn write(folder: &Path, compared: &ComparedHistory) -> Result<(), Failure> {
+    write_trace(&path_of(folder, &compared.history), &compared.trace)
 }
 
 fn path_of(folder: &Path, history: &History) -> PathBuf {

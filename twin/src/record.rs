@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::bodies::{collection, namespaced_path};
 use crate::history::{History, MARK, Step};
-use crate::request::{Request, Seen};
+use crate::request::{ObservedChange, Request};
 use crate::stage::{Stage, StageError};
 
 /// A step ends after this time without a change, and the time by which Kueue is late. It exceeds
@@ -98,7 +98,7 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
 struct Recorder<'a> {
     stage: &'a Stage,
     mark: String,
-    changes: UnboundedReceiver<Seen>,
+    changes: UnboundedReceiver<ObservedChange>,
     clock: Clock,
     /// Whether states contain all fields that distinguish the Workloads of a job.
     full: bool,
@@ -214,7 +214,7 @@ impl Recorder<'_> {
     }
 
     /// Stores a change. Returns it if it belongs in the trace.
-    fn take(&mut self, seen: &Seen) -> Option<Value> {
+    fn take(&mut self, seen: &ObservedChange) -> Option<Value> {
         let name = seen.object["metadata"]["name"].as_str()?.to_owned();
         if seen.kind == "Workload" {
             self.name_of_job(&name, &seen.object);

@@ -13,7 +13,7 @@ use crate::history::MARK;
 
 /// A change of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedChange {
     pub(crate) at: Instant,
     pub(crate) object: Arc<Value>,
     pub(crate) kind: &'static str,

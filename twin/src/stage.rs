@@ -15,10 +15,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
 use crate::lateness::Lateness;
-use crate::request::{Request, RequestError, Response, Seen, send};
+use crate::request::{ObservedChange, Request, RequestError, Response, send};
 
 /// The recorders of histories, by mark.
-type Listeners = Arc<Mutex<BTreeMap<String, UnboundedSender<Seen>>>>;
+type Listeners = Arc<Mutex<BTreeMap<String, UnboundedSender<ObservedChange>>>>;
 
 /// A real API server with a real Kueue.
 pub(crate) struct Stage {
@@ -115,7 +115,7 @@ impl Stage {
     }
 
     /// Returns a unique mark, and the changes of objects with the mark in their name or namespace.
-    pub(crate) fn listen(&self) -> (String, UnboundedReceiver<Seen>) {
+    pub(crate) fn listen(&self) -> (String, UnboundedReceiver<ObservedChange>) {
         let number = self.marks.fetch_add(1, Ordering::Relaxed);
         let mark = format!("-z{number:05}z");
         let (sender, receiver) = unbounded_channel();
@@ -178,7 +178,7 @@ async fn watch(api: Api<DynamicObject>, kind: &'static str, listeners: Listeners
         let Some(listener) = listeners.get(mark) else {
             continue;
         };
-        let seen = Seen {
+        let seen = ObservedChange {
             at: Instant::now(),
             object: Arc::new(json!(object)),
             kind,

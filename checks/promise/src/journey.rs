@@ -15,7 +15,7 @@ use crate::{Frozen, Promise, PromiseError};
 /// The field that the later definition has and the present one does not.
 const LATER: &str = "laterField";
 /// The maximum time until an API server serves a changed definition.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEFINITION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An API server.
 pub enum Server {
@@ -212,7 +212,7 @@ async fn served(client: &Client, objects: &[Value], has_later: bool) -> Result<(
             if shown["spec"].get(LATER).is_some() == has_later {
                 break;
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > DEFINITION_TIMEOUT {
                 let problem = format!("{}: the definition is not served", name(object));
                 return Err(PromiseError::Install(problem));
             }

@@ -29,7 +29,7 @@ const AT_ONCE: usize = 4;
 /// is slow with a few bytes does not delay the responses of others.
 const SMALL: usize = 64 * 1024;
 /// The default deadline of a request.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// An HTTP client. Cheap to clone; clones share the limit on responses in memory.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ impl Http {
     pub fn new(servers: impl Into<ServerPolicy>) -> Self {
         Self {
             servers: Arc::new(servers.into()),
-            deadline: DEADLINE,
+            deadline: DEFAULT_DEADLINE,
             largest: LARGEST,
             permits: Arc::new(Semaphore::new(AT_ONCE)),
         }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// How long anything may take to begin.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program, in a process group of its own as in a terminal, with a copy of the samples.
 pub(crate) struct Running {
@@ -63,7 +63,7 @@ impl Running {
 
     /// Waits for a line with this text.
     pub(crate) fn expect(&mut self, text: &str) -> String {
-        self.line(text, PATIENCE)
+        self.line(text, START_TIMEOUT)
             .unwrap_or_else(|| panic!("no line with `{text}`; seen: {:#?}", self.seen))
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Form, LARGE, Outcome, Target, magnitude, outcome, shape};
 use crate::mutate::split;
-use crate::target::Words::{Of, One};
+use crate::target::DictionaryWords::{Of, One};
 
 /// The maximum number of requests that are sent for one input.
 const REQUESTS_AT_MOST: usize = 12;

@@ -12,11 +12,13 @@ use kueue_check_rule::celcheck::resource::CELCheckSpec;
 use kueue_check_rule::celcheck::rule::{Environment, Rule};
 use serde_json::{Value as Json, json};
 
-use super::{Form, LARGE, Outcome, Target, Words, assert_line, magnitude, outcome, shape};
+use super::{
+    DictionaryWords, Form, LARGE, Outcome, Target, assert_line, magnitude, outcome, shape,
+};
 use crate::mutate::split;
-use crate::target::Words::{Of, One};
+use crate::target::DictionaryWords::{Of, One};
 
-const WORDS: &[Words] = &[
+const WORDS: &[DictionaryWords] = &[
     Of("workload pods name data labels has( )"),
     One(".all(x, "),
     One(".exists(x, "),

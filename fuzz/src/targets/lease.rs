@@ -8,7 +8,7 @@ use kueue_check::runtime::{LeaseConfig, LeaseTimes, lease_after};
 use serde_json::json;
 
 use super::{Form, KEPT, Outcome, Target, outcome, shape};
-use crate::target::Words::Of;
+use crate::target::DictionaryWords::Of;
 
 pub(super) const LEASE: Target = Target {
     name: "lease",

@@ -15,16 +15,16 @@ mod workload;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-pub use crate::target::{Allowance, Form, Outcome, Target, Words};
+pub use crate::target::{DictionaryWords, Form, MemoryLimit, Outcome, Target};
 
 const MIB: usize = 1024 * 1024;
 /// The allowance of readers that keep the data that they read.
-const KEPT: Allowance = Allowance {
+const KEPT: MemoryLimit = MemoryLimit {
     base: 2 * MIB,
     for_each_byte: 256,
 };
 /// The allowance of targets that compile, or run a server.
-const LARGE: Allowance = Allowance {
+const LARGE: MemoryLimit = MemoryLimit {
     base: 32 * MIB,
     for_each_byte: 2_048,
 };

@@ -11,7 +11,7 @@ use kueue_check_schema::{Schema, compile, validate};
 use serde_json::Value;
 
 use super::{Form, KEPT, Outcome, Target, magnitude, outcome};
-use crate::target::Words::{Of, One};
+use crate::target::DictionaryWords::{Of, One};
 
 pub(super) const QUANTITY: Target = Target {
     name: "quantity",

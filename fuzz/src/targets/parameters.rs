@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Form, LARGE, Outcome, Target, assert_line, outcome, shape};
-use crate::target::Words::{Of, One};
+use crate::target::DictionaryWords::{Of, One};
 
 pub(super) const PARAMETERS: Target = Target {
     name: "parameters",
@@ -57,11 +57,11 @@ pub(super) const PARAMETERS: Target = Target {
 /// A kind: its schema, and the check's reader.
 struct Kind {
     schema: Arc<Schema>,
-    read: fn(Value) -> Read,
+    read: fn(Value) -> ReadResult,
 }
 
 /// The result of a read: the object written again, and a problem that the schema does not find.
-type Read = Result<(Value, Option<String>), String>;
+type ReadResult = Result<(Value, Option<String>), String>;
 
 static KINDS: LazyLock<BTreeMap<&str, Kind>> = LazyLock::new(|| {
     BTreeMap::from([
@@ -80,7 +80,7 @@ static KINDS: LazyLock<BTreeMap<&str, Kind>> = LazyLock::new(|| {
     ])
 });
 
-fn kind<K: CustomResourceExt>(read: fn(Value) -> Read) -> Kind {
+fn kind<K: CustomResourceExt>(read: fn(Value) -> ReadResult) -> Kind {
     let definition = serde_json::to_value(K::crd()).unwrap_or_default();
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     Kind {
@@ -93,17 +93,17 @@ fn again<K: Serialize>(object: &K) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }
 
-fn plain<K: DeserializeOwned + Serialize>(object: Value) -> Read {
+fn plain<K: DeserializeOwned + Serialize>(object: Value) -> ReadResult {
     let read: K = serde_json::from_value(object).map_err(|error| error.to_string())?;
     Ok((again(&read), None))
 }
 
-fn valid<K: Parameters + Serialize>(object: Value) -> Read {
+fn valid<K: Parameters + Serialize>(object: Value) -> ReadResult {
     let read = K::decode(object)?;
     Ok((again(&read), read.validate().err()))
 }
 
-fn budget(object: Value) -> Read {
+fn budget(object: Value) -> ReadResult {
     let read = Budget::decode(object)?;
     let problem = read.validate().err();
     match BudgetConfig::of(&read) {

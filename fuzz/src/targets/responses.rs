@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::{Form, KEPT, Outcome, Target, assert_line, magnitude, outcome, shape};
 use crate::mutate::split;
-use crate::target::Words::Of;
+use crate::target::DictionaryWords::Of;
 
 /// The maximum number of samples that are read from a response.
 const MOST: usize = 20_000;

@@ -7,7 +7,7 @@ use kueue_check_schema::{
 use serde_json::Value;
 
 use super::{Form, LARGE, Outcome, Target, magnitude, outcome, shape};
-use crate::target::Words::{Of, One};
+use crate::target::DictionaryWords::{Of, One};
 
 pub(super) const SCHEMA: Target = Target {
     name: "schema",

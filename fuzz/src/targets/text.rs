@@ -4,7 +4,7 @@ use kueue_check::{MESSAGE_LIMIT, Message};
 use kueue_check_sources::brief;
 
 use super::{Form, KEPT, Outcome, Target, assert_line, magnitude, outcome};
-use crate::target::Words::{Of, One};
+use crate::target::DictionaryWords::{Of, One};
 
 pub(super) const MESSAGE: Target = Target {
     name: "message",

@@ -4,7 +4,7 @@ use kueue_check::api::{AdmissionCheck, PodSet, Quantity, ResourceFlavor, Workloa
 use serde_json::{Value, json};
 
 use super::{Form, KEPT, Outcome, Target, magnitude, outcome, shape};
-use crate::target::Words::Of;
+use crate::target::DictionaryWords::Of;
 
 pub(super) const WORKLOAD: Target = Target {
     name: "workload",

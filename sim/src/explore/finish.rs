@@ -17,7 +17,7 @@ use crate::timeline::{is_true, text};
 /// The time without a write after which the cluster is at rest.
 const REST: Duration = Duration::from_secs(30);
 /// The time limit for coming to rest.
-const PATIENCE: Duration = Duration::from_secs(900);
+const REST_TIMEOUT: Duration = Duration::from_secs(900);
 /// The time after that in which writes without a cause are counted.
 const QUIET: Duration = Duration::from_secs(120);
 
@@ -25,8 +25,8 @@ impl Cluster {
     pub(super) async fn finish(self, failed: Option<Failure>) -> Run {
         let run = self.finished(failed).await;
         // A handle holds the checks, and the checks hold the owner of the handle.
-        for fate in &self.fates {
-            fate.set_handle(None);
+        for replica_fault in &self.replica_faults {
+            replica_fault.set_handle(None);
         }
         run
     }
@@ -124,7 +124,7 @@ impl Cluster {
         let (mut still, mut waited) = (Duration::ZERO, Duration::ZERO);
         let mut before = self.writes();
         let step = Duration::from_secs(5);
-        while still < REST && waited < PATIENCE {
+        while still < REST && waited < REST_TIMEOUT {
             sleep(step).await;
             waited += step;
             still += step;

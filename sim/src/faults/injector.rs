@@ -21,8 +21,8 @@ use crate::apiserver::{
 pub(crate) struct Injector {
     plan: FaultPlan,
     /// The replicas, and the faults of each.
-    fates: BTreeMap<String, Arc<ReplicaFault>>,
-    seen: Mutex<Seen>,
+    replica_faults: BTreeMap<String, Arc<ReplicaFault>>,
+    state: Mutex<InjectorState>,
     over: AtomicBool,
     clock: Clock,
     alter: Option<fn(&mut ApiRequest)>,
@@ -33,7 +33,7 @@ pub(crate) struct Injector {
 const AT_ONCE: usize = 20_000;
 
 #[derive(Default)]
-struct Seen {
+struct InjectorState {
     points: Vec<InjectionPoint>,
     /// The indexes of the plan's faults that were injected.
     injected: BTreeSet<usize>,
@@ -56,14 +56,14 @@ impl fmt::Debug for Injector {
 impl Injector {
     pub(crate) fn new(
         plan: &FaultPlan,
-        fates: BTreeMap<String, Arc<ReplicaFault>>,
+        replica_faults: BTreeMap<String, Arc<ReplicaFault>>,
         clock: Clock,
         alter: Option<fn(&mut ApiRequest)>,
     ) -> Self {
         Self {
             plan: plan.clone(),
-            fates,
-            seen: Mutex::default(),
+            replica_faults,
+            state: Mutex::default(),
             over: AtomicBool::new(false),
             clock,
             alter,
@@ -77,19 +77,19 @@ impl Injector {
 
     /// Returns the recorded injection points.
     pub(crate) fn points(&self) -> Vec<InjectionPoint> {
-        self.seen().points.clone()
+        self.state().points.clone()
     }
 
     /// Returns the faults of the plan that were not injected: their point did not come, or they are
     /// impossible there.
     pub(crate) fn not_injected(&self) -> FaultPlan {
-        self.plan.except(&self.seen().injected)
+        self.plan.except(&self.state().injected)
     }
 
     /// Counts the requests of the replicas that began with `what`.
     pub(crate) fn requests(&self, what: &str) -> usize {
-        let seen = self.seen();
-        let like = seen
+        let state = self.state();
+        let like = state
             .requests
             .iter()
             .filter(|(request, _)| request.starts_with(what));
@@ -98,35 +98,35 @@ impl Injector {
 
     /// Returns true if the replicas send requests without end while no time passes.
     pub(crate) fn looped(&self) -> bool {
-        self.seen().moment.1 > AT_ONCE
+        self.state().moment.1 > AT_ONCE
     }
 
     /// Counts a request; returns true if the replicas loop.
     fn loops(&self, what: &str) -> bool {
         let now = self.clock.now();
-        let mut seen = self.seen();
-        if let Some(count) = seen.requests.get_mut(what) {
+        let mut state = self.state();
+        if let Some(count) = state.requests.get_mut(what) {
             *count += 1;
         } else {
-            seen.requests.insert(what.to_owned(), 1);
+            state.requests.insert(what.to_owned(), 1);
         }
-        if seen.moment.1 > AT_ONCE {
+        if state.moment.1 > AT_ONCE {
             return true;
         }
-        seen.moment = match seen.moment {
+        state.moment = match state.moment {
             (at, count) if at == now => (at, count + 1),
             _ => (now, 1),
         };
         false
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, InjectorState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true for replicas. Users, Kueue and the test itself have no faults.
     fn is_replica(&self, agent: &str) -> bool {
-        self.fates.contains_key(agent)
+        self.replica_faults.contains_key(agent)
     }
 
     fn at(&self, agent: &str, event: bool, number: u64, what: String) -> Option<Fault> {
@@ -140,29 +140,30 @@ impl Injector {
             what,
         };
         let planned = self.plan.at(agent, event, number);
-        let planned = planned.filter(|(_, fault)| fault.is_possible(&point, self.fates.len()));
+        let planned =
+            planned.filter(|(_, fault)| fault.is_possible(&point, self.replica_faults.len()));
         {
-            let mut seen = self.seen();
-            seen.points.push(point);
-            seen.injected.extend(planned.map(|(index, _)| index));
+            let mut state = self.state();
+            state.points.push(point);
+            state.injected.extend(planned.map(|(index, _)| index));
         }
         let (_, fault) = planned?;
-        let fate = self.fates.get(agent)?;
+        let replica_fault = self.replica_faults.get(agent)?;
         if let Some(skew) = fault.skew() {
-            fate.skew.store(skew, Ordering::Relaxed);
+            replica_fault.skew.store(skew, Ordering::Relaxed);
         }
         match fault {
-            _ if fault.crashes() => fate.dies.notify_one(),
-            Fault::SecondLeader => fate.rivalled.notify_one(),
-            Fault::LeaseRegained => fate.deposed.notify_one(),
+            _ if fault.crashes() => replica_fault.dies.notify_one(),
+            Fault::SecondLeader => replica_fault.rivalled.notify_one(),
+            Fault::LeaseRegained => replica_fault.deposed.notify_one(),
             Fault::Paused => {
                 let from = self.clock.now();
                 let until = from.saturating_add(PAUSE).unwrap_or(Timestamp::MAX);
                 let agent = agent.to_owned();
-                self.seen()
+                self.state()
                     .pauses
                     .push(PausedReplica { agent, from, until });
-                fate.paused.notify_one();
+                replica_fault.paused.notify_one();
             }
             _ => {}
         }
@@ -171,14 +172,14 @@ impl Injector {
 
     /// Returns the times in which replicas were paused.
     pub(crate) fn pauses(&self) -> Vec<PausedReplica> {
-        self.seen().pauses.clone()
+        self.state().pauses.clone()
     }
 
     /// Returns the rest of `agent`'s pause; `None` if it is not paused.
     pub(crate) fn paused_for(&self, agent: &str) -> Option<Duration> {
         let now = self.clock.now();
-        let seen = self.seen();
-        let mut own = seen.pauses.iter().filter(|pause| pause.agent == agent);
+        let state = self.state();
+        let mut own = state.pauses.iter().filter(|pause| pause.agent == agent);
         let until = own.find(|pause| now < pause.until)?.until;
         Duration::try_from(until.duration_since(now)).ok()
     }

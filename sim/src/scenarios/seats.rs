@@ -35,25 +35,25 @@ pub struct Seats {
     total: usize,
     most_pods: u32,
     grace: Duration,
-    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<SeatState>>,
 }
 
 /// The time since which a job has had a seat, and the time until which it had it.
-type Held = (Instant, Option<Instant>);
+type SeatTime = (Instant, Option<Instant>);
 
 #[derive(Debug, Default)]
-struct Book {
+struct SeatState {
     /// The reservations for which each job holds a seat, by the key of the family.
     held: BTreeMap<String, BTreeSet<Reservation>>,
     /// The time since which the pods of a stopped job are ending.
     ending: BTreeMap<Reservation, Instant>,
     /// The times in which each job had a seat.
-    times: BTreeMap<String, Vec<Held>>,
+    times: BTreeMap<String, Vec<SeatTime>>,
     /// The maximum number of seats that were taken at once.
     most: usize,
 }
 
-impl Book {
+impl SeatState {
     fn hold(&mut self, reservation: &Reservation) {
         let key = reservation.family_key().to_string();
         let held = self.held.entry(key.clone()).or_default();
@@ -88,7 +88,7 @@ impl Seats {
             total: seats,
             most_pods: u32::MAX,
             grace: Duration::ZERO,
-            book: Arc::default(),
+            state: Arc::default(),
         }
     }
 
@@ -109,7 +109,7 @@ impl Seats {
 
     /// Returns the number of taken seats.
     pub fn taken(&self) -> usize {
-        self.book().held.len()
+        self.state().held.len()
     }
 
     /// An invariant: each job had a seat whenever its pods ran. No more seats were taken than
@@ -117,9 +117,12 @@ impl Seats {
     /// pod.
     pub fn are_held(cluster: &Cluster) -> Result<(), String> {
         let seats: Self = cluster.external();
-        let book = seats.book();
-        if book.most > seats.total {
-            return Err(format!("{} of {} seats were taken", book.most, seats.total));
+        let state = seats.state();
+        if state.most > seats.total {
+            return Err(format!(
+                "{} of {} seats were taken",
+                state.most, seats.total
+            ));
         }
         let (now, here) = (cluster.now(), Instant::now());
         let moment = |at: Timestamp| {
@@ -129,8 +132,8 @@ impl Seats {
         let runs = runs(&cluster.server().history());
         for run in &runs {
             let (from, until) = (moment(run.from), run.until.map(&moment));
-            let times = book.times.get(&run.job).map_or(&[][..], Vec::as_slice);
-            let covers = |(since, to): &Held| {
+            let times = state.times.get(&run.job).map_or(&[][..], Vec::as_slice);
+            let covers = |(since, to): &SeatTime| {
                 *since <= from + MILLISECOND
                     && to.is_none_or(|to| until.is_some_and(|until| until <= to + MILLISECOND))
             };
@@ -147,7 +150,7 @@ impl Seats {
             .filter_map(holds)
             .map(|((uid, _), _)| uid)
             .collect();
-        for (job, reservations) in &book.held {
+        for (job, reservations) in &state.held {
             let runs = runs
                 .iter()
                 .any(|run| run.job == *job && run.until.is_none());
@@ -161,8 +164,8 @@ impl Seats {
         Ok(())
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SeatState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,11 +226,11 @@ impl AdmissionCheckController for Seats {
             )));
         }
         let family = request.family();
-        let mut book = self.book();
+        let mut state = self.state();
         let key = family.key().to_string();
-        let has_one = book.held.contains_key(&key) || *family.role() == FamilyRole::Growth;
-        if has_one || book.held.len() < self.total {
-            book.hold(request.reservation());
+        let has_one = state.held.contains_key(&key) || *family.role() == FamilyRole::Growth;
+        if has_one || state.held.len() < self.total {
+            state.hold(request.reservation());
             return Ok(Verdict::ready("has a seat"));
         }
         let verdict = Verdict::pending("all seats are taken");
@@ -239,28 +242,28 @@ impl AdmissionCheckController for Seats {
         reservation: &Reservation,
         why: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
-        let mut book = self.book();
+        let mut state = self.state();
         match why {
             // The job continues under another Workload.
             ReleaseReason::Replaced { by, .. } | ReleaseReason::VariantAdmitted { by } => {
-                book.hold(&by);
+                state.hold(&by);
             }
             ReleaseReason::Finished => {}
             _ => {
                 let now = Instant::now();
-                let since = *book.ending.entry(reservation.clone()).or_insert(now);
+                let since = *state.ending.entry(reservation.clone()).or_insert(now);
                 let left = self.grace.saturating_sub(now - since);
                 if !left.is_zero() {
                     return Ok(ReleaseOutcome::RetryAfter(left));
                 }
             }
         }
-        book.ending.remove(reservation);
-        book.let_go(reservation);
+        state.ending.remove(reservation);
+        state.let_go(reservation);
         Ok(ReleaseOutcome::Done)
     }
 
     async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
-        Ok(self.book().held.values().flatten().cloned().collect())
+        Ok(self.state().held.values().flatten().cloned().collect())
     }
 }

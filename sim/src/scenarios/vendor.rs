@@ -34,11 +34,11 @@ use crate::timeline::{condition, is_true};
 #[derive(Clone, Debug)]
 pub struct LicenceVendor {
     licences: usize,
-    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<VendorState>>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct VendorState {
     /// The licences in use, by reservation.
     out: BTreeMap<String, Reservation>,
     /// The number of licences that were sold to each reservation.
@@ -52,32 +52,32 @@ impl LicenceVendor {
     pub fn new(licences: usize) -> Self {
         Self {
             licences,
-            book: Arc::default(),
+            state: Arc::default(),
         }
     }
 
     /// Returns the number of licences in use.
     pub fn sold(&self) -> usize {
-        self.book().out.len()
+        self.state().out.len()
     }
 
     /// Returns the maximum number of licences in use at once.
     pub fn max_sold(&self) -> usize {
-        self.book().most
+        self.state().most
     }
 
     /// An invariant: each reservation was sold at most one licence. None is in use for an ended
     /// reservation, and each running job has one.
     pub fn each_licence_sold_once(cluster: &Cluster) -> Result<(), String> {
         let vendor: Self = cluster.external();
-        let book = vendor.book();
-        if let Some((reservation, sales)) = book.sales.iter().find(|(_, sales)| **sales > 1) {
+        let state = vendor.state();
+        if let Some((reservation, sales)) = state.sales.iter().find(|(_, sales)| **sales > 1) {
             return Err(format!("{reservation} was sold {sales} licences"));
         }
-        if book.most > vendor.licences {
+        if state.most > vendor.licences {
             return Err(format!(
                 "{} of {} licences were out",
-                book.most, vendor.licences
+                state.most, vendor.licences
             ));
         }
         let all = cluster.server().objects(&workloads(), "");
@@ -85,7 +85,7 @@ impl LicenceVendor {
         let holding: BTreeMap<(&str, &str), &Value> = holding.collect();
         let since = |reservation: &Reservation| reservation.since().to_string();
         let mut licensed = Vec::new();
-        for (key, reservation) in &book.out {
+        for (key, reservation) in &state.out {
             let (uid, since) = (reservation.uid().to_string(), since(reservation));
             let place = (uid.as_str(), since.as_str());
             match holding.get(&place) {
@@ -105,23 +105,23 @@ impl LicenceVendor {
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, VendorState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sells a licence. A repeated request for the same reservation is the same sale.
     fn buy(&self, reservation: &Reservation) -> bool {
-        let mut book = self.book();
+        let mut state = self.state();
         let key = reservation.to_string();
-        if book.out.contains_key(&key) {
+        if state.out.contains_key(&key) {
             return true;
         }
-        if book.out.len() >= self.licences {
+        if state.out.len() >= self.licences {
             return false;
         }
-        *book.sales.entry(key.clone()).or_default() += 1;
-        book.out.insert(key, reservation.clone());
-        book.most = book.most.max(book.out.len());
+        *state.sales.entry(key.clone()).or_default() += 1;
+        state.out.insert(key, reservation.clone());
+        state.most = state.most.max(state.out.len());
         true
     }
 }
@@ -146,12 +146,12 @@ impl AdmissionCheckController for LicenceVendor {
         reservation: &Reservation,
         _: ReleaseReason,
     ) -> Result<ReleaseOutcome, CheckError> {
-        self.book().out.remove(&reservation.to_string());
+        self.state().out.remove(&reservation.to_string());
         Ok(ReleaseOutcome::Done)
     }
 
     async fn unreleased_reservations(&self) -> Result<Vec<Reservation>, CheckError> {
-        Ok(self.book().out.values().cloned().collect())
+        Ok(self.state().out.values().cloned().collect())
     }
 }
 

@@ -55,7 +55,7 @@ pub struct Cluster {
     outside: ExternalServices,
     pub(crate) injector: Arc<Injector>,
     /// The faults of each replica.
-    pub(crate) fates: Vec<Arc<ReplicaFault>>,
+    pub(crate) replica_faults: Vec<Arc<ReplicaFault>>,
     /// The resource version after all initial objects.
     pub(crate) prepared: u64,
     deposed: AtomicBool,
@@ -74,10 +74,10 @@ impl Cluster {
         let server = ApiServer::with_definitions(clock.clone(), kinds);
         server.offer(simulation.api.map(KueueApi::offered));
         server.collect_garbage(true);
-        let fates: Vec<Arc<ReplicaFault>> =
+        let replica_faults: Vec<Arc<ReplicaFault>> =
             (0..simulation.replicas).map(|_| Arc::default()).collect();
-        let named = fates.iter().enumerate();
-        let named = named.map(|(number, fate)| (agent(number), Arc::clone(fate)));
+        let named = replica_faults.iter().enumerate();
+        let named = named.map(|(number, replica_fault)| (agent(number), Arc::clone(replica_fault)));
         let injector = Arc::new(Injector::new(
             plan,
             named.collect(),
@@ -97,7 +97,7 @@ impl Cluster {
             plan: plan.clone(),
             outside: ExternalServices::default(),
             injector,
-            fates,
+            replica_faults,
         }
         .with_everything()
     }
@@ -166,7 +166,7 @@ impl Cluster {
             clock: self.clock.clone(),
             verdicts: self.verdicts.clone(),
             outside: self.outside.clone(),
-            fate: Arc::clone(&self.fates[number]),
+            replica_fault: Arc::clone(&self.replica_faults[number]),
         }
     }
 
@@ -390,8 +390,8 @@ impl Cluster {
     /// # Panics
     /// If there is no such replica.
     pub fn crash(&self, replica: usize) {
-        match self.fates.get(replica) {
-            Some(fate) => fate.dies.notify_one(),
+        match self.replica_faults.get(replica) {
+            Some(replica_fault) => replica_fault.dies.notify_one(),
             None => fail(format!("there is no replica {replica}")),
         }
     }
@@ -402,8 +402,8 @@ impl Cluster {
     /// # Panics
     /// If there is no such replica.
     pub async fn diagnostics(&self, replica: usize) -> Option<Diagnostics> {
-        match self.fates.get(replica) {
-            Some(fate) => fate.handle()?.diagnostics().await,
+        match self.replica_faults.get(replica) {
+            Some(replica_fault) => replica_fault.handle()?.diagnostics().await,
             None => fail(format!("there is no replica {replica}")),
         }
     }
@@ -413,8 +413,8 @@ impl Cluster {
     /// # Panics
     /// If there is no such replica.
     pub async fn metrics(&self, replica: usize) -> Option<String> {
-        match self.fates.get(replica) {
-            Some(fate) => Some(fate.handle()?.metrics().await),
+        match self.replica_faults.get(replica) {
+            Some(replica_fault) => Some(replica_fault.handle()?.metrics().await),
             None => fail(format!("there is no replica {replica}")),
         }
     }

@@ -108,7 +108,7 @@ impl CheckContext {
 
 impl fmt::Debug for CheckContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tools")
+        f.debug_struct("CheckContext")
             .field("clock", &self.clock)
             .finish_non_exhaustive()
     }

@@ -19,8 +19,8 @@ impl Cluster {
     /// Returns the differences of diagnostics and gauges from the state of the cluster.
     pub(crate) async fn misreported(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (number, fate) in self.fates.iter().enumerate() {
-            let Some(handle) = fate.handle() else {
+        for (number, replica_fault) in self.replica_faults.iter().enumerate() {
+            let Some(handle) = replica_fault.handle() else {
                 continue;
             };
             let replica = agent(number);

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::plan::Plan;
+use crate::plan::JobPlan;
 use crate::scene::{GRACE, KUEUE, NAME};
 
 /// The field manager of Kueue's applies.
 pub(crate) const ADMISSION: &str = "kueue-admission";
 
 /// Returns the Workload as it is submitted.
-pub(crate) fn workload(plan: &Plan) -> Value {
+pub(crate) fn workload(plan: &JobPlan) -> Value {
     let requests = json!({"cpu": plan.cpus.to_string()});
     let container = json!({"name": "main", "image": "registry.example.com/job:1", "resources": {"requests": requests}});
     let template = json!({"spec": {
@@ -27,7 +27,7 @@ pub(crate) fn workload(plan: &Plan) -> Value {
 }
 
 /// Returns the states of its checks, none of which has decided.
-pub(crate) fn checks(plan: &Plan, now: &str) -> Value {
+pub(crate) fn checks(plan: &JobPlan, now: &str) -> Value {
     let names = plan.queue.checks.iter();
     names
         .map(|name| {
@@ -88,7 +88,7 @@ fn has_condition(body: &Value, kind: &str) -> bool {
 }
 
 /// Returns the status with reserved quota.
-pub(crate) fn reserved(object: &Value, plan: &Plan, now: &str) -> Value {
+pub(crate) fn reserved(object: &Value, plan: &JobPlan, now: &str) -> Value {
     let mut body = copied(object);
     let assignment = json!({
         "name": "main", "count": 1, "flavors": {"cpu": NAME},
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::judge::{View, condition};
 
-    fn object(plan: &Plan) -> Value {
+    fn object(plan: &JobPlan) -> Value {
         let mut object = workload(plan);
         object["status"] = json!({"admissionChecks": checks(plan, "t0")});
         object
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_writes_of_a_life_make_the_states_of_a_life() {
-        let plan = Plan::draw(1, 1);
+        let plan = JobPlan::draw(1, 1);
         let queued = object(&plan);
         let mut held = queued.clone();
         held["status"] = reserved(&queued, &plan, "t1")["status"].clone();

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use self::step::{Around, Progress, Step, step};
 use crate::cluster::{Failure, How, Writer};
 use crate::meter::{Meter, Seconds};
-use crate::plan::Plan;
+use crate::plan::JobPlan;
 use crate::random::Random;
 use crate::witness::{Kind, Witness};
 
@@ -39,7 +39,7 @@ pub(crate) enum Phase {
 
 /// A job of the run.
 struct Job {
-    plan: Plan,
+    plan: JobPlan,
     progress: Progress,
 }
 
@@ -75,7 +75,7 @@ impl Driver {
             let now = self.writer.now();
             if phase == Phase::Work && now >= next {
                 next = now + random.between(0.3, 1.6);
-                let job = Plan::draw(self.seed, number);
+                let job = JobPlan::draw(self.seed, number);
                 let unfinished = jobs.values().filter(|one| {
                     one.plan.namespace == job.namespace && one.progress.ended.is_none()
                 });

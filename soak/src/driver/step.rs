@@ -2,10 +2,10 @@
 
 use crate::judge::View;
 use crate::meter::Seconds;
-use crate::plan::{Interruption, Plan};
+use crate::plan::{Interruption, JobPlan};
 
 /// How long a job may hold quota without being admitted, in seconds: then Kueue preempts it.
-const PATIENCE: f64 = 150.0;
+const ADMISSION_TIMEOUT: f64 = 150.0;
 
 /// The progress of a job, besides its Workload.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,12 @@ pub(crate) struct Around {
 }
 
 /// Returns the next step with a job whose Workload is `view`.
-pub(crate) fn step(plan: &Plan, progress: &Progress, view: Option<&View>, around: Around) -> Step {
+pub(crate) fn step(
+    plan: &JobPlan,
+    progress: &Progress,
+    view: Option<&View>,
+    around: Around,
+) -> Step {
     let Around { now, runs, .. } = around;
     let Some(view) = view else {
         return match (progress.seen, progress.created) {
@@ -148,14 +153,14 @@ pub(crate) fn step(plan: &Plan, progress: &Progress, view: Option<&View>, around
     {
         return Step::Admit;
     }
-    if held > PATIENCE && !around.drain {
+    if held > ADMISSION_TIMEOUT && !around.drain {
         return Step::Evict("Preempted");
     }
     Step::Wait
 }
 
 fn without_quota(
-    plan: &Plan,
+    plan: &JobPlan,
     progress: &Progress,
     view: &View,
     around: Around,
@@ -196,14 +201,14 @@ mod tests {
     use super::super::super::judge::CheckState;
     use super::*;
 
-    fn plan(interruption: Option<(f64, Interruption)>) -> Plan {
-        Plan {
+    fn plan(interruption: Option<(f64, Interruption)>) -> JobPlan {
+        JobPlan {
             interruption,
-            ..Plan::draw(1, 1)
+            ..JobPlan::draw(1, 1)
         }
     }
 
-    fn view(plan: &Plan, state: &str) -> View {
+    fn view(plan: &JobPlan, state: &str) -> View {
         let state = |name: &&str| {
             let state = CheckState {
                 state: state.to_owned(),

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::plan::Plan;
+use crate::plan::JobPlan;
 use crate::scene::GRACE;
 
 /// Returns the Job of `plan`: one pod.
-pub(crate) fn job(plan: &Plan) -> Value {
+pub(crate) fn job(plan: &JobPlan) -> Value {
     let cpus = json!({"cpu": plan.cpus.to_string()});
     let container = json!({
         "name": "main", "image": "registry.example.com/job:1",

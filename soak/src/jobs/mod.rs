@@ -18,7 +18,7 @@ use self::step::{Progress, Step, step};
 use crate::cluster::{Failure, How, Writer};
 use crate::driver::Phase;
 use crate::meter::Seconds;
-use crate::plan::Plan;
+use crate::plan::JobPlan;
 use crate::random::Random;
 use crate::witness::{Kind, Witness};
 
@@ -37,7 +37,7 @@ pub(crate) struct Users {
 }
 
 struct Job {
-    plan: Plan,
+    plan: JobPlan,
     progress: Progress,
 }
 
@@ -55,7 +55,7 @@ impl Users {
             let (phase, now) = (*self.phase.borrow(), self.writer.now());
             if phase == Phase::Work && now >= next {
                 next = now + random.between(0.5, 2.5);
-                let plan = Plan::draw(self.seed, number);
+                let plan = JobPlan::draw(self.seed, number);
                 let there = jobs
                     .values()
                     .filter(|job| job.plan.namespace == plan.namespace);
@@ -107,7 +107,12 @@ impl Users {
         }
     }
 
-    async fn act(&self, plan: &Plan, step: Step, workload: Option<String>) -> Result<(), Failure> {
+    async fn act(
+        &self,
+        plan: &JobPlan,
+        step: Step,
+        workload: Option<String>,
+    ) -> Result<(), Failure> {
         let workload = json!({
             "apiVersion": crate::scene::KUEUE, "kind": "Workload",
             "metadata": {"namespace": plan.namespace, "name": workload},

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::cluster::{Failure, How, Writer};
 use crate::driver::Phase;
 use crate::meter::{Meter, Seconds};
-use crate::plan::Plan;
+use crate::plan::JobPlan;
 use crate::witness::{Kind, Witness};
 
 const TICK: Duration = Duration::from_millis(250);
@@ -106,7 +106,7 @@ impl Node {
             .rsplit('-')
             .next()
             .and_then(|number| number.parse().ok());
-        let plan = Plan::draw(self.seed, number.unwrap_or_default());
+        let plan = JobPlan::draw(self.seed, number.unwrap_or_default());
         match step {
             Step::Wait => Ok(()),
             Step::Bind => self.writer.bind(pod).await,

@@ -2,10 +2,10 @@
 
 use crate::judge::View;
 use crate::meter::Seconds;
-use crate::plan::{Interruption, Plan};
+use crate::plan::{Interruption, JobPlan};
 
 /// How long a user waits for a job to start, in seconds.
-const PATIENCE: f64 = 200.0;
+const START_TIMEOUT: f64 = 200.0;
 
 /// The progress of a Job.
 #[expect(clippy::struct_excessive_bools, reason = "each is seen or done apart")]
@@ -103,7 +103,7 @@ impl Progress {
 
 /// Returns the next step with the Job of `plan`, whose Workload is `view`.
 pub(crate) fn step(
-    plan: &Plan,
+    plan: &JobPlan,
     progress: &Progress,
     view: Option<&View>,
     now: Seconds,
@@ -152,7 +152,7 @@ pub(crate) fn step(
             Interruption::Deactivate => Step::Deactivate,
         };
     }
-    if held > PATIENCE && !is_admitted {
+    if held > START_TIMEOUT && !is_admitted {
         return Step::Delete;
     }
     Step::Wait
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn each_state_has_its_next_step() {
-        let plan = |interruption| Plan {
+        let plan = |interruption| JobPlan {
             interruption,
-            ..Plan::draw(1, 1)
+            ..JobPlan::draw(1, 1)
         };
         let calm = plan(None);
         let view = View {

@@ -85,7 +85,7 @@ impl Decisions {
     }
 
     /// Records that the Workload was removed.
-    pub(crate) fn gone(&mut self, uid: &str) {
+    pub(crate) fn removed(&mut self, uid: &str) {
         self.last.remove(uid);
     }
 

@@ -20,7 +20,7 @@ use crate::api::{Slice, Uid, Workload, WorkloadConditions};
 ///
 /// No decision depends on data beyond the objects that exist, so a restart loses nothing. A slice
 /// that is no longer in the watch may have stopped the pods of the one before by its eviction. A
-/// new leader scans for those ([`Families::learn`]).
+/// new leader scans for those ([`Families::apply_unselected`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Families {
     /// By [`group`].
@@ -41,7 +41,7 @@ struct KnownSlice {
     holds_quota: bool,
     pods: Box<[(Box<str>, u32)]>,
     /// How its pods ended, if a later slice that is no longer in the watch determined it.
-    ended: Option<Fate>,
+    ended: Option<PodsState>,
 }
 
 /// How Kueue reported the end of a slice.
@@ -53,9 +53,9 @@ enum Replaced {
     IfThereIsASuccessor,
 }
 
-/// The fate of the pods of a slice that another one has replaced.
+/// The state of the pods of a slice that another one has replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum PodsState {
     /// They run on: no later slice has been admitted.
     Runs,
     /// They are the pods of this slice, which has been admitted.
@@ -197,7 +197,7 @@ impl Families {
 
     /// Applies the state of a Workload that the watch no longer selects: what it shows about the
     /// pods of earlier slices is kept.
-    pub(crate) fn learn(&mut self, workload: &Workload) {
+    pub(crate) fn apply_unselected(&mut self, workload: &Workload) {
         let of_job = self.known.get(&group(workload)).into_iter().flatten();
         if of_job
             .into_iter()
@@ -290,7 +290,7 @@ impl Families {
             other_variants: Vec::new(),
             may_have_several_workloads: *workload.slice() != Slice::None
                 || workload.variant().is_some(),
-            pods_still_run: self.fate(workload) == Some(Fate::Runs),
+            pods_still_run: self.pods_state(workload) == Some(PodsState::Runs),
         };
         if workload.is_parent() {
             return family(FamilyRole::Parent, None);
@@ -315,9 +315,9 @@ impl Families {
         }
     }
 
-    /// Returns the fate of the pods of `workload`; `None` if it is not a slice that has been
+    /// Returns the state of the pods of `workload`; `None` if it is not a slice that has been
     /// replaced.
-    pub(crate) fn fate(&self, workload: &Workload) -> Option<Fate> {
+    pub(crate) fn pods_state(&self, workload: &Workload) -> Option<PodsState> {
         if !workload.conditions().replaced {
             return None;
         }
@@ -325,9 +325,9 @@ impl Families {
         let of_job = of_job.map_or(&[][..], Vec::as_slice);
         let is = |known: &&KnownSlice| known.member.uid == *workload.uid();
         match of_job.iter().find(is) {
-            Some(slice) => Some(fate(of_job, slice)),
+            Some(slice) => Some(pods_state(of_job, slice)),
             // A list was older than a read.
-            None => Some(fate(of_job, &KnownSlice::of(workload)?)),
+            None => Some(pods_state(of_job, &KnownSlice::of(workload)?)),
         }
     }
 
@@ -336,10 +336,10 @@ impl Families {
         matches!(Phase::of(workload), Phase::Runs | Phase::RanUntilReplaced)
     }
 
-    /// Returns the fate of the pods of a deleted slice, whose reservation is `reservation`. Kueue's
-    /// `objectRetentionPolicies` delete replaced slices, also while the growth waits. `None` if the
-    /// index has no slice that replaced it.
-    pub(crate) fn fate_of_deleted(&self, reservation: &Reservation) -> Option<Fate> {
+    /// Returns the state of the pods of a deleted slice, whose reservation is `reservation`.
+    /// Kueue's `objectRetentionPolicies` delete replaced slices, also while the growth waits.
+    /// `None` if the index has no slice that replaced it.
+    pub(crate) fn pods_state_of_deleted(&self, reservation: &Reservation) -> Option<PodsState> {
         let of_job = self.known.get(reservation.family_key())?;
         let name = Some(reservation.name());
         let is_replaced = of_job.iter().any(|known| known.replaces.as_deref() == name);
@@ -358,7 +358,7 @@ impl Families {
             pods: Box::default(),
             ended: None,
         };
-        is_replaced.then(|| fate(of_job, &deleted()))
+        is_replaced.then(|| pods_state(of_job, &deleted()))
     }
 
     /// Returns the admitted variant beside the variant `workload`.
@@ -423,15 +423,15 @@ fn group(workload: &Workload) -> Uid {
     }
 }
 
-/// Returns the fate of the pods of `slice`, which has been replaced: that of the next later slice
+/// Returns the state of the pods of `slice`, which has been replaced: that of the next later slice
 /// that was admitted or ended. A slice that was never admitted had no pods.
-fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
+fn pods_state(of_job: &[KnownSlice], slice: &KnownSlice) -> PodsState {
     if let Some(ended) = &slice.ended {
         return ended.clone();
     }
     let replaces = |known: &KnownSlice| known.replaces.as_ref() == Some(&slice.member.name);
     if slice.replaced == Some(Replaced::IfThereIsASuccessor) && !of_job.iter().any(replaces) {
-        return Fate::Finished;
+        return PodsState::Finished;
     }
     let ran = slice.phase == Phase::Runs;
     let mut at = slice;
@@ -442,15 +442,19 @@ fn fate(of_job: &[KnownSlice], slice: &KnownSlice) -> Fate {
             break;
         };
         match next.phase {
-            _ if !ran => return Fate::Replaced(next.member.clone()),
-            Phase::Runs => return Fate::Replaced(next.member.clone()),
-            Phase::Evicted => return Fate::Evicted,
-            Phase::Finished => return Fate::Finished,
+            _ if !ran => return PodsState::Replaced(next.member.clone()),
+            Phase::Runs => return PodsState::Replaced(next.member.clone()),
+            Phase::Evicted => return PodsState::Evicted,
+            Phase::Finished => return PodsState::Finished,
             Phase::Waits | Phase::RanUntilReplaced if next.replaced.is_some() => at = next,
-            Phase::Waits | Phase::RanUntilReplaced | Phase::Stops => return Fate::Runs,
+            Phase::Waits | Phase::RanUntilReplaced | Phase::Stops => return PodsState::Runs,
         }
     }
-    if ran { Fate::Runs } else { Fate::Finished }
+    if ran {
+        PodsState::Runs
+    } else {
+        PodsState::Finished
+    }
 }
 
 /// Removes the slices that are `gone`. What they show about the pods of earlier slices is kept.
@@ -458,17 +462,17 @@ fn remove_members(of_job: &mut Vec<KnownSlice>, gone: impl Fn(&KnownSlice) -> bo
     let stopped = of_job
         .iter()
         .any(|known| gone(known) && known.phase == Phase::Stops);
-    let fates: Vec<Option<Fate>> = of_job
+    let states: Vec<Option<PodsState>> = of_job
         .iter()
-        .map(|known| match fate(of_job, known) {
+        .map(|known| match pods_state(of_job, known) {
             // An evicted slice loses its quota only after its pods are gone.
-            Fate::Runs if stopped && known.replaced.is_some() => Some(Fate::Evicted),
-            Fate::Runs => None,
-            fate => known.replaced.map(|_| fate),
+            PodsState::Runs if stopped && known.replaced.is_some() => Some(PodsState::Evicted),
+            PodsState::Runs => None,
+            state => known.replaced.map(|_| state),
         })
         .collect();
-    for (known, fate) in of_job.iter_mut().zip(fates) {
-        known.ended = known.ended.take().or(fate);
+    for (known, state) in of_job.iter_mut().zip(states) {
+        known.ended = known.ended.take().or(state);
     }
     of_job.retain(|known| !gone(known));
 }

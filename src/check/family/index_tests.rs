@@ -252,9 +252,9 @@ fn a_slice_that_is_out_of_sync_has_ended_unless_another_one_replaces_it() {
     let dropped = workload(&slice("el-1", None, 2, &[ADMITTED, OUT_OF_SYNC]));
     let mut families = Families::default();
     families.apply(&dropped);
-    assert_eq!(families.fate(&dropped), Some(Fate::Finished));
+    assert_eq!(families.pods_state(&dropped), Some(PodsState::Finished));
     families.apply(&workload(&slice("el-2", Some("el-1"), 4, &[])));
-    assert_eq!(families.fate(&dropped), Some(Fate::Runs));
+    assert_eq!(families.pods_state(&dropped), Some(PodsState::Runs));
 }
 
 #[test]

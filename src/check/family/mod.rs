@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::Reservation;
 use crate::api::{PodSet, Uid, Workload};
 
-pub(crate) use index::{Families, Fate};
+pub(crate) use index::{Families, PodsState};
 
 /// The family of a Workload: the other Workloads of its job, and which of them runs.
 ///

@@ -74,7 +74,7 @@ impl Core {
                 if let Some(check) = self.checks.get_mut(name) {
                     check.activation.input = None;
                 }
-                return self.judge(name, generation, Err(problem));
+                return self.set_result(name, generation, Err(problem));
             }
             Located::Found(stored, revision) => (stored, revision),
         };
@@ -96,7 +96,7 @@ impl Core {
                     check.activation.input = Some(inputs);
                 }
                 let problem = Problem::new("ParametersInvalid", problem);
-                return self.judge(name, generation, Err(problem));
+                return self.set_result(name, generation, Err(problem));
             }
         };
         if !self.may_start_check_task() {
@@ -152,7 +152,7 @@ impl Core {
                 let author = &self.controllers[check.controller].check;
                 check.activation.message = author.active_message(&check.object);
                 self.set_activation_timer(name, None);
-                self.judge(name, generation, Ok(()));
+                self.set_result(name, generation, Ok(()));
                 self.enqueue_users(name);
             }
             Err(NotActivated::Inactive(inactive)) => {
@@ -162,7 +162,7 @@ impl Core {
                     reason: inactive.reason,
                     message: inactive.message,
                 };
-                self.judge(name, generation, Err(problem));
+                self.set_result(name, generation, Err(problem));
             }
             // After a failed call, the validity of the parameters is unknown: the earlier result
             // stays.
@@ -177,7 +177,7 @@ impl Core {
                 if never {
                     let message = format!("activating the check failed; will retry: {error}");
                     let problem = Problem::new("ActivationFailed", message);
-                    self.judge(name, generation, Err(problem));
+                    self.set_result(name, generation, Err(problem));
                 }
             }
         }
@@ -185,19 +185,19 @@ impl Core {
     }
 
     /// Stores whether the AdmissionCheck is active.
-    fn judge(&mut self, name: &Name, generation: i64, judged: Result<(), Problem>) {
+    fn set_result(&mut self, name: &Name, generation: i64, result: Result<(), Problem>) {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        let changed = check.activation.judged() != Some(view(&judged));
-        if let Err(problem) = &judged {
+        let changed = check.activation.result() != Some(view(&result));
+        if let Err(problem) = &result {
             let author = &self.controllers[check.controller].check;
             if author.without_parameters(&problem.public()).is_some() {
                 check.activation.valid = None;
             }
         }
-        let never_valid = judged.is_err() && check.activation.valid.is_none();
-        check.activation.judged = Some((generation, judged));
+        let never_valid = result.is_err() && check.activation.valid.is_none();
+        check.activation.result = Some((generation, result));
         if changed && never_valid {
             self.enqueue_users(name);
         }
@@ -210,7 +210,7 @@ impl Core {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        let Some((generation, Ok(()))) = check.activation.judged else {
+        let Some((generation, Ok(()))) = check.activation.result else {
             return;
         };
         check.activation.refusals = check.activation.refusals.saturating_add(1);
@@ -218,7 +218,7 @@ impl Core {
         let delay = self.delay(refusals.saturating_add(REFUSED_STEPS), 0);
         self.set_activation_timer(name, Some(delay));
         let problem = Problem::new("ParametersRejected", message);
-        self.judge(name, generation, Err(problem));
+        self.set_result(name, generation, Err(problem));
     }
 
     /// Handles a verdict that a check returned with its parameters.

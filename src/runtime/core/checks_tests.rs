@@ -141,7 +141,7 @@ async fn what_a_trigger_names_while_the_lease_is_lapsed_is_evaluated_when_it_is_
     driver.triggers(OLD, Trigger::Uid(Uid::new("w")));
     assert!(driver.evaluation(OLD).is_none(), "it does not lead");
     driver.feed(Input::Lease(LeaseState::Acquired));
-    driver.settle();
+    driver.finish_side_tasks();
     assert!(driver.evaluation(OLD).is_some());
 }
 
@@ -245,7 +245,7 @@ async fn what_is_handed_over_counts_for_the_check_whose_code_is_called() {
     driver.core.work.never_allocate.insert(OLD);
     driver.refers_to(1, "d", "Quota");
     driver.activated(NEW);
-    driver.settle();
+    driver.finish_side_tasks();
     driver.shows(waits("first", "d", 1));
     let evaluation = driver.evaluation(NEW).expect("it is evaluated");
     driver.shows(waits("w", "c", 1));

@@ -11,7 +11,7 @@ use super::tasks::{InFlight, Subject};
 use super::workloads::replacement_reason;
 use super::{Core, Report, Task};
 use crate::api::{Name, ResourceVersion, Workload, digest};
-use crate::check::{Fate, PodSetUpdates, ReleaseOutcome, ReleaseReason, Reservation};
+use crate::check::{PodSetUpdates, PodsState, ReleaseOutcome, ReleaseReason, Reservation};
 use crate::runtime::decide::{CheckPhase, Delay, EntryPatch, Outcome};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::queue::Lane;
@@ -354,19 +354,19 @@ impl Core {
             .filter(|check| check.controller == subject.controller)
             .map(|check| self.controllers[check.controller].lifetime);
         let (why, stale) = match (&found, lifetime) {
-            (None, _) => match self.families.fate_of_deleted(&subject.reservation) {
+            (None, _) => match self.families.pods_state_of_deleted(&subject.reservation) {
                 None => (ReleaseReason::Deleted, false),
-                Some(Fate::Runs) => {
+                Some(PodsState::Runs) => {
                     let problem = "pods run until the growth of the job is admitted";
                     return self.retry_cleanup(key, subject, problem, None);
                 }
-                Some(Fate::Replaced(by)) => {
+                Some(PodsState::Replaced(by)) => {
                     let family = subject.reservation.family_key();
                     let by = by.reservation(&key.check, family);
                     (ReleaseReason::Replaced { by, ran: true }, false)
                 }
-                Some(Fate::Evicted) => (ReleaseReason::Evicted, false),
-                Some(Fate::Finished) => (ReleaseReason::Finished, false),
+                Some(PodsState::Evicted) => (ReleaseReason::Evicted, false),
+                Some(PodsState::Finished) => (ReleaseReason::Finished, false),
             },
             (Some(_), None) => {
                 let since = self.cleanups.get(key, subject).map(|cleanup| cleanup.since);

@@ -118,7 +118,7 @@ impl Driver {
         driver.leads_at_once();
         driver.refers_to(1, "c", "Limit");
         driver.activated(OLD);
-        driver.settle();
+        driver.finish_side_tasks();
         driver
     }
 
@@ -303,7 +303,7 @@ impl Driver {
         self.feed(Input::Lease(LeaseState::Lapsed));
         assert!(self.started.is_empty(), "canceled");
         self.feed(Input::Lease(LeaseState::Acquired));
-        self.settle();
+        self.finish_side_tasks();
     }
 
     pub(super) fn conditions(&mut self) -> Option<(TaskId, AdmissionCheck)> {
@@ -315,7 +315,7 @@ impl Driver {
     }
 
     /// Ends lists of unreleased reservations with none, and writes of conditions with an error.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn finish_side_tasks(&mut self) {
         let lists = |task: &Task| matches!(task, Task::ListUnreleased { .. });
         while let Some((id, _)) = self.take(lists) {
             self.ends(id, TaskResult::Unreleased(Ok(Vec::new())));

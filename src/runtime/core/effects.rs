@@ -13,7 +13,7 @@ pub(crate) enum Effect {
     /// Cancel all tasks and drop their results.
     CancelTasks,
     /// Pass an event of a Workload to the checks.
-    Show(Shown),
+    Observe(ObserverEvent),
     /// Notify background work whether this replica leads.
     Leads(bool),
     /// List and watch Workloads again.
@@ -27,7 +27,7 @@ pub(crate) enum Effect {
 
 /// An event of a Workload, for [`observe`](crate::Check::observe).
 #[derive(Clone, Debug)]
-pub(crate) enum Shown {
+pub(crate) enum ObserverEvent {
     ListStarted,
     Applied(Workload, Box<Family>),
     Removed(Workload),

@@ -302,7 +302,7 @@ fn with_message_and(policy: Policy) -> Driver {
     driver.leads_at_once();
     driver.refers_to(1, "c", "Limit");
     driver.activated(OLD);
-    driver.settle();
+    driver.finish_side_tasks();
     driver.shows(waits(5));
     driver
 }
@@ -556,7 +556,7 @@ async fn a_reservation_that_ended_before_a_standby_leads_is_released() {
             driver.shows(finished);
         }
         driver.leads(Vec::new());
-        driver.settle();
+        driver.finish_side_tasks();
         if let Some(id) = driver.read() {
             driver.ends(id, TaskResult::Read(Ok(None)));
         }

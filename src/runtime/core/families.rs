@@ -1,16 +1,16 @@
 //! Families: effects of a change of one Workload on the others of its job.
 
 use super::cache::Key;
-use super::{Core, Shown};
+use super::{Core, ObserverEvent};
 use crate::api::{Uid, Workload};
-use crate::check::{Families, Family, Fate, Lifetime, ReleaseReason};
+use crate::check::{Families, Family, Lifetime, PodsState, ReleaseReason};
 use crate::runtime::decide::{CheckPhase, check_phase, reason_to_stop};
 
 /// The place of a Workload among the others of its job.
 #[derive(PartialEq)]
 struct Place {
     family: Family,
-    fate: Option<Fate>,
+    pods_state: Option<PodsState>,
 }
 
 impl Core {
@@ -40,7 +40,7 @@ impl Core {
         if place.family != before.family {
             self.show_workload(&workload);
         }
-        if same_inputs && place.fate == before.fate {
+        if same_inputs && place.pods_state == before.pods_state {
             return;
         }
         self.reconcile(&workload, None);
@@ -56,10 +56,10 @@ impl Core {
 
     /// Records the state of a Workload without quota: the events that determine what became of its
     /// pods may have been missed.
-    pub(super) fn learn(&mut self, workload: &Workload) {
+    pub(super) fn apply_unselected(&mut self, workload: &Workload) {
         if self.workloads.workload(workload.uid()).is_none() {
             self.change_families(self.families.relatives(workload), |core| {
-                core.families.learn(workload);
+                core.families.apply_unselected(workload);
             });
         }
     }
@@ -67,7 +67,7 @@ impl Core {
     fn place(&self, workload: &Workload) -> Place {
         Place {
             family: self.families.of(workload),
-            fate: self.families.fate(workload),
+            pods_state: self.families.pods_state(workload),
         }
     }
 
@@ -79,14 +79,14 @@ impl Core {
                 why: ReleaseReason::Finished,
                 withdraw,
             } => {
-                let why = match self.families.fate(workload) {
-                    Some(Fate::Runs) => return CheckPhase::PodsRemain,
-                    Some(Fate::Replaced(by)) => ReleaseReason::Replaced {
+                let why = match self.families.pods_state(workload) {
+                    Some(PodsState::Runs) => return CheckPhase::PodsRemain,
+                    Some(PodsState::Replaced(by)) => ReleaseReason::Replaced {
                         by: by.reservation(check, key),
                         ran: Families::ran(workload),
                     },
-                    Some(Fate::Evicted) => ReleaseReason::Evicted,
-                    Some(Fate::Finished) | None => ReleaseReason::Finished,
+                    Some(PodsState::Evicted) => ReleaseReason::Evicted,
+                    Some(PodsState::Finished) | None => ReleaseReason::Finished,
                 };
                 CheckPhase::Ended { why, withdraw }
             }
@@ -122,7 +122,8 @@ impl Core {
     /// because another slice has replaced it.
     pub(super) fn is_held(&self, workload: &Workload) -> bool {
         let finished = workload.conditions().finished().is_true();
-        workload.holds_quota() && (!finished || self.families.fate(workload) == Some(Fate::Runs))
+        workload.holds_quota()
+            && (!finished || self.families.pods_state(workload) == Some(PodsState::Runs))
     }
 
     /// Returns the number of Workloads that hold quota. A replaced slice does not, although its
@@ -141,7 +142,7 @@ impl Core {
 
     pub(super) fn show_workload(&mut self, workload: &Workload) {
         let family = Box::new(self.families.of(workload));
-        self.notify_observers(Shown::Applied(workload.clone(), family));
+        self.notify_observers(ObserverEvent::Applied(workload.clone(), family));
     }
 }
 

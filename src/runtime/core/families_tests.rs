@@ -5,7 +5,7 @@ use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
 use super::super::driver::core;
-use super::super::{Core, Effect, Input, LeaseState, Now, Shown, Task, TaskId, TaskResult};
+use super::super::{Core, Effect, Input, LeaseState, Now, ObserverEvent, Task, TaskId, TaskResult};
 use crate::api::{AdmissionCheck, CheckState, ResourceVersion, Workload};
 use crate::check::family::recordings::{Change, recordings};
 use crate::check::samples;
@@ -122,7 +122,7 @@ impl Driver {
     }
 
     /// Changes Workloads like `change`; the watch loses the events.
-    fn lose(&mut self, changes: impl FnOnce(&mut Self)) {
+    fn change_unobserved(&mut self, changes: impl FnOnce(&mut Self)) {
         self.loses_events = true;
         changes(self);
         self.loses_events = false;
@@ -188,7 +188,7 @@ impl Driver {
                         self.feed(Input::WithoutQuota(workload));
                     }
                 }
-                Effect::Show(Shown::Applied(workload, family)) => {
+                Effect::Observe(ObserverEvent::Applied(workload, family)) => {
                     let role = family.role().clone();
                     self.shown.push((workload.name().to_owned(), role));
                 }
@@ -363,7 +363,7 @@ async fn what_a_read_or_a_write_shows_counts_for_the_whole_job() {
             driver.fails_writes = loses;
             grow(&mut driver);
             if loses {
-                driver.lose(change);
+                driver.change_unobserved(change);
             } else {
                 change(&mut driver);
             }
@@ -438,12 +438,12 @@ async fn a_comparison_finds_changes_of_a_job_whose_events_were_lost() {
                 }
                 1 => {
                     grow(&mut driver);
-                    driver.lose(change);
+                    driver.change_unobserved(change);
                 }
                 _ => {
                     let first = slice("el-1", None, 2, "Ready");
                     driver.put(&admit(first));
-                    driver.lose(|driver| {
+                    driver.change_unobserved(|driver| {
                         grow(driver);
                         change(driver);
                     });

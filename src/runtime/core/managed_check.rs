@@ -94,11 +94,11 @@ impl ManagedCheck {
 
     /// Returns whether it is active, or the problem; `None` until that is determined.
     pub(crate) fn active(&self) -> Option<Result<(), &Problem>> {
-        self.activation.judged()
+        self.activation.result()
     }
 
     pub(super) fn readiness(&self) -> Readiness<'_> {
-        match (self.valid(), self.activation.judged()) {
+        match (self.valid(), self.activation.result()) {
             (Some(valid), _) => Readiness::Active(valid),
             (None, Some(Err(problem))) => Readiness::Inactive(problem),
             (None, _) => Readiness::Unknown,
@@ -118,8 +118,8 @@ impl ManagedCheck {
         now: Timestamp,
         steady: Timestamp,
     ) -> Option<Vec<ConditionPatch>> {
-        let (generation, judged) = self.activation.judged.as_ref()?;
-        let problem = judged
+        let (generation, result) = self.activation.result.as_ref()?;
+        let problem = result
             .as_ref()
             .map(|()| self.activation.message.as_ref())
             .map_err(|problem| (problem.reason.as_str(), &problem.message));
@@ -141,10 +141,10 @@ impl ManagedCheck {
 /// The activation of an AdmissionCheck.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activation {
-    /// The inputs of `judged`, or of the last failed attempt.
+    /// The inputs of `result`, or of the last failed attempt.
     pub(super) input: Option<ActivationInput>,
     /// Whether it is active, with the AdmissionCheck's generation for which that holds.
-    pub(super) judged: Option<(i64, Result<(), Problem>)>,
+    pub(super) result: Option<(i64, Result<(), Problem>)>,
     /// The additional message of the condition while it is active.
     pub(super) message: Option<Message>,
     /// The parameters of the last successful activation.
@@ -174,9 +174,9 @@ impl Activation {
         self.valid.as_ref()
     }
 
-    pub(super) fn judged(&self) -> Option<Result<(), &Problem>> {
-        let (_, judged) = self.judged.as_ref()?;
-        Some(view(judged))
+    pub(super) fn result(&self) -> Option<Result<(), &Problem>> {
+        let (_, result) = self.result.as_ref()?;
+        Some(view(result))
     }
 
     pub(super) fn cancel(&mut self) {
@@ -192,8 +192,8 @@ impl Activation {
     }
 }
 
-pub(super) fn view(judged: &Result<(), Problem>) -> Result<(), &Problem> {
-    match judged {
+pub(super) fn view(result: &Result<(), Problem>) -> Result<(), &Problem> {
+    match result {
         Ok(()) => Ok(()),
         Err(problem) => Err(problem),
     }

@@ -41,7 +41,7 @@ use crate::api::{AdmissionCheck, Name, ResourceFlavor, ResourceVersion, ServedAp
 use crate::check::{DynCheck, Families, Lifetime, ParametersKind, Trigger};
 
 pub(crate) use cache::{Key, WorkloadCache};
-pub(crate) use effects::{Effect, Report, Shown};
+pub(crate) use effects::{Effect, ObserverEvent, Report};
 pub(crate) use leadership::{LeaseState, Role};
 pub(crate) use managed_check::ManagedCheck;
 pub(crate) use report::Recent;
@@ -399,8 +399,8 @@ impl Core {
         self.effects.push(Effect::Report(report));
     }
 
-    fn notify_observers(&mut self, shown: Shown) {
-        self.effects.push(Effect::Show(shown));
+    fn notify_observers(&mut self, event: ObserverEvent) {
+        self.effects.push(Effect::Observe(event));
     }
 }
 

@@ -9,7 +9,7 @@ use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin, TimerPurpose};
 use super::tasks::{InFlight, Subject};
-use super::{Core, Effect, Report, Role, Shown, Task, Timer};
+use super::{Core, Effect, ObserverEvent, Report, Role, Task, Timer};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
 use crate::check::{FamilyRole, ReleaseReason, Reservation};
 use crate::runtime::decide::{CheckPhase, must_withdraw};
@@ -54,7 +54,7 @@ impl Core {
                 self.lists.missed |= self.lists.workloads;
                 self.lists.replaced.clear();
                 self.workloads.start_list();
-                self.notify_observers(Shown::ListStarted);
+                self.notify_observers(ObserverEvent::ListStarted);
             }
             // The rest of the list contains the slices that determine what became of its pods.
             Event::InitApply(workload)
@@ -81,7 +81,7 @@ impl Core {
                     }
                 }
                 let continuous = !self.lists.missed;
-                self.notify_observers(Shown::ListCompleted { continuous });
+                self.notify_observers(ObserverEvent::ListCompleted { continuous });
                 self.lists.missed = false;
                 self.lists.workloads = true;
                 self.lead_if_synced();
@@ -258,7 +258,7 @@ impl Core {
         if !self.leads() || self.workloads.workload(uid).is_some() {
             return;
         }
-        self.learn(workload);
+        self.apply_unselected(workload);
         self.reconcile(workload, None);
         self.remove_idle_workload(uid);
     }
@@ -275,7 +275,7 @@ impl Core {
         let Some(last) = self.workloads.remove(uid, last) else {
             return;
         };
-        self.notify_observers(Shown::Removed(last.clone()));
+        self.notify_observers(ObserverEvent::Removed(last.clone()));
         for check in self.checks_of(&last) {
             let key = Key::new(uid, &check);
             let stale = self.leaves_a_verdict(&last, &check);
@@ -516,7 +516,7 @@ impl Core {
             // For a deleted slice, the cleanup must determine whether its pods still run.
             let why = why.filter(|why| {
                 *why != ReleaseReason::Deleted
-                    || self.families.fate_of_deleted(&reservation).is_none()
+                    || self.families.pods_state_of_deleted(&reservation).is_none()
             });
             let subject = Subject {
                 reservation,

@@ -19,7 +19,7 @@ pub(super) struct Record {
 
 /// The next step of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(super) enum NextStep {
     /// Read the record.
     Read,
     /// No record exists: create it.
@@ -97,32 +97,32 @@ impl Candidate {
     }
 
     /// Returns the next step at `now`.
-    pub(super) fn plan(&self, now: Instant) -> Plan {
+    pub(super) fn next_step(&self, now: Instant) -> NextStep {
         if self.lost {
-            return Plan::Wait(now + self.times.retry_period);
+            return NextStep::Wait(now + self.times.retry_period);
         }
         match &self.seen {
-            ObservedLease::Unknown => Plan::Read,
-            ObservedLease::Absent => Plan::Create,
+            ObservedLease::Unknown => NextStep::Read,
+            ObservedLease::Absent => NextStep::Create,
             ObservedLease::Record { record, .. } if record.holder == self.identity => {
                 match self.renewed_at {
                     Some(renewed) if now < renewed + self.times.renew_interval => {
-                        Plan::Wait(renewed + self.times.renew_interval)
+                        NextStep::Wait(renewed + self.times.renew_interval)
                     }
                     // A record of this identity that this process did not write is from an earlier
                     // process: it is renewed.
-                    _ => Plan::Renew,
+                    _ => NextStep::Renew,
                 }
             }
             ObservedLease::Record { record, since } => {
                 let expires = *since + record.duration;
                 let next_look = self.looked_at.unwrap_or(*since) + self.times.retry_period;
                 if record.holder.is_empty() || now >= expires {
-                    Plan::Acquire
+                    NextStep::Acquire
                 } else if now >= next_look {
-                    Plan::Read
+                    NextStep::Read
                 } else {
-                    Plan::Wait(next_look.min(expires))
+                    NextStep::Wait(next_look.min(expires))
                 }
             }
         }
@@ -196,16 +196,16 @@ mod tests {
     #[test]
     fn a_missing_lease_is_created_and_then_renewed() {
         let (mut candidate, start) = candidate();
-        assert_eq!(candidate.plan(start), Plan::Read);
+        assert_eq!(candidate.next_step(start), NextStep::Read);
         candidate.on_read(None, start);
-        assert_eq!(candidate.plan(start), Plan::Create);
+        assert_eq!(candidate.next_step(start), NextStep::Create);
         candidate.on_written(record("me", "1"), start);
         assert_eq!(candidate.valid_until(start), Some(start + 7 * SECOND));
         assert_eq!(
-            candidate.plan(start + SECOND),
-            Plan::Wait(start + 2 * SECOND)
+            candidate.next_step(start + SECOND),
+            NextStep::Wait(start + 2 * SECOND)
         );
-        assert_eq!(candidate.plan(start + 2 * SECOND), Plan::Renew);
+        assert_eq!(candidate.next_step(start + 2 * SECOND), NextStep::Renew);
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
         for round in 0..100 {
             let now = start + round * SECOND;
             candidate.on_read(Some(record("other", &round.to_string())), now);
-            assert_eq!(candidate.plan(now), Plan::Wait(now + SECOND));
+            assert_eq!(candidate.next_step(now), NextStep::Wait(now + SECOND));
             assert_eq!(candidate.valid_until(now), None);
         }
     }
@@ -225,21 +225,25 @@ mod tests {
         for round in 0..10 {
             let now = start + round * SECOND;
             candidate.on_read(Some(record("other", "1")), now);
-            assert_ne!(candidate.plan(now), Plan::Acquire, "after {round} s");
+            assert_ne!(
+                candidate.next_step(now),
+                NextStep::Acquire,
+                "after {round} s"
+            );
         }
         assert_eq!(
-            candidate.plan(start + 9 * SECOND + SECOND / 2),
-            Plan::Wait(start + 10 * SECOND),
+            candidate.next_step(start + 9 * SECOND + SECOND / 2),
+            NextStep::Wait(start + 10 * SECOND),
             "not a moment too late"
         );
-        assert_eq!(candidate.plan(start + 10 * SECOND), Plan::Acquire);
+        assert_eq!(candidate.next_step(start + 10 * SECOND), NextStep::Acquire);
     }
 
     #[test]
     fn a_released_lease_is_acquired_at_once() {
         let (mut candidate, start) = candidate();
         candidate.on_read(Some(record("", "1")), start);
-        assert_eq!(candidate.plan(start), Plan::Acquire);
+        assert_eq!(candidate.next_step(start), NextStep::Acquire);
     }
 
     #[test]
@@ -252,8 +256,8 @@ mod tests {
         candidate.on_written(record("me", "1"), start);
         assert_eq!(candidate.valid_until(start + 7 * SECOND), None);
         assert_eq!(
-            candidate.plan(start + 7 * SECOND),
-            Plan::Renew,
+            candidate.next_step(start + 7 * SECOND),
+            NextStep::Renew,
             "it still tries"
         );
     }
@@ -263,7 +267,7 @@ mod tests {
         let (mut candidate, start) = candidate();
         candidate.on_written(record("me", "1"), start);
         candidate.on_conflict();
-        assert_eq!(candidate.plan(start + SECOND), Plan::Read);
+        assert_eq!(candidate.next_step(start + SECOND), NextStep::Read);
         assert!(candidate.valid_until(start + SECOND).is_some());
         candidate.on_read(Some(record("other", "2")), start + SECOND);
         assert_eq!(
@@ -278,7 +282,7 @@ mod tests {
         let (mut candidate, start) = candidate();
         candidate.on_read(Some(record("me", "1")), start);
         assert_eq!(candidate.valid_until(start), None);
-        assert_eq!(candidate.plan(start), Plan::Renew);
+        assert_eq!(candidate.next_step(start), NextStep::Renew);
     }
 
     #[test]
@@ -289,9 +293,9 @@ mod tests {
         assert_eq!(
             (
                 candidate.valid_until(start + SECOND),
-                candidate.plan(start + SECOND)
+                candidate.next_step(start + SECOND)
             ),
-            (None, Plan::Create)
+            (None, NextStep::Create)
         );
     }
 
@@ -309,10 +313,10 @@ mod tests {
             candidate.on_read(Some(found), later);
             assert!(candidate.is_lost(), "held by {holder:?}");
             for later in [later, later + 60 * SECOND] {
-                let plan = candidate.plan(later);
+                let next_step = candidate.next_step(later);
                 assert!(
-                    matches!(plan, Plan::Wait(_)),
-                    "held by {holder:?}: {plan:?}"
+                    matches!(next_step, NextStep::Wait(_)),
+                    "held by {holder:?}: {next_step:?}"
                 );
             }
         }

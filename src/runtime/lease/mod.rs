@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::error_text::public;
 use super::signal::cancelled;
 use crate::Clock;
-use candidate::{Candidate, Plan, Record};
+use candidate::{Candidate, NextStep, Record};
 
 /// Leader election among the replicas of one check.
 ///
@@ -221,17 +221,17 @@ struct Holder {
 impl Holder {
     /// Runs one round: reads if it must, then writes if it may. Returns the time of the next round.
     async fn step(&mut self) -> Instant {
-        if self.candidate.plan(Instant::now()) == Plan::Read {
+        if self.candidate.next_step(Instant::now()) == NextStep::Read {
             self.read().await;
         }
         let started = Instant::now();
-        match self.candidate.plan(started) {
-            Plan::Wait(_) | Plan::Read => {}
-            plan => self.write(plan, started).await,
+        match self.candidate.next_step(started) {
+            NextStep::Wait(_) | NextStep::Read => {}
+            next_step => self.write(next_step, started).await,
         }
         self.publish();
-        match self.candidate.plan(Instant::now()) {
-            Plan::Wait(until) => until,
+        match self.candidate.next_step(Instant::now()) {
+            NextStep::Wait(until) => until,
             _ => Instant::now() + self.config.times.retry_period,
         }
     }
@@ -250,10 +250,10 @@ impl Holder {
         }
     }
 
-    async fn write(&mut self, plan: Plan, started: Instant) {
-        let wanted = self.lease(&plan);
-        let sent = match &plan {
-            Plan::Create => {
+    async fn write(&mut self, next_step: NextStep, started: Instant) {
+        let wanted = self.lease(&next_step);
+        let sent = match &next_step {
+            NextStep::Create => {
                 self.bounded(self.api.create(&PostParams::default(), &wanted))
                     .await
             }
@@ -269,7 +269,7 @@ impl Holder {
             Ok(lease) => self.candidate.on_written(Record::from(lease), started),
             // A Lease that cannot be found is created; if that cannot be, its namespace is missing.
             Err(LeaseError::Kube(kube::Error::Api(status)))
-                if status.code == 409 || (status.code == 404 && plan != Plan::Create) =>
+                if status.code == 409 || (status.code == 404 && next_step != NextStep::Create) =>
             {
                 self.candidate.on_conflict();
             }
@@ -280,12 +280,12 @@ impl Holder {
         }
     }
 
-    /// Returns the Lease that `plan` writes.
-    fn lease(&self, plan: &Plan) -> Lease {
+    /// Returns the Lease that `next_step` writes.
+    fn lease(&self, next_step: &NextStep) -> Lease {
         next_lease(
             &self.config,
             self.candidate.record(),
-            plan,
+            next_step,
             self.clock.now(),
         )
     }
@@ -300,7 +300,7 @@ impl Holder {
         if !held {
             return;
         }
-        let mut lease = self.lease(&Plan::Renew);
+        let mut lease = self.lease(&NextStep::Renew);
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);
@@ -381,9 +381,14 @@ impl LeaseError {
     }
 }
 
-/// Returns the Lease that `plan` writes over the record `known`.
-fn next_lease(config: &LeaseConfig, known: Option<&Record>, plan: &Plan, now: Timestamp) -> Lease {
-    let taking = matches!(plan, Plan::Create | Plan::Acquire);
+/// Returns the Lease that `next_step` writes over the record `known`.
+fn next_lease(
+    config: &LeaseConfig,
+    known: Option<&Record>,
+    next_step: &NextStep,
+    now: Timestamp,
+) -> Lease {
+    let taking = matches!(next_step, NextStep::Create | NextStep::Acquire);
     let transitions = known.map_or(0, |record| {
         // The API server rejects a negative count.
         record.transitions.saturating_add(i32::from(taking))
@@ -421,9 +426,9 @@ pub fn lease_after(
     let mut candidate = Candidate::new(&config.identity, config.times);
     let sent = Instant::now();
     candidate.on_read(Some(Record::from(found)), sent);
-    match candidate.plan(sent + waited) {
-        Plan::Wait(_) | Plan::Read => None,
-        plan => Some(next_lease(config, candidate.record(), &plan, now)),
+    match candidate.next_step(sent + waited) {
+        NextStep::Wait(_) | NextStep::Read => None,
+        next_step => Some(next_lease(config, candidate.record(), &next_step, now)),
     }
 }
 

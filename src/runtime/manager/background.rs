@@ -70,7 +70,7 @@ impl BackgroundHost for Host {
         let health = self.health.watch(&format!("{}/{name}", self.controller));
         let client = self.client(Some(health.clone()));
         let monitor = WatchMonitor::new(health, Arc::clone(&self.metrics), self.seed);
-        (client, Box::new(Shown(monitor)))
+        (client, Box::new(MonitoredWatch(monitor)))
     }
 
     fn record_event(&self, regarding: ObjectReference, event: CheckEvent) {
@@ -80,9 +80,9 @@ impl BackgroundHost for Host {
 }
 
 /// A watch that is reported in health and metrics until it is dropped.
-struct Shown(WatchMonitor);
+struct MonitoredWatch(WatchMonitor);
 
-impl WatchProgress for Shown {
+impl WatchProgress for MonitoredWatch {
     fn progressed(&mut self, step: WatchStep) {
         self.0.progressed(step);
     }
@@ -93,7 +93,7 @@ impl WatchProgress for Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for MonitoredWatch {
     fn drop(&mut self) {
         self.0.end();
     }

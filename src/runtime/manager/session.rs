@@ -10,14 +10,14 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::spans::{Cause, Spans};
-use super::tasks::Tools;
+use super::tasks::TaskContext;
 use super::{Query, RunError, Runtime, Settings};
 use crate::api::ServedApi;
 use crate::check::WorkloadEvent;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::connection::instrumented;
 use crate::runtime::core::{
-    Controller, Core, Effect, Input, LeaseState, Limits, Now, Shown, TaskId, TaskResult,
+    Controller, Core, Effect, Input, LeaseState, Limits, Now, ObserverEvent, TaskId, TaskResult,
 };
 use crate::runtime::events::Recorder;
 use crate::runtime::health::Health;
@@ -298,7 +298,7 @@ impl Session {
     fn carry_out(&mut self, effect: Effect, cause: &Cause) {
         match effect {
             Effect::Start(id, task) => {
-                let tools = Tools {
+                let context = TaskContext {
                     controllers: Arc::clone(&self.core.controllers),
                     writer: Arc::clone(&self.writer),
                     timeout: self.settings.timeout,
@@ -306,15 +306,15 @@ impl Session {
                 let controllers = &self.core.controllers;
                 let span = self.spans.begin(id, &task, controllers, cause);
                 self.tasks
-                    .spawn(span.around(async move { (id, tools.carry_out(*task).await) }));
+                    .spawn(span.around(async move { (id, context.carry_out(*task).await) }));
             }
             Effect::CancelTasks => {
                 self.tasks.abort_all();
                 self.spans.canceled();
             }
-            Effect::Show(shown) => {
+            Effect::Observe(event) => {
                 for controller in &*self.core.controllers {
-                    controller.check.observe(seen(&shown));
+                    controller.check.observe(workload_event(&event));
                 }
             }
             Effect::Leads(leads) => {
@@ -353,12 +353,12 @@ fn writer(
     Writer::new(client, served, annotations, leadership)
 }
 
-fn seen(shown: &Shown) -> WorkloadEvent<'_> {
-    match shown {
-        Shown::ListStarted => WorkloadEvent::ListStarted,
-        Shown::Applied(workload, family) => WorkloadEvent::Applied(workload, family),
-        Shown::Removed(workload) => WorkloadEvent::Removed(workload),
-        Shown::ListCompleted { continuous } => WorkloadEvent::ListCompleted {
+fn workload_event(event: &ObserverEvent) -> WorkloadEvent<'_> {
+    match event {
+        ObserverEvent::ListStarted => WorkloadEvent::ListStarted,
+        ObserverEvent::Applied(workload, family) => WorkloadEvent::Applied(workload, family),
+        ObserverEvent::Removed(workload) => WorkloadEvent::Removed(workload),
+        ObserverEvent::ListCompleted { continuous } => WorkloadEvent::ListCompleted {
             continuous: *continuous,
         },
     }

@@ -13,14 +13,14 @@ use crate::runtime::writer::Writer;
 
 /// The context in which tasks run.
 #[derive(Clone)]
-pub(super) struct Tools {
+pub(super) struct TaskContext {
     pub(super) controllers: Arc<[Controller]>,
     pub(super) writer: Arc<Writer>,
     /// The time limit of a call of check code, unless the check sets its own.
     pub(super) timeout: Duration,
 }
 
-impl Tools {
+impl TaskContext {
     fn check(&self, controller: usize) -> (DynCheck, Duration) {
         let check = self.controllers[controller].check.clone();
         let limit = check.timeout().unwrap_or(self.timeout);

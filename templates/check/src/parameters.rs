@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     /// The result of the runtime's validation of a resource with the example's spec and `change`.
-    fn judge(change: Value) -> Result<(), String> {
+    fn validate(change: Value) -> Result<(), String> {
         let mut spec = json!({
 {%- if source == "none" %}"mostPodsByDay": 10, "nightBegins": 22, "nightEnds": 6{% elsif source == "http" %}"url": "http://capacity:8080/free-pods"{% else %}"url": "https://prometheus:9090", "query": "free_pods"{% endif -%}
 {%- if state %}, "startInterval": "10s"{% endif -%}
@@ -109,10 +109,10 @@ mod tests {
             (json!({"startInterval": "2h"}), Some("is too long")),
 {%- endif %}
         ] {
-            match (judge(change.clone()), expected) {
+            match (validate(change.clone()), expected) {
                 (Ok(()), None) => {}
                 (Err(problem), Some(expected)) => assert!(problem.contains(expected), "{change}: {problem}"),
-                (judged, _) => panic!("{change}: {judged:?}"),
+                (result, _) => panic!("{change}: {result:?}"),
             }
         }
     }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
 /// How long anything may take to appear.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A check whose action depends on the Workload's name.
 struct Seats;
@@ -239,7 +239,7 @@ fn condition(kind: &str) -> Value {
 
 /// Waits until `look` finds something; otherwise it reports what was found instead.
 pub(super) async fn wait<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         match look() {
             Ok(found) => return found,
@@ -353,7 +353,7 @@ impl Program {
                 assert!(status.success(), "{status}: {:#?}", self.lines());
                 return (took, self.lines());
             }
-            assert!(began.elapsed() < PATIENCE, "{:#?}", self.lines());
+            assert!(began.elapsed() < TIMEOUT, "{:#?}", self.lines());
             sleep(Duration::from_millis(10)).await;
         }
     }

@@ -12,12 +12,14 @@ use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_17_8, V0_19_2};
 use serde_json::{Value, json};
 
 use super::checks::{Scripted, Setting};
-use super::faults::{A_WHILE, Fault, Seen};
-use super::harness::{Fixture, Running, World, fixture, setting_reference, unique, world};
+use super::faults::{A_WHILE, Fault, RecordedRequest};
+use super::harness::{
+    Fixture, Running, TestCluster, fixture, setting_reference, test_cluster, unique,
+};
 
 async fn follows_its_parameters_on(version: KueueVersion) {
     let Some(Fixture {
-        world,
+        cluster,
         check,
         name,
         running,
@@ -26,40 +28,42 @@ async fn follows_its_parameters_on(version: KueueVersion) {
     else {
         return;
     };
-    let active = world.wait_active(&name, "True", "Active").await;
+    let active = cluster.wait_active(&name, "True", "Active").await;
     assert_eq!(
         (&active["message"], &active["observedGeneration"]),
         (&json!("The admission check is active"), &json!(1))
     );
 
-    world
+    cluster
         .settings()
         .delete(&name, &DeleteParams::default())
         .await
         .unwrap();
-    let gone = world
+    let gone = cluster
         .wait_active(&name, "False", "ParametersNotFound")
         .await;
     assert_eq!(
         gone["message"],
         format!("there is no Setting (group test.kueue-check.dev) `{name}`: create it")
     );
-    world
+    cluster
         .wait_event("default", &name, "Deactivated: ParametersNotFound")
         .await;
 
-    world.setting(&name, "nonsense").await;
-    let invalid = world.wait_active(&name, "False", "ParametersInvalid").await;
+    cluster.setting(&name, "nonsense").await;
+    let invalid = cluster
+        .wait_active(&name, "False", "ParametersInvalid")
+        .await;
     assert_eq!(
         invalid["message"],
         format!("Setting `{name}` is invalid: `word` must not be nonsense")
     );
 
-    world.setting(&name, "fine again").await;
-    world.wait_active(&name, "True", "Active").await;
-    world.workload("a").await;
-    world.reserve("a", &[&name]).await;
-    world.wait_state("a", &name, "Ready").await;
+    cluster.setting(&name, "fine again").await;
+    cluster.wait_active(&name, "True", "Active").await;
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&name]).await;
+    cluster.wait_state("a", &name, "Ready").await;
     assert_eq!(
         check.evaluations()[0].word,
         "fine again",
@@ -88,7 +92,7 @@ async fn parameters_have_changed_when_more_than_their_status_has() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    let (settings, name) = (fixture.world.settings(), &fixture.name);
+    let (settings, name) = (fixture.cluster.settings(), &fixture.name);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     let params = PatchParams::default();
@@ -96,7 +100,7 @@ async fn parameters_have_changed_when_more_than_their_status_has() {
         let status = Patch::Merge(json!({"status": {"seen": seen}}));
         settings.patch_status(name, &params, &status).await.unwrap();
     }
-    fixture.world.setting(name, "other").await;
+    fixture.cluster.setting(name, "other").await;
     fixture.wait_evaluations("a", 2).await;
     let evaluations = fixture.check.evaluations();
     assert_eq!(
@@ -112,7 +116,7 @@ async fn parameters_have_changed_when_more_than_their_status_has() {
 #[tokio::test]
 async fn a_wrong_reference_is_reported_and_can_be_corrected_while_the_program_runs() {
     let Some(Fixture {
-        world,
+        cluster,
         name,
         running,
         ..
@@ -122,7 +126,7 @@ async fn a_wrong_reference_is_reported_and_can_be_corrected_while_the_program_ru
     };
     let refer = async |parameters: Value| {
         let patch = json!({"spec": {"parameters": parameters}});
-        world.merge("AdmissionCheck", &name, patch).await;
+        cluster.merge("AdmissionCheck", &name, patch).await;
     };
     for (parameters, reason, message) in [
         (
@@ -147,19 +151,19 @@ async fn a_wrong_reference_is_reported_and_can_be_corrected_while_the_program_ru
         ),
     ] {
         refer(parameters).await;
-        world
+        cluster
             .wait_active_saying(&name, "False", reason, message)
             .await;
     }
     refer(setting_reference(&name)).await;
-    let active = world.wait_active(&name, "True", "Active").await;
+    let active = cluster.wait_active(&name, "True", "Active").await;
     assert_eq!(active["observedGeneration"], 6);
     running.stop().await;
 }
 
 #[tokio::test]
 async fn the_result_of_activate_is_the_condition_and_is_retried() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let (check, name) = (Scripted::new(&unique("example.com/picky")), unique("check"));
@@ -169,27 +173,27 @@ async fn the_result_of_activate_is_the_condition_and_is_retried() {
         "licences.example.com does not resolve",
     )
     .recheck_in(again)));
-    world.setting(&name, "fine").await;
-    world.check(&name, check.controller_name().as_str()).await;
-    let running = Running::of(world.client.clone(), check.clone());
-    let active = world.wait_active(&name, "False", "NoLicenceServer").await;
+    cluster.setting(&name, "fine").await;
+    cluster.check(&name, check.controller_name().as_str()).await;
+    let running = Running::of(cluster.client.clone(), check.clone());
+    let active = cluster.wait_active(&name, "False", "NoLicenceServer").await;
     assert_eq!(active["message"], "licences.example.com does not resolve");
     check.activation(Ok(()));
-    world.wait_active(&name, "True", "Active").await;
+    cluster.wait_active(&name, "True", "Active").await;
     running.stop().await;
 }
 
 #[tokio::test]
 async fn workloads_wait_with_the_reason_while_the_check_is_not_active() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let (check, name) = (Scripted::new(&unique("example.com/late")), unique("check"));
-    world.check(&name, check.controller_name().as_str()).await;
-    let running = Running::of(world.client.clone(), check.clone());
-    world.workload("a").await;
-    world.reserve("a", &[&name]).await;
-    let entry = world
+    cluster.check(&name, check.controller_name().as_str()).await;
+    let running = Running::of(cluster.client.clone(), check.clone());
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&name]).await;
+    let entry = cluster
         .wait_message(
             "a",
             &name,
@@ -200,8 +204,8 @@ async fn workloads_wait_with_the_reason_while_the_check_is_not_active() {
         (&entry["state"], check.evaluations().len()),
         (&json!("Pending"), 0)
     );
-    world.setting(&name, "fine").await;
-    world.wait_state("a", &name, "Ready").await;
+    cluster.setting(&name, "fine").await;
+    cluster.wait_state("a", &name, "Ready").await;
     running.stop().await;
 }
 
@@ -210,9 +214,9 @@ async fn workloads_in_flight_are_evaluated_with_the_last_valid_parameters() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.world.setting(&fixture.name, "nonsense").await;
+    fixture.cluster.setting(&fixture.name, "nonsense").await;
     fixture
-        .world
+        .cluster
         .wait_active(&fixture.name, "False", "ParametersInvalid")
         .await;
     fixture.reserved("a").await;
@@ -236,7 +240,7 @@ async fn changed_parameters_cause_a_new_evaluation_of_each_waiting_workload() {
         fixture.reserved(workload).await;
         fixture.wait_message(workload, "not open but fine").await;
     }
-    fixture.world.setting(&fixture.name, "open").await;
+    fixture.cluster.setting(&fixture.name, "open").await;
     for workload in ["a", "b", "c"] {
         fixture.wait_state(workload, "Ready").await;
     }
@@ -256,16 +260,16 @@ async fn parameters_that_the_check_rejects_make_it_inactive_until_they_change() 
         });
     fixture.reserved("a").await;
     let active = fixture
-        .world
+        .cluster
         .wait_active(&fixture.name, "False", "ParametersRejected")
         .await;
     assert_eq!(active["message"], "no such budget");
     fixture
         .wait_message("a", "the check's parameters are invalid: no such budget")
         .await;
-    fixture.world.setting(&fixture.name, "other").await;
+    fixture.cluster.setting(&fixture.name, "other").await;
     fixture
-        .world
+        .cluster
         .wait_active(&fixture.name, "True", "Active")
         .await;
     fixture.wait_state("a", "Ready").await;
@@ -273,9 +277,11 @@ async fn parameters_that_the_check_rejects_make_it_inactive_until_they_change() 
 }
 
 /// Writes the condition `Active` as another client.
-async fn spoil(world: &World, name: &str) {
+async fn spoil(cluster: &TestCluster, name: &str) {
     let spoiled = json!({"conditions": [{"type": "Active", "status": "False", "reason": "Spoiled", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
-    world.merge_status_of("AdmissionCheck", name, spoiled).await;
+    cluster
+        .merge_status_of("AdmissionCheck", name, spoiled)
+        .await;
 }
 
 #[tokio::test]
@@ -284,17 +290,17 @@ async fn the_condition_is_written_once_and_again_when_another_client_changes_it(
         return;
     };
     let Fixture {
-        world,
+        cluster,
         name,
         faults,
         running,
         ..
     } = fixture;
-    let patches = || faults.count(Seen::writes_condition);
+    let patches = || faults.count(RecordedRequest::writes_condition);
     tokio::time::sleep(A_WHILE).await;
     assert_eq!(patches(), 1);
-    spoil(&world, &name).await;
-    world.wait_active(&name, "True", "Active").await;
+    spoil(&cluster, &name).await;
+    cluster.wait_active(&name, "True", "Active").await;
     assert_eq!(patches(), 2);
     running.stop().await;
 }
@@ -305,7 +311,7 @@ async fn another_writer_of_the_condition_is_not_fought_in_a_hot_loop() {
         return;
     };
     let Fixture {
-        world,
+        cluster,
         name,
         faults,
         running,
@@ -313,10 +319,10 @@ async fn another_writer_of_the_condition_is_not_fought_in_a_hot_loop() {
     } = fixture;
     let until = tokio::time::Instant::now() + 2 * A_WHILE;
     while tokio::time::Instant::now() < until {
-        spoil(&world, &name).await;
+        spoil(&cluster, &name).await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    let patches = faults.count(Seen::writes_condition);
+    let patches = faults.count(RecordedRequest::writes_condition);
     assert!(patches <= 12, "{patches} patches in three seconds");
     running.stop().await;
 }
@@ -324,7 +330,7 @@ async fn another_writer_of_the_condition_is_not_fought_in_a_hot_loop() {
 #[tokio::test]
 async fn a_watch_of_parameters_that_fails_after_the_list_hides_nothing() {
     let Some(Fixture {
-        world,
+        cluster,
         check,
         name,
         faults,
@@ -340,12 +346,16 @@ async fn a_watch_of_parameters_that_fails_after_the_list_hides_nothing() {
         seen.verb == "watch" && seen.path.ends_with("/settings")
     });
     let other = unique("check");
-    world.setting(&other, "fine").await;
-    world.check(&other, check.controller_name().as_str()).await;
-    let running = Running::of(faults.around(&world.client), check);
-    world.wait_active(&other, "True", "Active").await;
-    world.setting(&name, "nonsense").await;
-    world.wait_active(&name, "False", "ParametersInvalid").await;
+    cluster.setting(&other, "fine").await;
+    cluster
+        .check(&other, check.controller_name().as_str())
+        .await;
+    let running = Running::of(faults.around(&cluster.client), check);
+    cluster.wait_active(&other, "True", "Active").await;
+    cluster.setting(&name, "nonsense").await;
+    cluster
+        .wait_active(&name, "False", "ParametersInvalid")
+        .await;
     running.stop().await;
 }
 
@@ -353,7 +363,7 @@ async fn a_watch_of_parameters_that_fails_after_the_list_hides_nothing() {
 #[tokio::test]
 async fn parameters_that_can_only_be_listed_do_not_make_the_check_flap() {
     let Some(Fixture {
-        world,
+        cluster,
         check,
         name,
         faults,
@@ -367,20 +377,22 @@ async fn parameters_that_can_only_be_listed_do_not_make_the_check_flap() {
     faults.inject(usize::MAX, Fault::Status(403, None), |seen| {
         seen.verb == "watch" && seen.path.ends_with("/settings")
     });
-    let running = Running::of(faults.around(&world.client), check);
-    world.wait_active(&name, "True", "Active").await;
+    let running = Running::of(faults.around(&cluster.client), check);
+    cluster.wait_active(&name, "True", "Active").await;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let patches = faults.count(Seen::writes_condition);
+    let patches = faults.count(RecordedRequest::writes_condition);
     assert!(patches <= 1, "{patches} patches");
-    world.setting(&name, "nonsense").await;
-    world.wait_active(&name, "False", "ParametersInvalid").await;
+    cluster.setting(&name, "nonsense").await;
+    cluster
+        .wait_active(&name, "False", "ParametersInvalid")
+        .await;
     running.stop().await;
 }
 
 #[tokio::test]
 async fn permission_that_is_removed_and_restored_is_noticed() {
     let Some(Fixture {
-        world,
+        cluster,
         check,
         name,
         faults,
@@ -394,8 +406,8 @@ async fn permission_that_is_removed_and_restored_is_noticed() {
     faults.inject(2, Fault::Status(403, None), |seen| {
         seen.path.ends_with("/settings")
     });
-    let running = Running::of(faults.around(&world.client), check);
-    let active = world
+    let running = Running::of(faults.around(&cluster.client), check);
+    let active = cluster
         .wait_active(&name, "False", "ParametersForbidden")
         .await;
     assert!(
@@ -405,16 +417,16 @@ async fn permission_that_is_removed_and_restored_is_noticed() {
             .contains("may not list settings.test.kueue-check.dev: apply its ClusterRole"),
         "{active}"
     );
-    world.wait_active(&name, "True", "Active").await;
+    cluster.wait_active(&name, "True", "Active").await;
     running.stop().await;
 }
 
 #[tokio::test]
 async fn parameters_whose_definition_is_not_installed_yet() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
-    let api: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     let mut definition = Setting::crd();
     let (kind, plural) = ("Latecomer", "latecomers");
     definition.metadata.name = Some(format!("{plural}.test.kueue-check.dev"));
@@ -423,7 +435,7 @@ async fn parameters_whose_definition_is_not_installed_yet() {
     definition.spec.names.singular = Some("latecomer".into());
 
     let name = unique("check");
-    world
+    cluster
         .admission_check(
             &name,
             "example.com/latecomer",
@@ -432,8 +444,8 @@ async fn parameters_whose_definition_is_not_installed_yet() {
         .await;
     let late = async |_: Params<Latecomer>| Verdict::ready("ok");
     let controller = ControllerName::from_static("example.com/latecomer");
-    let running = Running::of(world.client.clone(), Check::from_fn(controller, late));
-    let active = world
+    let running = Running::of(cluster.client.clone(), Check::from_fn(controller, late));
+    let active = cluster
         .wait_active(&name, "False", "ParametersKindNotServed")
         .await;
     assert!(
@@ -454,7 +466,7 @@ async fn parameters_whose_definition_is_not_installed_yet() {
     api.create(&PostParams::default(), &definition)
         .await
         .unwrap();
-    world
+    cluster
         .wait_active(&name, "False", "ParametersNotFound")
         .await;
     running.wait_ready().await;

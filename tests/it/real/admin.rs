@@ -9,7 +9,7 @@ use kube::{Api, Client, Config};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::json;
 
-use super::harness::{unique, wait, world_with_port};
+use super::harness::{test_cluster_with_port, unique, wait};
 use super::process::{Program, install, token};
 
 const EXAMPLE: &str = "maintenance_window";
@@ -51,12 +51,12 @@ async fn wait_status(client: &Client, path: &str, status: u16) -> String {
 
 #[tokio::test]
 async fn metrics_and_diagnostics_require_a_token_with_permission() {
-    let Some(world) = world_with_port(V0_19_2).await else {
+    let Some(cluster) = test_cluster_with_port(V0_19_2).await else {
         return;
     };
     let namespace = unique("admin");
-    let kubeconfig = install(&world, EXAMPLE, &namespace).await;
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), &namespace);
+    let kubeconfig = install(&cluster, EXAMPLE, &namespace).await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), &namespace);
     let named = |name: &str| ObjectMeta {
         name: Some(name.to_owned()),
         ..ObjectMeta::default()
@@ -69,7 +69,7 @@ async fn metrics_and_diagnostics_require_a_token_with_permission() {
         .create(&PostParams::default(), &reader)
         .await
         .unwrap();
-    let reader = token(&world.client, &namespace, "prometheus").await;
+    let reader = token(&cluster.client, &namespace, "prometheus").await;
     let program = Program::start(
         EXAMPLE,
         &kubeconfig,
@@ -99,7 +99,7 @@ async fn metrics_and_diagnostics_require_a_token_with_permission() {
         });
         serde_json::from_value::<ClusterRoleBinding>(binding).unwrap()
     };
-    let bindings: Api<ClusterRoleBinding> = Api::all(world.client.clone());
+    let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client.clone());
     let reads_metrics = format!("{namespace}-metrics-reader");
     bindings
         .create(&PostParams::default(), &bind(&reads_metrics))
@@ -112,7 +112,7 @@ async fn metrics_and_diagnostics_require_a_token_with_permission() {
     let reads_all = format!("{namespace}-admin");
     let role = json!({"metadata": {"name": reads_all}, "rules": [{"nonResourceURLs": ["/diagnostics"], "verbs": ["get"]}]});
     let role: ClusterRole = serde_json::from_value(role).unwrap();
-    let roles: Api<ClusterRole> = Api::all(world.client.clone());
+    let roles: Api<ClusterRole> = Api::all(cluster.client.clone());
     roles.create(&PostParams::default(), &role).await.unwrap();
     bindings
         .create(&PostParams::default(), &bind(&reads_all))

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::checks::Setting;
-use super::faults::{A_WHILE, Fault, Seen};
+use super::faults::{A_WHILE, Fault, RecordedRequest};
 use super::harness::{
     Running, definitions, fixture, fixture_on, now, reserved, setting_reference, start_or_skip,
-    unique, world,
+    test_cluster, unique,
 };
 
 /// Returns something invalid for one Workload. The other must get its verdict, and the state of the
@@ -114,17 +114,17 @@ async fn a_check_that_never_returns() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    let (world, check, name) = (fixture.world, fixture.check, fixture.name);
+    let (cluster, check, name) = (fixture.cluster, fixture.check, fixture.name);
     fixture.running.stop().await;
     check.delay(Duration::from_secs(3600));
     let running = Running::start(
-        Runtime::builder(world.client.clone())
+        Runtime::builder(cluster.client.clone())
             .check(check.clone())
             .evaluation_timeout(Duration::from_millis(300)),
     );
-    world.workload("a").await;
-    world.reserve("a", &[&name]).await;
-    let entry = world
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&name]).await;
+    let entry = cluster
         .wait_message("a", &name, "the check returned no verdict in 300ms")
         .await;
     assert_eq!(entry["state"], "Pending");
@@ -135,7 +135,7 @@ async fn a_check_that_never_returns() {
         .await;
     assert!(timeouts >= 1);
     check.delay(Duration::ZERO);
-    world.wait_state("a", &name, "Ready").await;
+    cluster.wait_state("a", &name, "Ready").await;
     running.stop().await;
 }
 
@@ -150,7 +150,7 @@ async fn an_outage_of_a_check_evicts_no_running_job() {
         .returns(move |_| Ok(Verdict::ready("ok").recheck_in(often)));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    fixture.world.admit("a").await;
+    fixture.cluster.admit("a").await;
     fixture.wait_evaluations("a", 3).await;
     let before = fixture.check.evaluations_of("a");
     fixture
@@ -183,20 +183,20 @@ async fn a_workload_that_cannot_be_decoded_does_not_stop_the_watch() {
     cluster.install(&client, loose).await.unwrap();
     let fixture = fixture_on(&cluster).await;
     let odd = json!({"spec": {"podSets": "many", "active": 7, "priority": [], "queueName": {}, "unknown": {"deep": [1]}}});
-    fixture.world.create("Workload", "odd", odd).await;
+    fixture.cluster.create("Workload", "odd", odd).await;
     let status = json!({"conditions": {"QuotaReserved": true}, "admission": "cq", "admissionChecks": [7, {"name": fixture.name, "state": {}}]});
-    fixture.world.merge_status("odd", status).await;
+    fixture.cluster.merge_status("odd", status).await;
     let strange = json!({"conditions": [{"type": "QuotaReserved", "status": "True"}], "admission": {"clusterQueue": "cq", "podSetAssignments": "none"},
                          "admissionChecks": [[], {"name": fixture.name, "state": "Pending", "message": 5, "podSetUpdates": {"a": 1}}]});
     fixture
-        .world
+        .cluster
         .create(
             "Workload",
             "half-odd",
             json!({"spec": {"podSets": [{"name": "driver", "count": "x"}, {"name": "workers"}]}}),
         )
         .await;
-    fixture.world.merge_status("half-odd", strange).await;
+    fixture.cluster.merge_status("half-odd", strange).await;
     fixture.reserved("good").await;
     fixture.wait_state("good", "Ready").await;
     let odd_objects = fixture
@@ -210,41 +210,41 @@ async fn a_workload_that_cannot_be_decoded_does_not_stop_the_watch() {
 
 #[tokio::test]
 async fn names_as_long_as_they_may_be() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let name = format!("{}-{}", unique("long"), "n".repeat(253));
     let name = &name[..253];
     let controller: ControllerName = format!("example.com/{}", "c".repeat(241)).parse().unwrap();
-    world
+    cluster
         .admission_check(name, controller.as_str(), Value::Null)
         .await;
     let check = Check::from_fn(controller, async || Verdict::ready("ok"));
-    let running = Running::of(world.client.clone(), check);
-    world.wait_active(name, "True", "Active").await;
+    let running = Running::of(cluster.client.clone(), check);
+    cluster.wait_active(name, "True", "Active").await;
     let workload = "w".repeat(253);
-    world.workload(&workload).await;
-    world.reserve(&workload, &[name]).await;
-    world.wait_state(&workload, name, "Ready").await;
-    world
-        .wait_event(&world.namespace, &workload, "AdmissionCheckReady")
+    cluster.workload(&workload).await;
+    cluster.reserve(&workload, &[name]).await;
+    cluster.wait_state(&workload, name, "Ready").await;
+    cluster
+        .wait_event(&cluster.namespace, &workload, "AdmissionCheckReady")
         .await;
     running.stop().await;
 }
 
 #[tokio::test]
 async fn parameters_for_a_check_that_takes_none() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let name = unique("check");
-    world
+    cluster
         .admission_check(&name, "example.com/plain", setting_reference("some"))
         .await;
     let controller = ControllerName::from_static("example.com/plain");
     let plain = Check::from_fn(controller, async || Verdict::ready("ok"));
-    let running = Running::of(world.client.clone(), plain);
-    let active = world
+    let running = Running::of(cluster.client.clone(), plain);
+    let active = cluster
         .wait_active(&name, "False", "UnexpectedParameters")
         .await;
     assert_eq!(
@@ -261,7 +261,7 @@ async fn a_verdict_that_the_api_server_rejects_is_reported_in_the_entry() {
     };
     fixture
         .faults
-        .inject(1, Fault::Status(422, None), Seen::writes_entry);
+        .inject(1, Fault::Status(422, None), RecordedRequest::writes_entry);
     fixture.reserved("a").await;
     let entry = fixture
         .wait_message("a", "the API server rejected the state (422): injected")
@@ -282,18 +282,23 @@ async fn an_entry_in_an_unknown_state() {
     let own = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
     let other =
         json!({"name": "other", "state": "Rejected", "message": "no", "lastTransitionTime": now()});
-    fixture.world.workload("a").await;
+    fixture.cluster.workload("a").await;
     fixture
-        .world
+        .cluster
         .apply_status("a", reserved(&[own, other]))
         .await;
     fixture.wait_state("a", "Ready").await;
-    assert_eq!(fixture.world.entry("a", "other").await["state"], "Rejected");
-    fixture.check.wake(Trigger::Workload {
+    assert_eq!(
+        fixture.cluster.entry("a", "other").await["state"],
+        "Rejected"
+    );
+    fixture.check.trigger(Trigger::Workload {
         namespace: "nowhere".into(),
         name: "nobody".into(),
     });
-    fixture.check.wake(Trigger::AdmissionCheck("nobody".into()));
+    fixture
+        .check
+        .trigger(Trigger::AdmissionCheck("nobody".into()));
     sleep(A_WHILE).await;
     assert_eq!(fixture.check.evaluations_of("a"), 1);
     fixture.running.stop().await;
@@ -317,16 +322,21 @@ impl Parameters for Demanding {
 
 #[tokio::test]
 async fn parameters_of_a_shape_that_the_check_does_not_understand() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let name = unique("check");
-    world.setting(&name, "fine").await;
-    world.check(&name, "example.com/demanding").await;
+    cluster.setting(&name, "fine").await;
+    cluster.check(&name, "example.com/demanding").await;
     let controller = ControllerName::from_static("example.com/demanding");
     let demanding = async |_: Params<Demanding>| Verdict::ready("ok");
-    let running = Running::of(world.client.clone(), Check::from_fn(controller, demanding));
-    let active = world.wait_active(&name, "False", "ParametersInvalid").await;
+    let running = Running::of(
+        cluster.client.clone(),
+        Check::from_fn(controller, demanding),
+    );
+    let active = cluster
+        .wait_active(&name, "False", "ParametersInvalid")
+        .await;
     assert_eq!(
         active["message"],
         format!("Setting `{name}` is invalid: missing field `limit`")

@@ -62,7 +62,7 @@ struct Inner {
     releasing: Mutex<Releasing>,
     started: Mutex<BTreeMap<Reservation, u32>>,
     activation: Mutex<Result<(), Inactive>>,
-    wakes: broadcast::Sender<Trigger>,
+    triggers: broadcast::Sender<Trigger>,
     outlives: bool,
     policy: Policy,
 }
@@ -109,7 +109,7 @@ impl Scripted {
             releasing: Mutex::new(Releasing::Done),
             started: Mutex::default(),
             activation: Mutex::new(Ok(())),
-            wakes: broadcast::channel(16).0,
+            triggers: broadcast::channel(16).0,
             outlives,
             policy,
         }))
@@ -177,8 +177,8 @@ impl Scripted {
         *self.0.activation.lock().unwrap() = activation;
     }
 
-    pub(crate) fn wake(&self, wake: Trigger) {
-        let _ = self.0.wakes.send(wake);
+    pub(crate) fn trigger(&self, trigger: Trigger) {
+        let _ = self.0.triggers.send(trigger);
     }
 }
 
@@ -247,12 +247,16 @@ impl AdmissionCheckController for Scripted {
     }
 
     fn configure(self: &Arc<Self>, check: Check<Setting>) -> Check<Setting> {
-        let wakes = self.0.wakes.clone();
+        let triggers = self.0.triggers.clone();
         let check = check
             .policy(self.0.policy.clone())
             .watches_stream("test", move || {
-                futures::stream::unfold(wakes.subscribe(), async |mut wakes| {
-                    wakes.recv().await.ok().map(|wake| (wake, wakes))
+                futures::stream::unfold(triggers.subscribe(), async |mut triggers| {
+                    triggers
+                        .recv()
+                        .await
+                        .ok()
+                        .map(|trigger| (trigger, triggers))
                 })
             });
         if self.0.outlives {

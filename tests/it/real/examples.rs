@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
-use super::harness::{unique, wait, world_with_port};
+use super::harness::{test_cluster_with_port, unique, wait};
 use super::process::{Program, apply, install};
 
 /// Starts a Prometheus server that has the spending of `namespace`, and counts the requests.
@@ -40,22 +40,22 @@ async fn prometheus(namespace: String, requests: Arc<AtomicUsize>) -> String {
 
 #[tokio::test]
 async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
-    let Some(world) = world_with_port(V0_19_2).await else {
+    let Some(cluster) = test_cluster_with_port(V0_19_2).await else {
         return;
     };
     let (own, name) = (unique("program"), unique("budget"));
     let requests = Arc::new(AtomicUsize::new(0));
-    let server = prometheus(world.namespace.clone(), requests.clone()).await;
-    let kubeconfig = install(&world, "budget", &own).await;
+    let server = prometheus(cluster.namespace.clone(), requests.clone()).await;
+    let kubeconfig = install(&cluster, "budget", &own).await;
     let budget = async |server: &str, query: &str, limit: f64| {
         let spec =
-            json!({"prometheus": server, "query": query, "limits": {&*world.namespace: limit}});
+            json!({"prometheus": server, "query": query, "limits": {&*cluster.namespace: limit}});
         let document = json!({"apiVersion": "example.com/v1alpha1", "kind": "Budget", "metadata": {"name": name}, "spec": spec});
-        apply(&world.client, &document).await;
+        apply(&cluster.client, &document).await;
     };
     budget(&server, "sum by (namespace) (spent)", 80.0).await;
     let reference = json!({"apiGroup": "example.com", "kind": "Budget", "name": name});
-    world
+    cluster
         .admission_check(&name, "example.com/budget", reference)
         .await;
     let _program = Program::start(
@@ -63,13 +63,13 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
         &kubeconfig,
         &["--lease-namespace", &own, "--lease-name", &own],
     );
-    world.wait_active(&name, "True", "Active").await;
+    cluster.wait_active(&name, "True", "Active").await;
     for job in ["a", "b", "c"] {
-        world.workload(job).await;
-        world.reserve(job, &[&name]).await;
+        cluster.workload(job).await;
+        cluster.reserve(job, &[&name]).await;
     }
     for job in ["a", "b", "c"] {
-        let entry = world
+        let entry = cluster
             .wait_message(job, &name, "has spent its budget of 80.00")
             .await;
         assert_eq!(entry["state"], "Pending");
@@ -78,10 +78,10 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
 
     // An outage and a bad query are reported, and change no state.
     budget("http://127.0.0.1:9", "sum by (namespace) (spent)", 80.0).await;
-    let entry = world.wait_message("a", &name, "onnect").await;
+    let entry = cluster.wait_message("a", &name, "onnect").await;
     assert_eq!(entry["state"], "Pending");
     budget(&server, "nonsense", 80.0).await;
-    let entry = world
+    let entry = cluster
         .wait_message("a", &name, "Prometheus returned 400")
         .await;
     assert_eq!(entry["state"], "Pending");
@@ -89,21 +89,21 @@ async fn budget_holds_the_jobs_of_a_namespace_that_has_spent_its_limit() {
     // A changed limit changes the verdict.
     budget(&server, "sum by (namespace) (spent)", 80.6).await;
     for job in ["a", "b", "c"] {
-        world.wait_state(job, &name, "Ready").await;
+        cluster.wait_state(job, &name, "Ready").await;
     }
 }
 
 #[tokio::test]
 async fn licences_are_counted_across_a_restart_and_handed_on() {
-    let Some(world) = world_with_port(V0_19_2).await else {
+    let Some(cluster) = test_cluster_with_port(V0_19_2).await else {
         return;
     };
     let (own, name) = (unique("program"), unique("pool"));
-    let kubeconfig = install(&world, "licences", &own).await;
+    let kubeconfig = install(&cluster, "licences", &own).await;
     let pool = json!({"apiVersion": "example.com/v1alpha1", "kind": "LicencePool", "metadata": {"name": name}, "spec": {"total": 2}});
-    apply(&world.client, &pool).await;
+    apply(&cluster.client, &pool).await;
     let reference = json!({"apiGroup": "example.com", "kind": "LicencePool", "name": name});
-    world
+    cluster
         .admission_check(&name, "example.com/licences", reference)
         .await;
     let start = || {
@@ -114,20 +114,20 @@ async fn licences_are_counted_across_a_restart_and_handed_on() {
         )
     };
     let program = start();
-    world.wait_active(&name, "True", "Active").await;
+    cluster.wait_active(&name, "True", "Active").await;
     for job in ["a", "b"] {
-        world.workload(job).await;
-        world.reserve(job, &[&name]).await;
-        let entry = world.wait_state(job, &name, "Ready").await;
+        cluster.workload(job).await;
+        cluster.reserve(job, &[&name]).await;
+        let entry = cluster.wait_state(job, &name, "Ready").await;
         assert!(
             entry["podSetUpdates"][0]["annotations"]["example.com/licence"].is_string(),
             "{entry}"
         );
-        world.admit(job).await;
+        cluster.admit(job).await;
     }
-    world.workload("c").await;
-    world.reserve("c", &[&name]).await;
-    world
+    cluster.workload("c").await;
+    cluster.reserve("c", &[&name]).await;
+    cluster
         .wait_message("c", &name, "all 2 licences are in use")
         .await;
 
@@ -135,14 +135,14 @@ async fn licences_are_counted_across_a_restart_and_handed_on() {
     // none.
     program.signal("-TERM");
     program.end().await;
-    world.workload("d").await;
-    world.reserve("d", &[&name]).await;
+    cluster.workload("d").await;
+    cluster.reserve("d", &[&name]).await;
     let _program = start();
-    world
+    cluster
         .wait_message("d", &name, "all 2 licences are in use")
         .await;
     let states = async || {
-        let entry = async |job| world.entry(job, &name).await["state"].clone();
+        let entry = async |job| cluster.entry(job, &name).await["state"].clone();
         Value::from(vec![
             entry("a").await,
             entry("b").await,
@@ -156,7 +156,7 @@ async fn licences_are_counted_across_a_restart_and_handed_on() {
     );
 
     // A job that ends passes its licence to exactly one that waits.
-    world
+    cluster
         .set_condition("a", "Finished", "True", "Succeeded")
         .await;
     wait("one more Ready", async || {

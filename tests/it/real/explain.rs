@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::checks::Setting;
 use super::faults::Faults;
-use super::harness::{World, unique, world, world_with_port};
+use super::harness::{TestCluster, test_cluster, test_cluster_with_port, unique};
 use super::process::{apply, binary, install};
 
 const CONTROLLER: &str = "example.com/previewed";
@@ -36,13 +36,13 @@ enum Manner {
     Watches,
 }
 
-struct Previewed {
+struct PreviewedCheck {
     client: Client,
     manner: Manner,
     seen: tokio::sync::watch::Sender<bool>,
 }
 
-impl Previewed {
+impl PreviewedCheck {
     async fn write(&self) -> Result<(), CheckError> {
         let api: Api<ConfigMap> = Api::default_namespaced(self.client.clone());
         let mut map = ConfigMap::default();
@@ -52,7 +52,7 @@ impl Previewed {
     }
 }
 
-impl AdmissionCheckController for Previewed {
+impl AdmissionCheckController for PreviewedCheck {
     type Parameters = Setting;
 
     fn controller_name(&self) -> ControllerName {
@@ -99,7 +99,7 @@ impl AdmissionCheckController for Previewed {
 }
 
 fn app(manner: Manner) -> App {
-    App::new().check_on(move |client| Previewed {
+    App::new().check_on(move |client| PreviewedCheck {
         client,
         manner,
         seen: tokio::sync::watch::Sender::new(false),
@@ -107,7 +107,7 @@ fn app(manner: Manner) -> App {
 }
 
 async fn explain(
-    world: &World,
+    cluster: &TestCluster,
     client: &Client,
     manner: Manner,
     target: &str,
@@ -115,41 +115,41 @@ async fn explain(
     let target = target.parse().unwrap();
     let clock = Clock::system();
     app(manner)
-        .explain(client, Some(&world.namespace), &target, &clock)
+        .explain(client, Some(&cluster.namespace), &target, &clock)
         .await
 }
 
 /// Returns everything that a check could have changed.
-async fn state(world: &World, check: &str, workload: &str) -> Value {
-    let maps: Api<ConfigMap> = Api::default_namespaced(world.client.clone());
+async fn state(cluster: &TestCluster, check: &str, workload: &str) -> Value {
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client.clone());
     let maps = maps.list(&kube::api::ListParams::default()).await.unwrap();
     let effects = maps
         .items
         .iter()
         .filter(|map| map.name_any().starts_with("effect-"));
     json!({
-        "workload": world.get("Workload", workload).await,
-        "check": world.get("AdmissionCheck", check).await,
-        "events": world.events(&world.namespace, workload).await,
+        "workload": cluster.get("Workload", workload).await,
+        "check": cluster.get("AdmissionCheck", check).await,
+        "events": cluster.events(&cluster.namespace, workload).await,
         "effects": effects.count(),
     })
 }
 
-async fn a_workload_that_waits(world: &World) -> String {
+async fn a_workload_that_waits(cluster: &TestCluster) -> String {
     let name = unique("previewed");
-    world.setting(&name, "fine").await;
-    world.check(&name, CONTROLLER).await;
-    world.workload("train").await;
-    world.reserve("train", &[&name]).await;
+    cluster.setting(&name, "fine").await;
+    cluster.check(&name, CONTROLLER).await;
+    cluster.workload("train").await;
+    cluster.reserve("train", &[&name]).await;
     name
 }
 
 async fn the_preview_is_shown_and_nothing_is_written(version: KueueVersion) {
-    let Some(world) = world(version).await else {
+    let Some(cluster) = test_cluster(version).await else {
         return;
     };
-    let name = a_workload_that_waits(&world).await;
-    let before = state(&world, &name, "train").await;
+    let name = a_workload_that_waits(&cluster).await;
+    let before = state(&cluster, &name, "train").await;
     for (manner, expected) in [
         (Manner::Default, "now         was not evaluated: by default"),
         (
@@ -163,8 +163,8 @@ async fn the_preview_is_shown_and_nothing_is_written(version: KueueVersion) {
         ),
     ] {
         let faults = Faults::default();
-        let client = faults.around(&world.client);
-        let explanation = explain(&world, &client, manner, "train").await.unwrap();
+        let client = faults.around(&cluster.client);
+        let explanation = explain(&cluster, &client, manner, "train").await.unwrap();
         let text = explanation.to_string();
         assert!(text.contains(expected), "{manner:?}: {text}");
         assert!(text.contains("waits for 1 of 1 admission checks"), "{text}");
@@ -178,7 +178,7 @@ async fn the_preview_is_shown_and_nothing_is_written(version: KueueVersion) {
             assert_eq!(about.len(), 1, "its parameters, and no watch: {about:?}");
         }
     }
-    assert_eq!(state(&world, &name, "train").await, before);
+    assert_eq!(state(&cluster, &name, "train").await, before);
 }
 
 #[tokio::test]
@@ -193,27 +193,27 @@ async fn what_a_check_would_return_is_shown_on_kueue_0_14_too() {
 
 #[tokio::test]
 async fn what_keeps_a_check_from_being_evaluated_is_shown() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let (missing, nonsense, other) = (unique("missing"), unique("nonsense"), unique("other"));
-    world.setting(&nonsense, "nonsense").await;
+    cluster.setting(&nonsense, "nonsense").await;
     for name in [&missing, &nonsense] {
-        world.check(name, CONTROLLER).await;
+        cluster.check(name, CONTROLLER).await;
     }
-    world
+    cluster
         .admission_check(&other, "example.com/else", Value::Null)
         .await;
-    world.workload("train").await;
+    cluster.workload("train").await;
     let shown = async || {
-        let explanation = explain(&world, &world.client, Manner::Reads, "train").await;
+        let explanation = explain(&cluster, &cluster.client, Manner::Reads, "train").await;
         explanation.unwrap().to_string()
     };
     let text = shown().await;
     assert!(text.contains("waits for quota"), "{text}");
 
     let absent = unique("absent");
-    world
+    cluster
         .reserve("train", &[&missing, &nonsense, &other, &absent])
         .await;
     let text = shown().await;
@@ -230,7 +230,7 @@ async fn what_keeps_a_check_from_being_evaluated_is_shown() {
         assert!(text.contains(&expected), "{expected}: {text}");
     }
 
-    world.take_quota("train").await;
+    cluster.take_quota("train").await;
     let text = shown().await;
     assert!(
         text.contains("would not be evaluated") || text.contains("cannot be evaluated"),
@@ -240,10 +240,10 @@ async fn what_keeps_a_check_from_being_evaluated_is_shown() {
 
 #[tokio::test]
 async fn a_job_suffices_as_target_and_errors_name_the_next_step() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
-    let empty = explain(&world, &world.client, Manner::Reads, "job/train").await;
+    let empty = explain(&cluster, &cluster.client, Manner::Reads, "job/train").await;
     let text = empty.unwrap_err().to_string();
     assert!(text.contains("has no Workloads at all"), "{text}");
 
@@ -253,14 +253,14 @@ async fn a_job_suffices_as_target_and_errors_name_the_next_step() {
         json!({"metadata": {"name": "train"}, "spec": {"suspend": true, "template": template}}),
     )
     .unwrap();
-    let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.namespace);
+    let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let job = jobs.create(&PostParams::default(), &job).await.unwrap();
     let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job.uid().unwrap(), "controller": true});
     let body = json!({
         "metadata": {"ownerReferences": [owner]},
         "spec": {"queueName": "lq", "podSets": [{"name": "main", "count": 1, "template": template}]},
     });
-    world
+    cluster
         .create("Workload", "job-train-a1b2c", body.clone())
         .await;
     for target in [
@@ -270,7 +270,7 @@ async fn a_job_suffices_as_target_and_errors_name_the_next_step() {
         "job-train-a1b2c",
         "workload/job-train-a1b2c",
     ] {
-        let found = explain(&world, &world.client, Manner::Reads, target)
+        let found = explain(&cluster, &cluster.client, Manner::Reads, target)
             .await
             .unwrap();
         assert!(
@@ -279,14 +279,14 @@ async fn a_job_suffices_as_target_and_errors_name_the_next_step() {
         );
     }
 
-    let near = explain(&world, &world.client, Manner::Reads, "job/trian").await;
+    let near = explain(&cluster, &cluster.client, Manner::Reads, "job/trian").await;
     let text = near.unwrap_err().to_string();
     assert!(text.contains("did you mean job/train"), "{text}");
-    let nothing = explain(&world, &world.client, Manner::Reads, "job/zzz").await;
+    let nothing = explain(&cluster, &cluster.client, Manner::Reads, "job/zzz").await;
     let text = nothing.unwrap_err().to_string();
     assert!(text.contains("kueue.x-k8s.io/queue-name"), "{text}");
-    world.create("Workload", "job-train-d3e4f", body).await;
-    let several = explain(&world, &world.client, Manner::Reads, "job/train").await;
+    cluster.create("Workload", "job-train-d3e4f", body).await;
+    let several = explain(&cluster, &cluster.client, Manner::Reads, "job/train").await;
     let text = several.unwrap_err().to_string();
     assert!(
         text.contains("name one of job-train-a1b2c, job-train-d3e4f"),
@@ -311,55 +311,56 @@ fn run(arguments: &[&str], kubeconfig: &std::path::Path) -> (Option<i32>, String
 
 #[tokio::test]
 async fn the_programs_own_permissions_suffice() {
-    let Some(world) = world_with_port(V0_19_2).await else {
+    let Some(cluster) = test_cluster_with_port(V0_19_2).await else {
         return;
     };
     let (namespace, name) = (unique("explain"), unique("window"));
-    let kubeconfig = install(&world, "maintenance_window", &namespace).await;
+    let kubeconfig = install(&cluster, "maintenance_window", &namespace).await;
     let parameters = json!({"apiGroup": "example.com", "kind": "Window", "name": name});
-    world
+    cluster
         .admission_check(&name, "example.com/window", parameters)
         .await;
     let window = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": name},
                         "spec": {"opens": "00:00:00", "closes": "23:59:59.999", "timeZone": "UTC"}});
-    apply(&world.client, &window).await;
-    world.workload("train").await;
-    world.reserve("train", &[&name]).await;
+    apply(&cluster.client, &window).await;
+    cluster.workload("train").await;
+    cluster.reserve("train", &[&name]).await;
 
-    let (code, text, error) = run(&["explain", "train", "-n", &world.namespace], &kubeconfig);
+    let (code, text, error) = run(&["explain", "train", "-n", &cluster.namespace], &kubeconfig);
     assert_eq!(code, Some(0), "{error}");
     assert!(
         text.contains("would return Ready: inside the window"),
         "{text}"
     );
     let (code, text, error) = run(
-        &["explain", "train", "-n", &world.namespace, "-o", "json"],
+        &["explain", "train", "-n", &cluster.namespace, "-o", "json"],
         &kubeconfig,
     );
     assert_eq!(code, Some(0), "{error}");
     let shown: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(shown["checks"][0]["forecast"]["verdict"], "Ready");
 
-    let (code, _, error) = run(&["explain", "trian", "-n", &world.namespace], &kubeconfig);
+    let (code, _, error) = run(&["explain", "trian", "-n", &cluster.namespace], &kubeconfig);
     assert_eq!(code, Some(1));
     assert!(error.contains("did you mean train?"), "{error}");
     assert_eq!(run(&["explain", "a/b/c"], &kubeconfig).0, Some(2));
     assert_eq!(run(&["explain"], &kubeconfig).0, Some(2));
 
     // Without its ClusterRole, the error names the missing permission.
-    let roles: Api<k8s_openapi::api::rbac::v1::ClusterRoleBinding> = Api::all(world.client.clone());
+    let roles: Api<k8s_openapi::api::rbac::v1::ClusterRoleBinding> =
+        Api::all(cluster.client.clone());
     roles
         .delete(&namespace, &kube::api::DeleteParams::default())
         .await
         .unwrap();
     let error = super::harness::wait("the rights to be gone", async || {
-        let (code, _, error) = run(&["explain", "train", "-n", &world.namespace], &kubeconfig);
+        let (code, _, error) = run(&["explain", "train", "-n", &cluster.namespace], &kubeconfig);
         (code == Some(1), error)
     })
     .await;
     let expected = format!(
         "you may not get workloads.kueue.x-k8s.io in namespace {}",
-        world.namespace
+        cluster.namespace
     );
     assert!(error.contains(&expected), "{error}");
 }

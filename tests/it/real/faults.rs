@@ -15,13 +15,13 @@ pub(crate) struct Faults(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    seen: Vec<Seen>,
+    seen: Vec<RecordedRequest>,
     rules: Vec<Rule>,
 }
 
 /// A request that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub(crate) verb: &'static str,
     pub(crate) path: String,
     pub(crate) query: String,
@@ -29,7 +29,7 @@ pub(crate) struct Seen {
     pub(crate) at: Instant,
 }
 
-impl Seen {
+impl RecordedRequest {
     /// Returns true if it writes an entry of a Workload.
     pub(crate) fn writes_entry(&self) -> bool {
         self.verb == "patch" && self.path.contains("/workloads/")
@@ -54,7 +54,7 @@ impl Seen {
 }
 
 struct Rule {
-    matches: Box<dyn Fn(&Seen) -> bool + Send>,
+    matches: Box<dyn Fn(&RecordedRequest) -> bool + Send>,
     times: usize,
     fault: Fault,
 }
@@ -88,7 +88,7 @@ impl Faults {
         &self,
         times: usize,
         fault: Fault,
-        matches: impl Fn(&Seen) -> bool + Send + 'static,
+        matches: impl Fn(&RecordedRequest) -> bool + Send + 'static,
     ) {
         self.0.lock().unwrap().rules.push(Rule {
             matches: Box::new(matches),
@@ -103,7 +103,7 @@ impl Faults {
     }
 
     /// Returns all requests so far that match.
-    pub(crate) fn seen(&self, matches: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+    pub(crate) fn seen(&self, matches: impl Fn(&RecordedRequest) -> bool) -> Vec<RecordedRequest> {
         self.0
             .lock()
             .unwrap()
@@ -115,7 +115,7 @@ impl Faults {
     }
 
     /// Returns how many requests so far match.
-    pub(crate) fn count(&self, matches: impl Fn(&Seen) -> bool) -> usize {
+    pub(crate) fn count(&self, matches: impl Fn(&RecordedRequest) -> bool) -> usize {
         self.seen(matches).len()
     }
 
@@ -124,7 +124,7 @@ impl Faults {
         self.0.lock().unwrap().seen.clear();
     }
 
-    fn next(&self, seen: Seen) -> Option<Fault> {
+    fn next(&self, seen: RecordedRequest) -> Option<Fault> {
         let mut state = self.0.lock().unwrap();
         state.seen.push(seen.clone());
         let rule = state
@@ -154,7 +154,7 @@ async fn send(
         "PUT" => "update",
         _ => "other",
     };
-    let seen = Seen {
+    let seen = RecordedRequest {
         verb,
         path: request.uri().path().to_owned(),
         query: request.uri().query().unwrap_or_default().to_owned(),

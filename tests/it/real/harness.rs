@@ -31,7 +31,7 @@ static CLUSTERS: [OnceCell<Option<Cluster>>; 3] = [const { OnceCell::const_new()
 static BOXES: [OnceLock<ApiServer>; 3] = [const { OnceLock::new() }; 3];
 
 /// The part of a cluster that one test has.
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     /// `None` on the cluster in the simulator, which has no port.
     pub(crate) access: Option<Access>,
     pub(crate) client: Client,
@@ -42,7 +42,7 @@ pub(crate) struct World {
 
 /// Returns a part of a cluster with `version` of Kueue's definitions; `None`, with the reason
 /// printed, where there can be none.
-pub(crate) async fn world(version: KueueVersion) -> Option<World> {
+pub(crate) async fn test_cluster(version: KueueVersion) -> Option<TestCluster> {
     if on_simulated_server() {
         let server = BOXES[version as usize].get_or_init(|| in_memory(version));
         return Some(corner_of(server.client_as("test"), None, served(version)).await);
@@ -55,12 +55,12 @@ pub(crate) async fn world(version: KueueVersion) -> Option<World> {
 }
 
 /// Does the same for a test with another process, for which the simulated API server has no port.
-pub(crate) async fn world_with_port(version: KueueVersion) -> Option<World> {
+pub(crate) async fn test_cluster_with_port(version: KueueVersion) -> Option<TestCluster> {
     if on_simulated_server() {
         eprintln!("SKIPPED: the simulated API server has no port for another process");
         return None;
     }
-    world(version).await
+    test_cluster(version).await
 }
 
 fn served(version: KueueVersion) -> &'static str {
@@ -112,11 +112,11 @@ pub(crate) async fn start_or_skip() -> Option<Cluster> {
 }
 
 /// Returns a part of `cluster`, which has Kueue's newest definitions already.
-async fn corner(cluster: &Cluster, version: &'static str) -> World {
+async fn corner(cluster: &Cluster, version: &'static str) -> TestCluster {
     corner_of(cluster.client().unwrap(), Some(cluster.access()), version).await
 }
 
-async fn corner_of(client: Client, access: Option<Access>, version: &'static str) -> World {
+async fn corner_of(client: Client, access: Option<Access>, version: &'static str) -> TestCluster {
     let namespace = unique("ns");
     let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let metadata = ObjectMeta {
@@ -132,7 +132,7 @@ async fn corner_of(client: Client, access: Option<Access>, version: &'static str
     )
     .await
     .unwrap();
-    World {
+    TestCluster {
         access,
         client,
         namespace,
@@ -148,7 +148,7 @@ pub(crate) fn unique(prefix: &str) -> String {
 
 /// A check of the tests on a cluster, with an AdmissionCheck and parameters of its own.
 pub(crate) struct Fixture {
-    pub(crate) world: World,
+    pub(crate) cluster: TestCluster,
     pub(crate) check: Scripted,
     /// The AdmissionCheck's name, and that of its parameters.
     pub(crate) name: String,
@@ -163,7 +163,7 @@ pub(crate) async fn fixture(version: KueueVersion) -> Option<Fixture> {
 
 /// Does the same for `check`.
 pub(crate) async fn fixture_of(version: KueueVersion, check: Scripted) -> Option<Fixture> {
-    Some(fixture_in(world(version).await?, check).await)
+    Some(fixture_in(test_cluster(version).await?, check).await)
 }
 
 /// Does the same on a cluster of the test's own, with Kueue's newest definitions.
@@ -180,15 +180,15 @@ pub(crate) async fn fixture_on(cluster: &Cluster) -> Fixture {
     .await
 }
 
-async fn fixture_in(world: World, check: Scripted) -> Fixture {
+async fn fixture_in(cluster: TestCluster, check: Scripted) -> Fixture {
     let name = unique("check");
-    world.setting(&name, "fine").await;
-    world.check(&name, check.controller_name().as_str()).await;
+    cluster.setting(&name, "fine").await;
+    cluster.check(&name, check.controller_name().as_str()).await;
     let faults = Faults::default();
-    let running = Running::of(faults.around(&world.client), check.clone());
-    world.wait_active(&name, "True", "Active").await;
+    let running = Running::of(faults.around(&cluster.client), check.clone());
+    cluster.wait_active(&name, "True", "Active").await;
     Fixture {
-        world,
+        cluster,
         check,
         name,
         faults,
@@ -199,20 +199,20 @@ async fn fixture_in(world: World, check: Scripted) -> Fixture {
 impl Fixture {
     /// Makes a Workload with quota, for which only this check is needed.
     pub(crate) async fn reserved(&self, workload: &str) {
-        self.world.workload(workload).await;
-        self.world.reserve(workload, &[&self.name]).await;
+        self.cluster.workload(workload).await;
+        self.cluster.reserve(workload, &[&self.name]).await;
     }
 
     pub(crate) async fn wait_state(&self, workload: &str, state: &str) -> Value {
-        self.world.wait_state(workload, &self.name, state).await
+        self.cluster.wait_state(workload, &self.name, state).await
     }
 
     pub(crate) async fn wait_message(&self, workload: &str, text: &str) -> Value {
-        self.world.wait_message(workload, &self.name, text).await
+        self.cluster.wait_message(workload, &self.name, text).await
     }
 
     pub(crate) async fn entry(&self, workload: &str) -> Value {
-        self.world.entry(workload, &self.name).await
+        self.cluster.entry(workload, &self.name).await
     }
 
     /// Returns the value of the metric `name` of this check with the value of a label.
@@ -226,8 +226,8 @@ impl Fixture {
 
     /// Waits for an event about `workload` that contains `text`.
     pub(crate) async fn wait_event(&self, workload: &str, text: &str) {
-        let namespace = &self.world.namespace;
-        self.world.wait_event(namespace, workload, text).await;
+        let namespace = &self.cluster.namespace;
+        self.cluster.wait_event(namespace, workload, text).await;
     }
 
     /// Waits until the check has been evaluated `times` for `workload`.
@@ -315,7 +315,7 @@ impl Running {
     }
 }
 
-impl World {
+impl TestCluster {
     /// Makes parameters of the tests' checks.
     pub(crate) async fn setting(&self, name: &str, word: &str) {
         let body = json!({"apiVersion": "test.kueue-check.dev/v1", "kind": "Setting", "metadata": {"name": name}, "spec": {"word": word}});

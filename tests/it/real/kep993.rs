@@ -17,7 +17,7 @@ use super::harness::{
 #[tokio::test]
 async fn watches_all_admission_checks_to_find_its_own() {
     let Some(Fixture {
-        world,
+        cluster,
         check,
         running,
         ..
@@ -28,18 +28,20 @@ async fn watches_all_admission_checks_to_find_its_own() {
     // One of another controller stays as it is. One that appears later is added, with the Workloads
     // that waited for it already.
     let (not_ours, later) = (unique("not-ours"), unique("later"));
-    world
+    cluster
         .admission_check(&not_ours, "example.com/somebody-else", Value::Null)
         .await;
-    world.workload("a").await;
-    world.reserve("a", &[&later, &not_ours]).await;
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&later, &not_ours]).await;
     sleep(Duration::from_millis(300)).await;
-    world.setting(&later, "fine").await;
-    world.check(&later, check.controller_name().as_str()).await;
-    world.wait_state("a", &later, "Ready").await;
-    assert_eq!(world.entry("a", &not_ours).await["state"], "Pending");
+    cluster.setting(&later, "fine").await;
+    cluster
+        .check(&later, check.controller_name().as_str())
+        .await;
+    cluster.wait_state("a", &later, "Ready").await;
+    assert_eq!(cluster.entry("a", &not_ours).await["state"], "Pending");
     assert_eq!(
-        world.get("AdmissionCheck", &not_ours).await.get("status"),
+        cluster.get("AdmissionCheck", &not_ours).await.get("status"),
         None
     );
     running.stop().await;
@@ -56,7 +58,7 @@ async fn watches_all_parameter_objects() {
     fixture.reserved("a").await;
     fixture.wait_message("a", "fine").await;
     for word in ["one", "two", "three"] {
-        fixture.world.setting(&fixture.name, word).await;
+        fixture.cluster.setting(&fixture.name, word).await;
         fixture.wait_message("a", word).await;
     }
     fixture.running.stop().await;
@@ -69,13 +71,13 @@ async fn handles_only_workloads_past_quota_reservation() {
             return;
         };
         let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
-        fixture.world.workload("no-status").await;
-        fixture.world.workload("no-quota").await;
+        fixture.cluster.workload("no-status").await;
+        fixture.cluster.workload("no-quota").await;
         let without = json!({"conditions": [condition("QuotaReserved", "False", "Pending")], "admissionChecks": [pending]});
-        fixture.world.apply_status("no-quota", without).await;
+        fixture.cluster.apply_status("no-quota", without).await;
         sleep(A_WHILE).await;
         assert!(fixture.check.evaluations().is_empty());
-        fixture.world.reserve("no-quota", &[&fixture.name]).await;
+        fixture.cluster.reserve("no-quota", &[&fixture.name]).await;
         fixture.wait_state("no-quota", "Ready").await;
         fixture.running.stop().await;
     }
@@ -94,7 +96,7 @@ async fn monitors_approved_workloads_and_fails_them() {
         .returns(move |_| Ok(Verdict::ready("within budget").recheck_in(often)));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    fixture.world.admit("a").await;
+    fixture.cluster.admit("a").await;
     fixture.wait_evaluations("a", 4).await;
     fixture
         .check
@@ -118,9 +120,9 @@ async fn a_check_that_never_set_a_recheck_does_not_evict_a_running_job() {
     };
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    fixture.world.admit("a").await;
+    fixture.cluster.admit("a").await;
     fixture.check.returns(|_| Ok(Verdict::rejected("never")));
-    fixture.check.wake(kueue_check::Trigger::AllWorkloads);
+    fixture.check.trigger(kueue_check::Trigger::AllWorkloads);
     fixture.wait_evaluations("a", 2).await;
     fixture.wait_event("a", "EvictionSuppressed").await;
     assert_eq!(fixture.entry("a").await["state"], "Ready");
@@ -138,23 +140,23 @@ async fn releases_resources_when_quota_is_lost() {
         fixture.wait_state(workload, "Ready").await;
     }
     assert_eq!(fixture.check.started().len(), 5);
-    fixture.world.take_quota("lost").await;
-    fixture.world.evict("evicted").await;
+    fixture.cluster.take_quota("lost").await;
+    fixture.cluster.evict("evicted").await;
     fixture
-        .world
+        .cluster
         .set_condition("finished", "Finished", "True", "Succeeded")
         .await;
     let inactive = json!({"spec": {"active": false}});
     fixture
-        .world
+        .cluster
         .merge("Workload", "deactivated", inactive)
         .await;
-    fixture.world.delete("Workload", "deleted").await;
+    fixture.cluster.delete("Workload", "deleted").await;
     for stopping in ["evicted", "deactivated"] {
         sleep(A_WHILE).await;
         let released = fixture.check.released_for(stopping);
         assert_eq!(released, [], "pods of {stopping} are still there");
-        fixture.world.release_quota(stopping).await;
+        fixture.cluster.release_quota(stopping).await;
     }
     for (workload, why) in [
         ("lost", ReleaseReason::QuotaLost),
@@ -185,10 +187,10 @@ async fn a_release_is_retried_until_it_is_done_and_the_next_reservation_waits_fo
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.check.releasing(Releasing::Fails);
-    fixture.world.take_quota("a").await;
+    fixture.cluster.take_quota("a").await;
     fixture.wait_released("a").await;
     sleep(Duration::from_millis(1100)).await;
-    fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.cluster.reserve("a", &[&fixture.name]).await;
     let entry = fixture
         .wait_message(
             "a",
@@ -219,11 +221,11 @@ async fn a_check_without_resources_sends_no_request_to_find_out_why_quota_was_lo
         fixture.reserved(workload).await;
         fixture.wait_message(workload, "later").await;
     }
-    fixture.world.take_quota("first").await;
+    fixture.cluster.take_quota("first").await;
     fixture.wait_released("first").await;
     fixture.faults.clear_requests();
-    fixture.world.take_quota("second").await;
-    fixture.world.take_quota("third").await;
+    fixture.cluster.take_quota("second").await;
+    fixture.cluster.take_quota("third").await;
     sleep(A_WHILE).await;
     assert_eq!(
         fixture
@@ -281,7 +283,7 @@ async fn preemption_required_is_written_where_the_served_schema_has_it() {
         "written as PreemptionRequired: the served schema has the state"
     );
     fixture.check.returns(|_| Ok(Verdict::ready("ok")));
-    fixture.check.wake(kueue_check::Trigger::AllWorkloads);
+    fixture.check.trigger(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Ready").await;
     fixture.running.stop().await;
 }
@@ -312,8 +314,8 @@ async fn kueue_loses_and_regains_quota_in_one_second_and_nothing_is_reused() {
     fixture.wait_state("a", "Ready").await;
     let reset = json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Ready", "lastTransitionTime": now()});
     let evicted = reserved_and(&[reset], condition("Evicted", "True", "Preempted"));
-    fixture.world.apply_status("a", evicted).await;
-    fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.cluster.apply_status("a", evicted).await;
+    fixture.cluster.reserve("a", &[&fixture.name]).await;
     fixture.wait_evaluations("a", 2).await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::Evicted);

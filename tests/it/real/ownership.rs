@@ -6,7 +6,7 @@ use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
 use super::checks::Scripted;
-use super::harness::{Fixture, Running, fixture, now, reserved, unique, world};
+use super::harness::{Fixture, Running, fixture, now, reserved, test_cluster, unique};
 
 /// Returns the entry of a third party, which no check may change.
 fn foreign() -> Value {
@@ -18,7 +18,7 @@ fn foreign() -> Value {
 
 #[tokio::test]
 async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let (first, second) = (
@@ -27,10 +27,10 @@ async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
     );
     let (first_name, second_name) = (unique("first"), unique("second"));
     for (check, name) in [(&first, &first_name), (&second, &second_name)] {
-        world.setting(name, "fine").await;
-        world.check(name, check.controller_name().as_str()).await;
+        cluster.setting(name, "fine").await;
+        cluster.check(name, check.controller_name().as_str()).await;
     }
-    world
+    cluster
         .admission_check(&unique("foreign"), "example.com/somebody-else", Value::Null)
         .await;
     let with_label = |value: &'static str| {
@@ -44,43 +44,43 @@ async fn two_checks_of_one_binary_and_a_foreign_one_leave_each_other_alone() {
     first.returns(with_label("first"));
     second.returns(|_| Ok(Verdict::pending("not yet")));
     let running = Running::start(
-        Runtime::builder(world.client.clone())
+        Runtime::builder(cluster.client.clone())
             .check(first.clone())
             .check(second.clone()),
     );
 
     let pending = |name: &str| json!({"name": name, "state": "Pending", "message": "", "lastTransitionTime": now()});
     let theirs = foreign();
-    world.workload("a").await;
-    world
+    cluster.workload("a").await;
+    cluster
         .apply_status(
             "a",
             reserved(&[pending(&first_name), pending(&second_name), theirs.clone()]),
         )
         .await;
-    let of_first = world.wait_state("a", &first_name, "Ready").await;
-    world.wait_message("a", &second_name, "not yet").await;
+    let of_first = cluster.wait_state("a", &first_name, "Ready").await;
+    cluster.wait_message("a", &second_name, "not yet").await;
 
     // Each continues by itself.
     second.returns(with_label("second"));
-    second.wake(Trigger::AllWorkloads);
-    world.wait_state("a", &second_name, "Ready").await;
-    assert_eq!(world.entry("a", &first_name).await, of_first);
+    second.trigger(Trigger::AllWorkloads);
+    cluster.wait_state("a", &second_name, "Ready").await;
+    assert_eq!(cluster.entry("a", &first_name).await, of_first);
     first.returns(|_| Ok(Verdict::retry_now("changed my mind")));
-    first.wake(Trigger::AllWorkloads);
-    world.wait_state("a", &first_name, "Retry").await;
+    first.trigger(Trigger::AllWorkloads);
+    cluster.wait_state("a", &first_name, "Retry").await;
     assert_eq!(
-        world.entry("a", &second_name).await["podSetUpdates"],
+        cluster.entry("a", &second_name).await["podSetUpdates"],
         json!([{"name": "workers", "labels": {"from-second": "second"}}])
     );
-    assert_eq!(world.entry("a", "foreign").await, theirs);
+    assert_eq!(cluster.entry("a", "foreign").await, theirs);
     running.stop().await;
 }
 
 #[tokio::test]
 async fn two_admission_checks_of_one_controller_are_two_writers() {
     let Some(Fixture {
-        world,
+        cluster,
         check,
         name,
         running,
@@ -90,22 +90,24 @@ async fn two_admission_checks_of_one_controller_are_two_writers() {
         return;
     };
     let other = unique("other");
-    world.setting(&other, "other").await;
-    world.check(&other, check.controller_name().as_str()).await;
-    world.wait_active(&other, "True", "Active").await;
+    cluster.setting(&other, "other").await;
+    cluster
+        .check(&other, check.controller_name().as_str())
+        .await;
+    cluster.wait_active(&other, "True", "Active").await;
     check.returns(|request| Ok(Verdict::ready(request.parameters().spec.word.clone())));
-    world.workload("a").await;
-    world.reserve("a", &[&name, &other]).await;
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&name, &other]).await;
     assert_eq!(
-        world.wait_state("a", &name, "Ready").await["message"],
+        cluster.wait_state("a", &name, "Ready").await["message"],
         "fine"
     );
     assert_eq!(
-        world.wait_state("a", &other, "Ready").await["message"],
+        cluster.wait_state("a", &other, "Ready").await["message"],
         "other"
     );
     assert_eq!(
-        world.entry("a", &name).await["message"],
+        cluster.entry("a", &name).await["message"],
         "fine",
         "the second write did not strip the first"
     );
@@ -124,9 +126,9 @@ async fn an_update_that_another_check_contradicts_is_not_written() {
         Ok(Verdict::ready("ok").with_updates(updates))
     });
     let own = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
-    fixture.world.workload("a").await;
+    fixture.cluster.workload("a").await;
     fixture
-        .world
+        .cluster
         .apply_status("a", reserved(&[own, foreign()]))
         .await;
     let entry = fixture

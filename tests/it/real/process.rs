@@ -9,7 +9,7 @@ use kueue_check_testenv::{Killed, free_address};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::harness::World;
+use super::harness::TestCluster;
 
 /// Returns an example's binary, which cargo builds with the tests.
 pub(crate) fn binary(example: &str) -> PathBuf {
@@ -135,9 +135,9 @@ impl Program {
 
 /// Installs everything that `manifests` prints. Returns a kubeconfig with exactly the permissions
 /// of its ServiceAccount.
-pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> PathBuf {
+pub(crate) async fn install(cluster: &TestCluster, example: &str, namespace: &str) -> PathBuf {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    apply(&world.client, &object).await;
+    apply(&cluster.client, &object).await;
     let documents = manifests(example, namespace);
     let kinds: Vec<&str> = documents
         .iter()
@@ -161,10 +161,10 @@ pub(crate) async fn install(world: &World, example: &str, namespace: &str) -> Pa
         ]
     );
     for document in &documents {
-        apply(&world.client, document).await;
+        apply(&cluster.client, document).await;
     }
-    let token = token(&world.client, namespace, namespace).await;
-    world
+    let token = token(&cluster.client, namespace, namespace).await;
+    cluster
         .access
         .as_ref()
         .unwrap()

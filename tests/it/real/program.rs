@@ -7,25 +7,25 @@ use kube::Api;
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::{Value, json};
 
-use super::harness::{World, start_or_skip, unique, wait, world_with_port};
+use super::harness::{TestCluster, start_or_skip, test_cluster_with_port, unique, wait};
 use super::process::{Program, apply, binary, install};
 
 const EXAMPLE: &str = "maintenance_window";
 
-async fn window(world: &World, name: &str, opens: &str, closes: &str) {
+async fn window(cluster: &TestCluster, name: &str, opens: &str, closes: &str) {
     let document = json!({"apiVersion": "example.com/v1alpha1", "kind": "Window", "metadata": {"name": name},
                           "spec": {"opens": opens, "closes": closes, "timeZone": "UTC"}});
-    apply(&world.client, &document).await;
+    apply(&cluster.client, &document).await;
 }
 
 #[tokio::test]
 async fn the_example_runs_with_exactly_the_permissions_of_its_manifests() {
-    let Some(world) = world_with_port(V0_19_2).await else {
+    let Some(cluster) = test_cluster_with_port(V0_19_2).await else {
         return;
     };
     let (namespace, name) = (unique("program"), unique("window"));
-    let kubeconfig = install(&world, EXAMPLE, &namespace).await;
-    world
+    let kubeconfig = install(&cluster, EXAMPLE, &namespace).await;
+    cluster
         .admission_check(
             &name,
             "example.com/window",
@@ -38,20 +38,20 @@ async fn the_example_runs_with_exactly_the_permissions_of_its_manifests() {
         &["--lease-namespace", &namespace, "--lease-name", &namespace],
     );
 
-    world
+    cluster
         .wait_active(&name, "False", "ParametersNotFound")
         .await;
-    window(&world, &name, "00:00:00", "00:00:00").await;
-    world.wait_active(&name, "True", "Active").await;
-    world.workload("a").await;
-    world.reserve("a", &[&name]).await;
-    let entry = world.wait_message("a", &name, "opens at").await;
+    window(&cluster, &name, "00:00:00", "00:00:00").await;
+    cluster.wait_active(&name, "True", "Active").await;
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&name]).await;
+    let entry = cluster.wait_message("a", &name, "opens at").await;
     assert_eq!(entry["state"], "Pending");
     // A changed threshold changes the verdict.
-    window(&world, &name, "00:00:00", "23:59:59.999").await;
-    world.wait_state("a", &name, "Ready").await;
-    world
-        .wait_event(&world.namespace, "a", "AdmissionCheckReady")
+    window(&cluster, &name, "00:00:00", "23:59:59.999").await;
+    cluster.wait_state("a", &name, "Ready").await;
+    cluster
+        .wait_event(&cluster.namespace, "a", "AdmissionCheckReady")
         .await;
 
     assert_eq!(program.get("/livez").await, Some((200, "ok\n".to_owned())));
@@ -94,7 +94,7 @@ async fn the_example_runs_with_exactly_the_permissions_of_its_manifests() {
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_secs(5), "{took:?}");
     let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
-        Api::namespaced(world.client.clone(), &namespace);
+        Api::namespaced(cluster.client.clone(), &namespace);
     assert_eq!(
         leases
             .get(&namespace)

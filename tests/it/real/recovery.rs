@@ -10,14 +10,14 @@ use kueue_check_testenv::KueueVersion::V0_19_2;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::faults::{Fault, Seen};
+use super::faults::{Fault, RecordedRequest};
 use super::harness::{Running, fixture, fixture_on, install, start_or_skip, wait};
 
-fn watches_workloads(seen: &Seen) -> bool {
+fn watches_workloads(seen: &RecordedRequest) -> bool {
     seen.verb == "watch" && seen.path.ends_with("/workloads")
 }
 
-fn lists_workloads(seen: &Seen) -> bool {
+fn lists_workloads(seen: &RecordedRequest) -> bool {
     seen.verb == "get" && seen.path.ends_with("/workloads") && !seen.searches()
 }
 
@@ -34,7 +34,7 @@ async fn a_restart_of_the_api_server_is_survived() {
 
     cluster.stop_apiserver();
     fixture.check.returns(|_| Ok(Verdict::pending("during")));
-    fixture.check.wake(Trigger::AllWorkloads);
+    fixture.check.trigger(Trigger::AllWorkloads);
     wait("failures to be counted", async || {
         let failed = fixture
             .metric("writes_total", "outcome", "unavailable")
@@ -60,11 +60,12 @@ async fn watches_that_end_at_once_are_begun_again_without_a_storm() {
         return;
     };
     // The running watch lasts a minute; a new process begins with one that ends.
-    let (world, check, faults, name) = (fixture.world, fixture.check, fixture.faults, fixture.name);
+    let (cluster, check, faults, name) =
+        (fixture.cluster, fixture.check, fixture.faults, fixture.name);
     fixture.running.stop().await;
     faults.inject(usize::MAX, Fault::EndAtOnce, watches_workloads);
     faults.clear_requests();
-    let running = Running::of(faults.around(&world.client), check);
+    let running = Running::of(faults.around(&cluster.client), check);
     sleep(Duration::from_secs(10)).await;
     let watches = faults.count(watches_workloads);
     assert!(
@@ -72,9 +73,9 @@ async fn watches_that_end_at_once_are_begun_again_without_a_storm() {
         "{watches} watches in ten seconds"
     );
     faults.heal();
-    world.workload("a").await;
-    world.reserve("a", &[&name]).await;
-    world.wait_state("a", &name, "Ready").await;
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&name]).await;
+    cluster.wait_state("a", &name, "Ready").await;
     running.stop().await;
 }
 
@@ -84,11 +85,12 @@ async fn a_410_in_response_to_a_watch_begins_from_a_new_list() {
         return;
     };
     // The running watch lasts a minute; a new session begins with one that is refused.
-    let (world, check, faults, name) = (fixture.world, fixture.check, fixture.faults, fixture.name);
+    let (cluster, check, faults, name) =
+        (fixture.cluster, fixture.check, fixture.faults, fixture.name);
     fixture.running.stop().await;
     faults.inject(2, Fault::Status(410, None), watches_workloads);
     faults.clear_requests();
-    let running = Running::of(faults.around(&world.client), check);
+    let running = Running::of(faults.around(&cluster.client), check);
     wait("the watch to be begun a third time", async || {
         let (watches, lists) = (
             faults.count(watches_workloads),
@@ -97,9 +99,9 @@ async fn a_410_in_response_to_a_watch_begins_from_a_new_list() {
         (watches >= 3 && lists >= 3, (watches, lists))
     })
     .await;
-    world.workload("a").await;
-    world.reserve("a", &[&name]).await;
-    world.wait_state("a", &name, "Ready").await;
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&name]).await;
+    cluster.wait_state("a", &name, "Ready").await;
     running.stop().await;
 }
 
@@ -108,10 +110,10 @@ async fn readiness_names_the_watch_that_fails_and_its_error() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    let (world, check, faults) = (fixture.world, fixture.check, fixture.faults);
+    let (cluster, check, faults) = (fixture.cluster, fixture.check, fixture.faults);
     fixture.running.stop().await;
     faults.inject(usize::MAX, Fault::Status(500, None), lists_workloads);
-    let running = Running::of(faults.around(&world.client), check);
+    let running = Running::of(faults.around(&cluster.client), check);
     wait("the reason", async || {
         let problems = running.handle.problems();
         let named = problems.iter().any(|problem| {
@@ -131,9 +133,11 @@ async fn a_pause_that_the_server_requests_is_kept_by_every_client() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture
-        .faults
-        .inject(1, Fault::Status(429, Some(2)), Seen::writes_entry);
+    fixture.faults.inject(
+        1,
+        Fault::Status(429, Some(2)),
+        RecordedRequest::writes_entry,
+    );
     let began = Instant::now();
     fixture.reserved("a").await;
     sleep(Duration::from_millis(300)).await;
@@ -143,7 +147,7 @@ async fn a_pause_that_the_server_requests_is_kept_by_every_client() {
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(2), "{took:?}");
     assert_eq!(
-        fixture.faults.count(Seen::writes_entry),
+        fixture.faults.count(RecordedRequest::writes_entry),
         3,
         "one refused, two written"
     );
@@ -204,12 +208,12 @@ async fn a_write_whose_response_is_lost_is_not_repeated() {
     };
     fixture
         .faults
-        .inject(1, Fault::LoseResponse, Seen::writes_entry);
+        .inject(1, Fault::LoseResponse, RecordedRequest::writes_entry);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.wait_evaluations("a", 2).await;
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(fixture.faults.count(Seen::writes_entry), 1);
+    assert_eq!(fixture.faults.count(RecordedRequest::writes_entry), 1);
     fixture.running.stop().await;
 }
 

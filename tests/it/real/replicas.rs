@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep};
 
 use super::checks::Scripted;
 use super::faults::{A_WHILE, Fault, Faults};
-use super::harness::{Running, World, unique, wait, world};
+use super::harness::{Running, TestCluster, test_cluster, unique, wait};
 
 struct Pair {
-    world: World,
+    cluster: TestCluster,
     name: String,
     first: (Scripted, Faults, Running),
     second: (Scripted, Faults, Running),
@@ -20,32 +20,35 @@ struct Pair {
 
 /// Starts two replicas, of which the first leads.
 async fn pair() -> Option<Pair> {
-    let world = world(V0_19_2).await?;
+    let cluster = test_cluster(V0_19_2).await?;
     let (controller, name, lease) = (unique("example.com/pair"), unique("check"), unique("lease"));
-    world.setting(&name, "fine").await;
-    world.check(&name, &controller).await;
+    cluster.setting(&name, "fine").await;
+    cluster.check(&name, &controller).await;
     let start = |identity: &str| {
         let (check, faults) = (Scripted::new(&controller), Faults::default());
-        let (namespace, name, identity) =
-            (world.namespace.clone(), lease.clone(), identity.to_owned());
+        let (namespace, name, identity) = (
+            cluster.namespace.clone(),
+            lease.clone(),
+            identity.to_owned(),
+        );
         let config = LeaseConfig {
             namespace,
             name,
             identity,
             times: LeaseTimes::default(),
         };
-        let builder = Runtime::builder(faults.around(&world.client))
-            .lease_client(world.client.clone())
+        let builder = Runtime::builder(faults.around(&cluster.client))
+            .lease_client(cluster.client.clone())
             .check(check.clone())
             .lease(config);
         (check, faults, Running::start(builder))
     };
     let first = start("first");
-    world.wait_active(&name, "True", "Active").await;
+    cluster.wait_active(&name, "True", "Active").await;
     let second = start("second");
     second.2.wait_ready().await;
     Some(Pair {
-        world,
+        cluster,
         name,
         first,
         second,
@@ -54,8 +57,8 @@ async fn pair() -> Option<Pair> {
 
 impl Pair {
     async fn reserved(&self, workload: &str) {
-        self.world.workload(workload).await;
-        self.world.reserve(workload, &[&self.name]).await;
+        self.cluster.workload(workload).await;
+        self.cluster.reserve(workload, &[&self.name]).await;
     }
 }
 
@@ -63,7 +66,7 @@ impl Pair {
 async fn the_standby_watches_and_evaluates_nothing() {
     let Some(pair) = pair().await else { return };
     pair.reserved("a").await;
-    pair.world.wait_state("a", &pair.name, "Ready").await;
+    pair.cluster.wait_state("a", &pair.name, "Ready").await;
     sleep(A_WHILE).await;
     assert!(pair.second.0.evaluations().is_empty());
     assert!(
@@ -98,23 +101,25 @@ async fn when_the_leader_crashes_the_standby_takes_over_within_15_seconds() {
         });
         pair.reserved(workload).await;
     }
-    pair.world.wait_state("approved", &pair.name, "Ready").await;
-    pair.world
+    pair.cluster
+        .wait_state("approved", &pair.name, "Ready")
+        .await;
+    pair.cluster
         .wait_message("waits", &pair.name, "no capacity")
         .await;
-    let before = pair.world.entry("approved", &pair.name).await;
+    let before = pair.cluster.entry("approved", &pair.name).await;
 
     let died = Instant::now();
     pair.first.2.kill();
     pair.reserved("new").await;
-    pair.world.wait_state("new", &pair.name, "Ready").await;
+    pair.cluster.wait_state("new", &pair.name, "Ready").await;
     let took = died.elapsed();
     assert!(took < Duration::from_secs(15), "{took:?}");
     println!("the standby went on after {took:?}");
 
-    pair.world.wait_state("waits", &pair.name, "Ready").await;
+    pair.cluster.wait_state("waits", &pair.name, "Ready").await;
     assert_eq!(
-        pair.world.entry("approved", &pair.name).await,
+        pair.cluster.entry("approved", &pair.name).await,
         before,
         "decided once, and not differently"
     );
@@ -135,12 +140,12 @@ async fn a_stopped_leader_hands_over_at_once() {
     let stopped = Instant::now();
     pair.first.2.stop().await;
     pair.reserved("a").await;
-    pair.world.wait_state("a", &pair.name, "Ready").await;
+    pair.cluster.wait_state("a", &pair.name, "Ready").await;
     let took = stopped.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
     println!("the other took over after {took:?}");
     assert_eq!(pair.first.0.evaluations_of("a"), 0);
-    pair.world.wait_state("busy", &pair.name, "Ready").await;
+    pair.cluster.wait_state("busy", &pair.name, "Ready").await;
     pair.second.2.stop().await;
 }
 
@@ -156,11 +161,11 @@ async fn what_runs_when_a_leader_is_stopped_is_finished_and_written() {
     .await;
     pair.first.2.stop().await;
     assert_eq!(
-        pair.world.entry("a", &pair.name).await["message"],
+        pair.cluster.entry("a", &pair.name).await["message"],
         "by the first"
     );
     sleep(A_WHILE * 2).await;
-    assert_eq!(pair.world.entry("a", &pair.name).await["state"], "Ready");
+    assert_eq!(pair.cluster.entry("a", &pair.name).await["state"], "Ready");
     pair.second.2.stop().await;
 }
 
@@ -180,9 +185,9 @@ async fn an_evaluation_that_hangs_does_not_keep_the_lease_of_a_stopped_leader() 
     pair.first.2.stop().await;
     let took = began.elapsed();
     assert!(took < Duration::from_secs(8), "{took:?}");
-    pair.world.wait_state("a", &pair.name, "Ready").await;
+    pair.cluster.wait_state("a", &pair.name, "Ready").await;
     assert_eq!(
-        pair.world.entry("a", &pair.name).await["message"],
+        pair.cluster.entry("a", &pair.name).await["message"],
         "by the second"
     );
     pair.second.2.stop().await;
@@ -190,7 +195,7 @@ async fn an_evaluation_that_hangs_does_not_keep_the_lease_of_a_stopped_leader() 
 
 #[tokio::test]
 async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let (controller, name, lease) = (
@@ -198,21 +203,21 @@ async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
         unique("check"),
         unique("lease"),
     );
-    world.setting(&name, "fine").await;
-    world.check(&name, &controller).await;
+    cluster.setting(&name, "fine").await;
+    cluster.check(&name, &controller).await;
     let (check, lease_faults) = (Scripted::new(&controller), Faults::default());
     let config = LeaseConfig {
-        namespace: world.namespace.clone(),
+        namespace: cluster.namespace.clone(),
         name: lease,
         identity: "only".into(),
         times: LeaseTimes::default(),
     };
-    let builder = Runtime::builder(world.client.clone())
-        .lease_client(lease_faults.around(&world.client))
+    let builder = Runtime::builder(cluster.client.clone())
+        .lease_client(lease_faults.around(&cluster.client))
         .check(check.clone())
         .lease(config);
     let running = Running::start(builder);
-    world.wait_active(&name, "True", "Active").await;
+    cluster.wait_active(&name, "True", "Active").await;
 
     lease_faults.inject(usize::MAX, Fault::Status(500, None), |seen| {
         seen.path.contains("/leases/")
@@ -222,51 +227,51 @@ async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
         (leader == 0, leader)
     })
     .await;
-    world.workload("a").await;
-    world.reserve("a", &[&name]).await;
+    cluster.workload("a").await;
+    cluster.reserve("a", &[&name]).await;
     sleep(A_WHILE).await;
     assert_eq!(
         (
             check.evaluations().len(),
-            world.entry("a", &name).await["state"].clone()
+            cluster.entry("a", &name).await["state"].clone()
         ),
         (0, "Pending".into())
     );
 
     lease_faults.heal();
-    world.wait_state("a", &name, "Ready").await;
+    cluster.wait_state("a", &name, "Ready").await;
     running.stop().await;
 }
 
 #[tokio::test]
 async fn a_new_leader_releases_the_resources_of_a_crashed_one() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let (controller, name) = (unique("example.com/heir"), unique("check"));
-    world.setting(&name, "fine").await;
-    world.check(&name, &controller).await;
+    cluster.setting(&name, "fine").await;
+    cluster.check(&name, &controller).await;
     let check = Scripted::new(&controller);
     // One Workload was deleted while no replica ran, another still exists.
     let gone = Reservation::new(
-        &world.namespace,
+        &cluster.namespace,
         "gone",
         Uid::new("0b6f1d2e-93a4-4c55-8d6e-7f8091a2b3c4"),
         &name,
         "2026-01-01T00:00:00Z".parse().unwrap(),
     );
     check.start(gone.clone());
-    world.workload("here").await;
-    world.reserve("here", &[&name]).await;
+    cluster.workload("here").await;
+    cluster.reserve("here", &[&name]).await;
     let here = Reservation::of(
-        &kueue_check::api::Workload::from_json(world.get("Workload", "here").await).unwrap(),
+        &kueue_check::api::Workload::from_json(cluster.get("Workload", "here").await).unwrap(),
         &name,
     )
     .unwrap();
     check.start(here.clone());
 
-    let running = Running::of(world.client.clone(), check.clone());
-    world.wait_state("here", &name, "Ready").await;
+    let running = Running::of(cluster.client.clone(), check.clone());
+    cluster.wait_state("here", &name, "Ready").await;
     wait("the release", async || {
         (!check.released().is_empty(), check.released())
     })
@@ -280,29 +285,29 @@ async fn a_new_leader_releases_the_resources_of_a_crashed_one() {
 
 #[tokio::test]
 async fn a_new_leader_evaluates_what_was_approved_before_anything_new() {
-    let Some(world) = world(V0_19_2).await else {
+    let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
     };
     let (controller, name) = (unique("example.com/memory"), unique("check"));
-    world.setting(&name, "fine").await;
-    world.check(&name, &controller).await;
+    cluster.setting(&name, "fine").await;
+    cluster.check(&name, &controller).await;
     let first = Scripted::new(&controller);
-    let running = Running::of(world.client.clone(), first);
+    let running = Running::of(cluster.client.clone(), first);
     for workload in ["approved-1", "approved-2"] {
-        world.workload(workload).await;
-        world.reserve(workload, &[&name]).await;
-        world.wait_state(workload, &name, "Ready").await;
+        cluster.workload(workload).await;
+        cluster.reserve(workload, &[&name]).await;
+        cluster.wait_state(workload, &name, "Ready").await;
     }
     running.stop().await;
-    world.workload("new").await;
-    world.reserve("new", &[&name]).await;
+    cluster.workload("new").await;
+    cluster.reserve("new", &[&name]).await;
 
     // A new process has no state, and takes its time to evaluate.
     let second = Scripted::new(&controller);
     second.delay(Duration::from_millis(500));
-    let running = Running::of(world.client.clone(), second.clone());
+    let running = Running::of(cluster.client.clone(), second.clone());
     let began = Instant::now();
-    world.wait_state("new", &name, "Ready").await;
+    cluster.wait_state("new", &name, "Ready").await;
     assert!(
         began.elapsed() >= Duration::from_secs(1),
         "the new one waited for the verdicts of the others"

@@ -6,17 +6,17 @@ use kueue_check::Verdict;
 use kueue_check_testenv::KueueVersion::V0_19_2;
 use tokio::time::sleep;
 
-use super::faults::{A_WHILE, Seen};
+use super::faults::{A_WHILE, RecordedRequest};
 use super::harness::{Running, fixture, wait};
 
 /// Returns true for a request about one Workload, and not for the watch of all of them.
-fn about_workloads(seen: &Seen) -> bool {
+fn about_workloads(seen: &RecordedRequest) -> bool {
     seen.path.contains("/workloads/")
 }
 
 /// Excludes requests that happen anyway: watches are renewed, events are sent apart from writes,
 /// and a new leader reads once what no watch covers.
-fn costs(seen: &Seen) -> bool {
+fn costs(seen: &RecordedRequest) -> bool {
     seen.verb != "watch" && !seen.path.contains("/events") && !seen.searches()
 }
 
@@ -68,7 +68,7 @@ async fn a_thousand_workloads_without_quota_cost_nothing() {
     };
     fixture.faults.clear_requests();
     for number in 0..1000 {
-        fixture.world.workload(&format!("waits-{number}")).await;
+        fixture.cluster.workload(&format!("waits-{number}")).await;
     }
     fixture.reserved("last").await;
     fixture.wait_state("last", "Ready").await;
@@ -100,11 +100,11 @@ async fn a_restart_evaluates_each_workload_once_and_writes_nothing() {
     for number in 0..20 {
         fixture.wait_state(&format!("w{number}"), "Ready").await;
     }
-    let (world, check, faults) = (fixture.world, fixture.check, fixture.faults);
+    let (cluster, check, faults) = (fixture.cluster, fixture.check, fixture.faults);
     fixture.running.stop().await;
     let before = check.evaluations().len();
     faults.clear_requests();
-    let running = Running::of(faults.around(&world.client), check.clone());
+    let running = Running::of(faults.around(&cluster.client), check.clone());
     wait("twenty questions", async || {
         (
             check.evaluations().len() >= before + 20,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::checks::Scripted;
-use super::faults::{A_WHILE, Fault, Seen};
+use super::faults::{A_WHILE, Fault, RecordedRequest};
 use super::harness::{
     Fixture, condition, fixture, fixture_of, now, reserved, reserved_and, unique, wait,
 };
@@ -32,7 +32,7 @@ async fn apply_entry(
         PatchParams::apply(manager)
     };
     match fixture
-        .world
+        .cluster
         .api("Workload")
         .patch_status("a", &parameters, &Patch::Apply(body))
         .await
@@ -131,15 +131,15 @@ async fn rule_1_nothing_is_written_while_evicted() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    fixture.world.workload("a").await;
+    fixture.cluster.workload("a").await;
     let pending = json!({"name": fixture.name, "state": "Pending", "message": "", "lastTransitionTime": now()});
     let status = reserved_and(&[pending], condition("Evicted", "True", "Preempted"));
-    fixture.world.apply_status("a", status).await;
+    fixture.cluster.apply_status("a", status).await;
     sleep(A_WHILE).await;
     assert_eq!(
         (
             fixture.check.evaluations().len(),
-            fixture.faults.count(Seen::writes_entry)
+            fixture.faults.count(RecordedRequest::writes_entry)
         ),
         (0, 0)
     );
@@ -154,19 +154,19 @@ async fn rule_1_what_is_decided_while_kueue_evicts_is_dropped() {
     fixture.check.hold();
     fixture.reserved("a").await;
     fixture.wait_evaluations("a", 1).await;
-    let world = &fixture.world;
-    world.evict("a").await;
+    let cluster = &fixture.cluster;
+    cluster.evict("a").await;
     sleep(A_WHILE).await;
     fixture.check.resume();
     sleep(A_WHILE).await;
     assert_eq!(fixture.check.released_for("a"), [], "its pods end");
-    fixture.world.release_quota("a").await;
+    fixture.cluster.release_quota("a").await;
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::Evicted);
     sleep(A_WHILE).await;
     assert_eq!(
         (
             fixture.entry("a").await["state"].clone(),
-            fixture.faults.count(Seen::writes_entry)
+            fixture.faults.count(RecordedRequest::writes_entry)
         ),
         (json!("Pending"), 0)
     );
@@ -180,7 +180,7 @@ async fn rule_2_a_verdict_on_a_stale_version_is_dropped_and_evaluated_again() {
     };
     fixture
         .faults
-        .inject(1, Fault::Status(409, None), Seen::writes_entry);
+        .inject(1, Fault::Status(409, None), RecordedRequest::writes_entry);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(
@@ -202,7 +202,7 @@ async fn rule_2_conflicts_that_no_event_explains_end_in_a_fresh_read() {
     };
     fixture
         .faults
-        .inject(4, Fault::Status(409, None), Seen::writes_entry);
+        .inject(4, Fault::Status(409, None), RecordedRequest::writes_entry);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     assert!(
@@ -222,7 +222,7 @@ async fn rule_2_an_entry_that_kueue_has_removed_is_not_brought_back() {
     fixture.check.hold();
     fixture.reserved("a").await;
     fixture.wait_evaluations("a", 1).await;
-    fixture.world.apply_status("a", reserved(&[])).await;
+    fixture.cluster.apply_status("a", reserved(&[])).await;
     sleep(A_WHILE).await;
     fixture.check.resume();
     sleep(A_WHILE).await;
@@ -252,7 +252,7 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
     let evicted = condition("Evicted", "True", "Preempted");
     let evicted = reserved_and(std::slice::from_ref(&reset), evicted);
     fixture.check.returns(|_| Ok(Verdict::pending("full")));
-    fixture.world.apply_status("a", evicted).await;
+    fixture.cluster.apply_status("a", evicted).await;
     // While its pods end, no check is evaluated.
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(
@@ -264,7 +264,7 @@ async fn rule_4_what_survives_a_reset_of_kueues_is_cleared() {
     sleep(Duration::from_millis(1100)).await;
     let again = condition("Evicted", "False", "QuotaReserved");
     let again = reserved_and(&[reset], again);
-    fixture.world.apply_status("a", again).await;
+    fixture.cluster.apply_status("a", again).await;
     let entry = fixture.wait_message("a", "full").await;
     assert_eq!(entry["podSetUpdates"], json!([]));
     fixture.running.stop().await;
@@ -280,11 +280,11 @@ async fn rule_5_the_transition_time_changes_only_with_the_state() {
     let first = fixture.wait_message("a", "one").await;
     sleep(Duration::from_millis(1100)).await;
     fixture.check.returns(|_| Ok(Verdict::pending("two")));
-    fixture.check.wake(Trigger::AllWorkloads);
+    fixture.check.trigger(Trigger::AllWorkloads);
     let second = fixture.wait_message("a", "two").await;
     assert_eq!(second["lastTransitionTime"], first["lastTransitionTime"]);
     fixture.check.returns(|_| Ok(Verdict::ready("three")));
-    fixture.check.wake(Trigger::AllWorkloads);
+    fixture.check.trigger(Trigger::AllWorkloads);
     assert_ne!(
         fixture.wait_state("a", "Ready").await["lastTransitionTime"],
         first["lastTransitionTime"]
@@ -303,7 +303,7 @@ async fn rule_5_nothing_is_sent_when_nothing_differs() {
     fixture.reserved("a").await;
     fixture.wait_message("a", "the same").await;
     fixture.wait_evaluations("a", 10).await;
-    assert_eq!(fixture.faults.count(Seen::writes_entry), 1);
+    assert_eq!(fixture.faults.count(RecordedRequest::writes_entry), 1);
     fixture.running.stop().await;
 }
 
@@ -316,19 +316,19 @@ async fn rule_6_after_retry_nothing_is_evaluated_until_the_reset() {
     fixture.reserved("a").await;
     fixture.wait_state("a", "Retry").await;
     fixture.check.returns(|_| Ok(Verdict::ready("yes")));
-    fixture.check.wake(Trigger::AllWorkloads);
-    fixture.world.setting(&fixture.name, "changed").await;
+    fixture.check.trigger(Trigger::AllWorkloads);
+    fixture.cluster.setting(&fixture.name, "changed").await;
     sleep(A_WHILE).await;
     assert_eq!(
         (
             fixture.check.evaluations_of("a"),
-            fixture.faults.count(Seen::writes_entry)
+            fixture.faults.count(RecordedRequest::writes_entry)
         ),
         (1, 1)
     );
     // The reset, and quota again.
     let reset = json!({"name": fixture.name, "state": "Pending", "message": "Reset to Pending after eviction. Previously: Retry", "lastTransitionTime": now(), "retryCount": 1});
-    fixture.world.apply_status("a", reserved(&[reset])).await;
+    fixture.cluster.apply_status("a", reserved(&[reset])).await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(
         fixture.entry("a").await["retryCount"],
@@ -346,7 +346,7 @@ async fn rule_7_an_older_copy_forced_over_our_entry_is_evaluated_again() {
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     // As Kueue's scheduler does: without a version, with the state that it read before.
-    fixture.world.reserve_again("a", &[&fixture.name]).await;
+    fixture.cluster.reserve_again("a", &[&fixture.name]).await;
     fixture.wait_state("a", "Ready").await;
     let metrics = fixture.running.handle.metrics().await;
     assert!(
@@ -369,13 +369,13 @@ async fn rule_7_a_client_that_keeps_overwriting_is_not_fought_in_a_hot_loop() {
     let until = tokio::time::Instant::now() + 2 * A_WHILE;
     while tokio::time::Instant::now() < until {
         let pending = json!({"admissionChecks": [{"name": fixture.name, "state": "Pending", "message": "mine", "lastTransitionTime": "2026-01-01T00:00:00Z", "podSetUpdates": []}]});
-        fixture.world.merge_status("a", pending).await;
+        fixture.cluster.merge_status("a", pending).await;
         sleep(Duration::from_millis(20)).await;
     }
     assert!(
-        fixture.faults.count(Seen::writes_entry) <= 12,
+        fixture.faults.count(RecordedRequest::writes_entry) <= 12,
         "{} patches in three seconds",
-        fixture.faults.count(Seen::writes_entry)
+        fixture.faults.count(RecordedRequest::writes_entry)
     );
     fixture.running.stop().await;
 }
@@ -395,9 +395,9 @@ async fn rule_8_a_verdict_for_an_earlier_reservation_is_dropped() {
     fixture.reserved("a").await;
     fixture.wait_evaluations("a", 1).await;
     let first = fixture.check.evaluations()[0].reservation.since();
-    fixture.world.take_quota("a").await;
+    fixture.cluster.take_quota("a").await;
     sleep(Duration::from_millis(1100)).await;
-    fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.cluster.reserve("a", &[&fixture.name]).await;
     fixture.check.resume();
     let entry = fixture.wait_state("a", "Ready").await;
     assert_ne!(entry["message"], format!("for {first}"));
@@ -422,7 +422,7 @@ async fn rule_9_after_a_write_no_older_version_is_evaluated() {
         fixture
             .check
             .returns(move |_| Ok(Verdict::pending(format!("round {round}"))));
-        fixture.check.wake(Trigger::AllWorkloads);
+        fixture.check.trigger(Trigger::AllWorkloads);
         fixture.wait_message("a", &format!("round {round}")).await;
         sleep(Duration::from_millis(if round == 0 { 1100 } else { 0 })).await;
     }
@@ -436,7 +436,7 @@ async fn rule_12_active_is_applied_as_one_condition() {
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    let object = fixture.world.get("AdmissionCheck", &fixture.name).await;
+    let object = fixture.cluster.get("AdmissionCheck", &fixture.name).await;
     let managers = super::harness::managers(&object);
     let ours = managers
         .iter()
@@ -459,10 +459,10 @@ async fn rule_13_while_kueues_webhook_is_down_writes_are_retried() {
     };
     fixture
         .faults
-        .inject(3, Fault::Status(500, None), Seen::writes_entry);
+        .inject(3, Fault::Status(500, None), RecordedRequest::writes_entry);
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    assert_eq!(fixture.faults.count(Seen::writes_entry), 4);
+    assert_eq!(fixture.faults.count(RecordedRequest::writes_entry), 4);
     fixture.running.stop().await;
 }
 
@@ -474,7 +474,7 @@ async fn withdraws_on(version: KueueVersion) {
     };
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    fixture.world.take_quota("a").await;
+    fixture.cluster.take_quota("a").await;
     let entry = fixture.wait_state("a", "Pending").await;
     assert_eq!(
         entry["message"],
@@ -483,7 +483,7 @@ async fn withdraws_on(version: KueueVersion) {
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::QuotaLost);
     // The next reservation is evaluated anew.
     sleep(Duration::from_millis(1100)).await;
-    fixture.world.reserve("a", &[&fixture.name]).await;
+    fixture.cluster.reserve("a", &[&fixture.name]).await;
     fixture.wait_state("a", "Ready").await;
     assert_eq!(fixture.check.evaluations_of("a"), 2);
     fixture.running.stop().await;
@@ -511,7 +511,7 @@ async fn rule_15_a_check_whose_verdict_outlives_the_reservation_keeps_it() {
     };
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    fixture.world.take_quota("a").await;
+    fixture.cluster.take_quota("a").await;
     assert_eq!(fixture.wait_released("a").await, ReleaseReason::QuotaLost);
     sleep(A_WHILE).await;
     assert_eq!(fixture.entry("a").await["state"], "Ready");
@@ -526,7 +526,7 @@ async fn rule_15_a_retry_that_kueue_never_saw_is_withdrawn_or_the_workload_is_st
     fixture.check.returns(|_| Ok(Verdict::retry_now("no")));
     fixture.reserved("a").await;
     fixture.wait_state("a", "Retry").await;
-    fixture.world.take_quota("a").await;
+    fixture.cluster.take_quota("a").await;
     fixture.wait_state("a", "Pending").await;
     fixture.running.stop().await;
 }
@@ -540,8 +540,8 @@ async fn a_deleted_workload_is_distinguished_from_one_without_quota() {
         fixture.reserved(workload).await;
         fixture.wait_state(workload, "Ready").await;
     }
-    fixture.world.delete("Workload", "deleted").await;
-    fixture.world.take_quota("stopped").await;
+    fixture.cluster.delete("Workload", "deleted").await;
+    fixture.cluster.take_quota("stopped").await;
     assert_eq!(
         fixture.wait_released("deleted").await,
         ReleaseReason::Deleted

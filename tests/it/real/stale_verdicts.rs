@@ -3,7 +3,7 @@
 use kueue_check_testenv::KueueVersion::{self, V0_14_8, V0_17_8, V0_19_2};
 use serde_json::json;
 
-use super::faults::{Fault, Faults, Seen};
+use super::faults::{Fault, Faults, RecordedRequest};
 use super::harness::{Running, condition, fixture, now};
 
 /// A leader that died after a reservation ended could not withdraw its verdict (rule 15).
@@ -16,28 +16,28 @@ async fn withdraws_stale_verdicts(version: KueueVersion, trouble: impl Fn(&Fault
     let Some(fixture) = fixture(version).await else {
         return;
     };
-    let (world, check, name) = (fixture.world, fixture.check, fixture.name);
+    let (cluster, check, name) = (fixture.cluster, fixture.check, fixture.name);
     fixture.running.stop().await;
     let entry = |check: &str, state: &str| json!({"name": check, "state": state, "message": "of an earlier life", "lastTransitionTime": now()});
     // More than a page of those that wait.
     for number in 0..60 {
-        world.workload(&format!("waits-{number}")).await;
+        cluster.workload(&format!("waits-{number}")).await;
     }
     for state in ["Ready", "Retry", "Rejected", "Pending"] {
         let job = state.to_lowercase();
-        world.workload(&job).await;
+        cluster.workload(&job).await;
         let status = json!({
             "conditions": [condition("QuotaReserved", "False", "Pending")],
             "admissionChecks": [entry(&name, state), entry("of-somebody-else", state)],
         });
-        world.apply_status(&job, status).await;
+        cluster.apply_status(&job, status).await;
     }
     let (faults, runtime) = (Faults::default(), check.clone());
-    faults.inject(1, Fault::Status(503, None), Seen::searches);
+    faults.inject(1, Fault::Status(503, None), RecordedRequest::searches);
     trouble(&faults);
-    let running = Running::of(faults.around(&world.client), runtime);
+    let running = Running::of(faults.around(&cluster.client), runtime);
     for job in ["ready", "retry", "rejected"] {
-        let entry = world
+        let entry = cluster
             .wait_message(
                 job,
                 &name,
@@ -45,12 +45,12 @@ async fn withdraws_stale_verdicts(version: KueueVersion, trouble: impl Fn(&Fault
             )
             .await;
         assert_eq!(entry["state"], "Pending", "{job}");
-        let other = world.entry(job, "of-somebody-else").await;
+        let other = cluster.entry(job, "of-somebody-else").await;
         assert_eq!(other["message"], "of an earlier life", "{job}");
     }
-    let entry = world.entry("pending", &name).await;
+    let entry = cluster.entry("pending", &name).await;
     assert_eq!(entry["message"], "of an earlier life");
-    assert_eq!(faults.count(Seen::writes_entry), 3);
+    assert_eq!(faults.count(RecordedRequest::writes_entry), 3);
     // No replica watches those that wait, and none reads them.
     assert!(check.evaluations_of("ready") == 0 && check.released_for("ready").is_empty());
     running.stop().await;
@@ -73,7 +73,12 @@ async fn rule_15_stale_verdicts_of_a_dead_leader_are_withdrawn_without_the_selec
 
 #[tokio::test]
 async fn rule_15_stale_verdicts_of_a_dead_leader_are_withdrawn_though_the_selector_is_rejected() {
-    let refused =
-        |faults: &Faults| faults.inject(usize::MAX, Fault::Status(400, None), Seen::selects);
+    let refused = |faults: &Faults| {
+        faults.inject(
+            usize::MAX,
+            Fault::Status(400, None),
+            RecordedRequest::selects,
+        )
+    };
     withdraws_stale_verdicts(V0_19_2, refused).await;
 }

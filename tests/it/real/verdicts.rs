@@ -33,7 +33,7 @@ async fn decides_on(version: KueueVersion) -> Option<Fixture> {
         Ok(Verdict::ready("here is your ticket").with_updates(updates))
     });
     fixture
-        .world
+        .cluster
         .create("ResourceFlavor", "default", json!({"spec": {}}))
         .await;
     fixture.reserved("a").await;
@@ -81,7 +81,7 @@ async fn decides_on_kueue_0_17_without_the_selectable_field() {
         json!({"version": "v1beta2", "preemptionRequired": false, "selectsReserved": false, "requeueAfter": true})
     );
     // No check is evaluated for a Workload without quota, though all Workloads are sent.
-    fixture.world.workload("waits").await;
+    fixture.cluster.workload("waits").await;
     fixture.reserved("last").await;
     fixture.wait_state("last", "Ready").await;
     assert_eq!(fixture.check.evaluations_of("waits"), 0);
@@ -175,7 +175,7 @@ async fn what_is_applied_is_one_entry_and_nothing_else() {
     };
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
-    let managers = managers(&fixture.world.get("Workload", "a").await);
+    let managers = managers(&fixture.cluster.get("Workload", "a").await);
     let (ours, theirs): (Vec<_>, Vec<_>) = managers
         .iter()
         .partition(|(manager, _)| manager.starts_with("example.com/"));
@@ -199,14 +199,14 @@ async fn a_changed_verdict_is_written_before_admission_and_not_after_it() {
     fixture.reserved("a").await;
     fixture.wait_state("a", "Ready").await;
     fixture.check.returns(|_| Ok(Verdict::pending("closed")));
-    fixture.check.wake(kueue_check::Trigger::AllWorkloads);
+    fixture.check.trigger(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Pending").await;
     fixture
         .check
         .returns(|_| Ok(Verdict::ready("open").recheck_in(Duration::from_millis(100))));
-    fixture.check.wake(kueue_check::Trigger::AllWorkloads);
+    fixture.check.trigger(kueue_check::Trigger::AllWorkloads);
     fixture.wait_state("a", "Ready").await;
-    fixture.world.admit("a").await;
+    fixture.cluster.admit("a").await;
     fixture
         .check
         .returns(|_| Ok(Verdict::pending("closed again").recheck_in(Duration::from_millis(100))));

@@ -5,79 +5,79 @@ use serde_json::{Value, json};
 use super::features::Feature;
 use super::queues::{groups, of_queue, on_flavors};
 use super::submit::{living, submit};
-use super::{World, objects, rare};
+use super::{Draft, objects, rare};
 use crate::bodies::{cluster_path, job_path, namespaced_path};
 use crate::history::{StateWrite, Step};
 use crate::random::Random;
 
 /// Draws one action. States written by checks and the history's features are the most frequent.
-pub(super) fn one(random: &mut Random, world: &mut World) -> Step {
+pub(super) fn one(random: &mut Random, draft: &mut Draft) -> Step {
     let weights = [
-        if world.is_crowded() { 60 } else { 20 },
+        if draft.is_crowded() { 60 } else { 20 },
         44,
-        world.often(Feature::Activation, 22, 7),
+        draft.often(Feature::Activation, 22, 7),
         3,
         6,
-        world.often(Feature::Stops, 22, 5),
-        world.often(Feature::Quota, 20, 4),
-        world.often(Feature::Checks, 16, 4),
-        world.often(Feature::Checks, 14, 3),
-        world.often(Feature::Stops, 14, 2),
-        if world.has(Feature::Priorities) || world.has(Feature::Classes) {
+        draft.often(Feature::Stops, 22, 5),
+        draft.often(Feature::Quota, 20, 4),
+        draft.often(Feature::Checks, 16, 4),
+        draft.often(Feature::Checks, 14, 3),
+        draft.often(Feature::Stops, 14, 2),
+        if draft.has(Feature::Priorities) || draft.has(Feature::Classes) {
             20
         } else {
             1
         },
-        world.often(Feature::Done, 25, 0),
-        world.often(Feature::Running, 30, 0),
-        world.often(Feature::Moves, 20, 0),
-        if world.has(Feature::Late) || !world.late.is_empty() {
+        draft.often(Feature::Done, 25, 0),
+        draft.often(Feature::Running, 30, 0),
+        draft.often(Feature::Moves, 20, 0),
+        if draft.has(Feature::Late) || !draft.late.is_empty() {
             25
         } else {
             0
         },
-        world.often(Feature::Refused, 30, 0),
-        world.often(Feature::Again, 18, 0),
-        world.often(Feature::Elastic, 35, 0),
-        world.often(Feature::Removal, 22, 0),
-        world.often(Feature::JobActions, 40, 1),
-        world.often(Feature::Selectors, 25, 0),
+        draft.often(Feature::Refused, 30, 0),
+        draft.often(Feature::Again, 18, 0),
+        draft.often(Feature::Elastic, 35, 0),
+        draft.often(Feature::Removal, 22, 0),
+        draft.often(Feature::JobActions, 40, 1),
+        draft.often(Feature::Selectors, 25, 0),
         4,
     ];
     let drawn = match random.weighted(&weights) {
         0 => None,
-        1 => write_state(random, world),
-        2 => activate(random, world),
-        3 => delete(random, world),
-        4 => finish(random, world),
-        5 => Some(stop(random, world)),
-        6 => Some(quota(random, world)),
-        7 => check_active(random, world),
-        8 => checks(random, world),
-        9 => Some(stop_local(random, world)),
-        10 => priority(random, world),
-        11 => rare::done(random, world),
-        12 => rare::run(random, world),
-        13 => rare::moved(random, world),
-        14 => rare::late(random, world),
-        15 => rare::refused(random, world),
-        16 => rare::again(world),
-        17 => rare::scale(random, world),
-        18 => objects::remove(random, world),
-        19 => rare::of_job(random, world),
-        20 => Some(objects::change(random, world)),
+        1 => write_state(random, draft),
+        2 => activate(random, draft),
+        3 => delete(random, draft),
+        4 => finish(random, draft),
+        5 => Some(stop(random, draft)),
+        6 => Some(quota(random, draft)),
+        7 => check_active(random, draft),
+        8 => checks(random, draft),
+        9 => Some(stop_local(random, draft)),
+        10 => priority(random, draft),
+        11 => rare::done(random, draft),
+        12 => rare::run(random, draft),
+        13 => rare::moved(random, draft),
+        14 => rare::late(random, draft),
+        15 => rare::refused(random, draft),
+        16 => rare::again(draft),
+        17 => rare::scale(random, draft),
+        18 => objects::remove(random, draft),
+        19 => rare::of_job(random, draft),
+        20 => Some(objects::change(random, draft)),
         _ => Some(Step::Wait(*random.of(&[1.0, 2.0, 3.0]))),
     };
-    drawn.unwrap_or_else(|| submit(random, world))
+    drawn.unwrap_or_else(|| submit(random, draft))
 }
 
-fn write_state(random: &mut Random, world: &mut World) -> Option<Step> {
-    let at = living(random, world)?;
-    if world.checks.is_empty() {
-        return if world.has(Feature::Preemption) && random.chance(70) {
-            activate(random, world)
+fn write_state(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft)?;
+    if draft.checks.is_empty() {
+        return if draft.has(Feature::Preemption) && random.chance(70) {
+            activate(random, draft)
         } else {
-            finish(random, world)
+            finish(random, draft)
         };
     }
     let state = ["Ready", "Retry", "Rejected", "Pending"][random.weighted(&[52, 30, 8, 10])];
@@ -87,25 +87,25 @@ fn write_state(random: &mut Random, world: &mut World) -> Option<Step> {
         _ => *random.of(&["no room", "no room", ""]),
     };
     let delay = (state == "Retry" && random.chance(40)).then(|| *random.of(&[2, 3, 5]));
-    world.delay = world.delay.max(delay.unwrap_or_default());
-    let some = world.often(Feature::Updates, 60, 15);
+    draft.delay = draft.delay.max(delay.unwrap_or_default());
+    let some = draft.often(Feature::Updates, 60, 15);
     let mut given = Vec::new();
     if state == "Ready" && random.chance(some) {
-        for (set, _) in &world.workloads[at].sets {
+        for (set, _) in &draft.workloads[at].sets {
             if given.is_empty() || random.chance(50) {
                 given.push(updates(random, set));
             }
         }
     }
     Some(Step::WriteState(StateWrite {
-        workload: world.workloads[at].name.clone(),
-        check: random.of(&world.checks).clone(),
+        workload: draft.workloads[at].name.clone(),
+        check: random.of(&draft.checks).clone(),
         state,
         message,
         delay,
         updates: given,
-        unlisted: world.has(Feature::Checks) && random.chance(15),
-        one_manager: world.one_manager,
+        unlisted: draft.has(Feature::Checks) && random.chance(15),
+        one_manager: draft.one_manager,
     }))
 }
 
@@ -127,14 +127,14 @@ fn updates(random: &mut Random, set: &str) -> Value {
     update
 }
 
-fn activate(random: &mut Random, world: &mut World) -> Option<Step> {
-    let inactive = world.workloads.iter().position(|w| !w.active && !w.gone);
+fn activate(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let inactive = draft.workloads.iter().position(|w| !w.active && !w.gone);
     let at = match inactive {
         Some(at) if random.chance(70) => Some(at),
-        _ => living(random, world),
+        _ => living(random, draft),
     };
     let at = at?;
-    let known = &mut world.workloads[at];
+    let known = &mut draft.workloads[at];
     known.active = !known.active;
     Some(Step::Activate {
         workload: known.name.clone(),
@@ -142,21 +142,21 @@ fn activate(random: &mut Random, world: &mut World) -> Option<Step> {
     })
 }
 
-fn delete(random: &mut Random, world: &mut World) -> Option<Step> {
-    let at = living(random, world)?;
-    world.workloads[at].gone = true;
-    Some(Step::Delete(world.workloads[at].name.clone()))
+fn delete(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft)?;
+    draft.workloads[at].gone = true;
+    Some(Step::Delete(draft.workloads[at].name.clone()))
 }
 
-fn finish(random: &mut Random, world: &mut World) -> Option<Step> {
-    let at = living(random, world)?;
-    world.workloads[at].gone = true;
-    Some(Step::Finish(world.workloads[at].name.clone()))
+fn finish(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft)?;
+    draft.workloads[at].gone = true;
+    Some(Step::Finish(draft.workloads[at].name.clone()))
 }
 
-fn stop(random: &mut Random, world: &mut World) -> Step {
-    let at = random.below(world.queues.len());
-    let queue = &mut world.queues[at];
+fn stop(random: &mut Random, draft: &mut Draft) -> Step {
+    let at = random.below(draft.queues.len());
+    let queue = &mut draft.queues[at];
     queue.stopped = !queue.stopped;
     let policy = if queue.stopped {
         *random.of(&["Hold", "HoldAndDrain"])
@@ -167,8 +167,8 @@ fn stop(random: &mut Random, world: &mut World) -> Step {
     of_queue(&queue.name, about, json!({"stopPolicy": policy}))
 }
 
-fn stop_local(random: &mut Random, world: &mut World) -> Step {
-    let (name, _) = random.of(&world.local_queues).clone();
+fn stop_local(random: &mut Random, draft: &mut Draft) -> Step {
+    let (name, _) = random.of(&draft.local_queues).clone();
     let policy = *random.of(&["None", "Hold", "HoldAndDrain"]);
     Step::Patch {
         about: format!("{name} stopPolicy {policy}"),
@@ -177,30 +177,30 @@ fn stop_local(random: &mut Random, world: &mut World) -> Step {
     }
 }
 
-fn quota(random: &mut Random, world: &mut World) -> Step {
-    let at = random.below(world.queues.len());
-    let mut queue = world.queues[at].clone();
+fn quota(random: &mut Random, draft: &mut Draft) -> Step {
+    let at = random.below(draft.queues.len());
+    let mut queue = draft.queues[at].clone();
     for quota in &mut queue.quota {
         *quota = *random.of(&[0, 1, 2, 3, 5]);
     }
-    world.queues[at] = queue.clone();
+    draft.queues[at] = queue.clone();
     let about = format!("{} quota {:?}", queue.name, queue.quota);
-    let groups = groups(random, world, &queue);
+    let groups = groups(random, draft, &queue);
     of_queue(&queue.name, about, json!({"resourceGroups": groups}))
 }
 
-fn check_active(random: &mut Random, world: &mut World) -> Option<Step> {
-    if world.checks.is_empty() {
+fn check_active(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    if draft.checks.is_empty() {
         return None;
     }
-    if let Some(check) = world.inactive_checks.pop() {
+    if let Some(check) = draft.inactive_checks.pop() {
         return Some(Step::Active {
             check,
             active: true,
         });
     }
-    let check = random.of(&world.checks).clone();
-    world.inactive_checks.push(check.clone());
+    let check = random.of(&draft.checks).clone();
+    draft.inactive_checks.push(check.clone());
     Some(Step::Active {
         check,
         active: false,
@@ -208,14 +208,14 @@ fn check_active(random: &mut Random, world: &mut World) -> Option<Step> {
 }
 
 /// Removes a check from a ClusterQueue, or adds it.
-fn checks(random: &mut Random, world: &mut World) -> Option<Step> {
-    if world.checks.is_empty() {
+fn checks(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    if draft.checks.is_empty() {
         return None;
     }
-    let at = random.below(world.queues.len());
-    let check = random.of(&world.checks).clone();
-    let narrow = on_flavors(random, world, world.queues[at].gpus);
-    let queue = &mut world.queues[at];
+    let at = random.below(draft.queues.len());
+    let check = random.of(&draft.checks).clone();
+    let narrow = on_flavors(random, draft, draft.queues[at].gpus);
+    let queue = &mut draft.queues[at];
     let before = queue.checks.len();
     queue.checks.retain(|rule| rule["name"] != check.as_str());
     if queue.checks.len() == before {
@@ -235,9 +235,9 @@ fn checks(random: &mut Random, world: &mut World) -> Option<Step> {
     Some(of_queue(&queue.name, about, spec))
 }
 
-fn priority(random: &mut Random, world: &mut World) -> Option<Step> {
-    let at = living(random, world)?;
-    if world.has(Feature::Priorities) && random.chance(25) {
+fn priority(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft)?;
+    if draft.has(Feature::Priorities) && random.chance(25) {
         let class = *random.of(&["p1@", "p100@"]);
         let value = *random.of(&[0, 5, 50, 200]);
         return Some(Step::Patch {
@@ -246,9 +246,9 @@ fn priority(random: &mut Random, world: &mut World) -> Option<Step> {
             body: json!({"value": value}),
         });
     }
-    let name = &world.workloads[at].name;
-    if world.jobs {
-        let class = if world.has(Feature::Classes) && random.chance(40) {
+    let name = &draft.workloads[at].name;
+    if draft.jobs {
+        let class = if draft.has(Feature::Classes) && random.chance(40) {
             "late@"
         } else {
             *random.of(&["p1@", "p10@", "p100@"])

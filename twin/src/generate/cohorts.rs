@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::Draft;
 use super::features::Feature;
 use crate::bodies::{CPU, cluster_object};
 use crate::random::Random;
 
 /// Draws cohorts: stores their names and returns their objects. A cohort without an object exists
 /// if another object names it.
-pub(super) fn cohorts(random: &mut Random, world: &mut World) -> Vec<Value> {
-    if world.has(Feature::DeepCohorts) {
-        return deep(random, world);
+pub(super) fn cohorts(random: &mut Random, draft: &mut Draft) -> Vec<Value> {
+    if draft.has(Feature::DeepCohorts) {
+        return deep(random, draft);
     }
-    world.cohorts = vec!["co@".to_owned()];
+    draft.cohorts = vec!["co@".to_owned()];
     if !random.chance(30) {
         return Vec::new();
     }
@@ -27,8 +27,8 @@ pub(super) fn cohorts(random: &mut Random, world: &mut World) -> Vec<Value> {
 }
 
 /// Draws cohorts in three levels, some of them with quota.
-fn deep(random: &mut Random, world: &mut World) -> Vec<Value> {
-    world.cohorts = vec!["co@".to_owned(), "side@".to_owned(), "mid@".to_owned()];
+fn deep(random: &mut Random, draft: &mut Draft) -> Vec<Value> {
+    draft.cohorts = vec!["co@".to_owned(), "side@".to_owned(), "mid@".to_owned()];
     let parents = [
         ("top@", None),
         ("mid@", Some("top@")),
@@ -40,19 +40,19 @@ fn deep(random: &mut Random, world: &mut World) -> Vec<Value> {
         if let Some(parent) = parent {
             spec["parentName"] = json!(parent);
         }
-        if world.has(Feature::FairSharing) && random.chance(40) {
+        if draft.has(Feature::FairSharing) && random.chance(40) {
             spec["fairSharing"] = json!({"weight": random.of(&["500m", "2", "0"])});
         }
         if random.chance(40) {
-            spec["resourceGroups"] = quota(random, world, parent.is_some());
+            spec["resourceGroups"] = quota(random, draft, parent.is_some());
         }
         cluster_object("Cohort", name, spec)
     });
     each.collect()
 }
 
-fn quota(random: &mut Random, world: &World, limited: bool) -> Value {
-    let flavors: Vec<Value> = world
+fn quota(random: &mut Random, draft: &Draft, limited: bool) -> Value {
+    let flavors: Vec<Value> = draft
         .flavors
         .iter()
         .map(|flavor| {

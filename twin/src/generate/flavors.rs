@@ -2,26 +2,26 @@
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::Draft;
 use super::features::Feature;
 use crate::bodies::cluster_object;
 use crate::random::Random;
 
 /// Draws the flavors of all resource groups.
-pub(super) fn flavors(random: &mut Random, world: &mut World) -> Vec<Value> {
-    let mut objects = if world.has(Feature::Flavors) {
+pub(super) fn flavors(random: &mut Random, draft: &mut Draft) -> Vec<Value> {
+    let mut objects = if draft.has(Feature::Flavors) {
         let count = 3 + random.below(2);
-        several(random, &mut world.flavors, &["a", "b", "c", "d"][..count])
-    } else if random.chance(if world.is_crowded() { 85 } else { 55 }) {
-        world.flavors = vec!["default@".to_owned()];
+        several(random, &mut draft.flavors, &["a", "b", "c", "d"][..count])
+    } else if random.chance(if draft.is_crowded() { 85 } else { 55 }) {
+        draft.flavors = vec!["default@".to_owned()];
         vec![cluster_object("ResourceFlavor", "default@", json!({}))]
     } else {
-        several(random, &mut world.flavors, &["a", "b"])
+        several(random, &mut draft.flavors, &["a", "b"])
     };
-    if world.has(Feature::Groups) {
+    if draft.has(Feature::Groups) {
         let count = 1 + usize::from(random.chance(50));
         let pools = &["g", "h"][..count];
-        objects.extend(several(random, &mut world.gpu_flavors, pools));
+        objects.extend(several(random, &mut draft.gpu_flavors, pools));
     }
     objects
 }

@@ -2,25 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::Draft;
 use crate::bodies::{cluster_path, namespaced_path};
 use crate::history::Step;
 use crate::random::Random;
 
 /// Deletes a queue, a check, a flavor or a cohort.
-pub(super) fn remove(random: &mut Random, world: &mut World) -> Option<Step> {
+pub(super) fn remove(random: &mut Random, draft: &mut Draft) -> Option<Step> {
     let (plural, name) = match random.weighted(&[30, 25, 25, 12, 8]) {
-        0 => ("clusterqueues", random.of(&world.queues).name.clone()),
+        0 => ("clusterqueues", random.of(&draft.queues).name.clone()),
         1 => {
-            let (name, _) = random.of(&world.local_queues).clone();
+            let (name, _) = random.of(&draft.local_queues).clone();
             return Some(Step::Remove {
                 about: name.clone(),
                 path: format!("{}/{name}", namespaced_path("localqueues")),
             });
         }
-        2 if !world.checks.is_empty() => ("admissionchecks", random.of(&world.checks).clone()),
-        3 => ("resourceflavors", random.of(&world.flavors).clone()),
-        4 if !world.cohorts.is_empty() => ("cohorts", random.of(&world.cohorts).clone()),
+        2 if !draft.checks.is_empty() => ("admissionchecks", random.of(&draft.checks).clone()),
+        3 => ("resourceflavors", random.of(&draft.flavors).clone()),
+        4 if !draft.cohorts.is_empty() => ("cohorts", random.of(&draft.cohorts).clone()),
         _ => return None,
     };
     Some(Step::Remove {
@@ -30,9 +30,9 @@ pub(super) fn remove(random: &mut Random, world: &mut World) -> Option<Step> {
 }
 
 /// Changes the selectors or preferences of a flavor or a ClusterQueue.
-pub(super) fn change(random: &mut Random, world: &mut World) -> Step {
-    let flavor = random.of(&world.flavors).clone();
-    let queue = random.of(&world.queues).name.clone();
+pub(super) fn change(random: &mut Random, draft: &mut Draft) -> Step {
+    let flavor = random.of(&draft.flavors).clone();
+    let queue = random.of(&draft.queues).name.clone();
     let (plural, name, spec) = match random.below(6) {
         0 => {
             let selector = if random.chance(50) {

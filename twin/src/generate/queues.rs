@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::cohorts::cohorts;
 use super::features::Feature;
 use super::flavors::flavors;
-use super::{Scope, World};
+use super::{Draft, Scope};
 use crate::bodies::{CPU, GPU, cluster_object, cluster_path, namespaced_object};
 use crate::history::Step;
 use crate::random::Random;
@@ -28,24 +28,24 @@ pub(super) struct Queue {
 }
 
 /// Draws the steps before the first Workload.
-pub(super) fn setup(random: &mut Random, world: &mut World, scope: &Scope) -> Vec<Step> {
-    let mut flavors = flavors(random, world);
-    if flavors.len() > 1 && random.chance(world.often(Feature::Late, 25, 0)) {
-        world.late.extend(flavors.pop());
+pub(super) fn setup(random: &mut Random, draft: &mut Draft, scope: &Scope) -> Vec<Step> {
+    let mut flavors = flavors(random, draft);
+    if flavors.len() > 1 && random.chance(draft.often(Feature::Late, 25, 0)) {
+        draft.late.extend(flavors.pop());
     }
     let mut steps = vec![Step::Create(flavors)];
-    let mut checks = checks(random, world);
-    if random.chance(world.often(Feature::Late, 35, 0))
+    let mut checks = checks(random, draft);
+    if random.chance(draft.often(Feature::Late, 35, 0))
         && let Some(late) = checks.pop()
     {
         let name = late["metadata"]["name"].as_str().unwrap_or_default();
-        world.inactive_checks.push(name.to_owned());
-        world.late.push(late);
+        draft.inactive_checks.push(name.to_owned());
+        draft.late.push(late);
     }
     if !checks.is_empty() {
         steps.push(Step::Create(checks));
-        let is_late = |check: &String| world.inactive_checks.contains(check);
-        let there: Vec<String> = world.checks.clone();
+        let is_late = |check: &String| draft.inactive_checks.contains(check);
+        let there: Vec<String> = draft.checks.clone();
         let there: Vec<String> = there.into_iter().filter(|c| !is_late(c)).collect();
         for check in there {
             if random.chance(95) {
@@ -54,41 +54,41 @@ pub(super) fn setup(random: &mut Random, world: &mut World, scope: &Scope) -> Ve
                     active: true,
                 });
             } else {
-                world.inactive_checks.push(check);
+                draft.inactive_checks.push(check);
             }
         }
     }
-    let deep = world.has(Feature::DeepCohorts);
+    let deep = draft.has(Feature::DeepCohorts);
     let cohorts = random.chance(scope.cohorts) || deep;
     if cohorts {
-        let objects = self::cohorts(random, world);
+        let objects = self::cohorts(random, draft);
         if !objects.is_empty() {
             steps.push(Step::Create(objects));
         }
     }
     let count = if cohorts {
         2 + random.below(2) + usize::from(deep)
-    } else if world.has(Feature::Moves) {
+    } else if draft.has(Feature::Moves) {
         2
     } else {
         1 + usize::from(random.chance(20))
     };
     for at in 0..count {
-        let queue = queue(random, world, at, cohorts);
-        if at > 0 && random.chance(world.often(Feature::Late, 25, 0)) {
-            world.late.push(queue);
+        let queue = queue(random, draft, at, cohorts);
+        if at > 0 && random.chance(draft.often(Feature::Late, 25, 0)) {
+            draft.late.push(queue);
         } else {
             steps.push(Step::Create(vec![queue]));
         }
     }
-    let mut locals = local_queues(random, world, count);
-    if random.chance(world.often(Feature::Late, 25, 0)) {
-        world.late.extend(locals.pop());
+    let mut locals = local_queues(random, draft, count);
+    if random.chance(draft.often(Feature::Late, 25, 0)) {
+        draft.late.extend(locals.pop());
     }
-    if world.has(Feature::DefaultQueue) {
+    if draft.has(Feature::DefaultQueue) {
         let queue = namespaced_object("LocalQueue", "default", json!({"clusterQueue": "cq@"}));
         if random.chance(40) {
-            world.late.push(queue);
+            draft.late.push(queue);
         } else {
             locals.push(queue);
         }
@@ -96,7 +96,7 @@ pub(super) fn setup(random: &mut Random, world: &mut World, scope: &Scope) -> Ve
     if !locals.is_empty() {
         steps.push(Step::Create(locals));
     }
-    if world.jobs || world.has(Feature::Priorities) {
+    if draft.jobs || draft.has(Feature::Priorities) {
         let class = |(name, value): (&str, i64)| {
             json!({
                 "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
@@ -105,11 +105,11 @@ pub(super) fn setup(random: &mut Random, world: &mut World, scope: &Scope) -> Ve
         };
         let classes = [("p1@", 1), ("p10@", 10), ("p100@", 100)].map(class);
         steps.push(Step::Create(classes.to_vec()));
-        if world.has(Feature::Classes) {
-            world.late.push(class(("late@", 50)));
+        if draft.has(Feature::Classes) {
+            draft.late.push(class(("late@", 50)));
         }
     }
-    if world.has(Feature::Classes) {
+    if draft.has(Feature::Classes) {
         let class = |(name, value): (&str, i64)| {
             json!({
                 "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
@@ -119,26 +119,26 @@ pub(super) fn setup(random: &mut Random, world: &mut World, scope: &Scope) -> Ve
         steps.push(Step::Create(
             [("pod5@", 5), ("pod50@", 50)].map(class).to_vec(),
         ));
-        world.late.push(class(("late@", 20)));
+        draft.late.push(class(("late@", 20)));
     }
     steps
 }
 
-fn checks(random: &mut Random, world: &mut World) -> Vec<Value> {
-    let weights = if world.is_crowded() {
+fn checks(random: &mut Random, draft: &mut Draft) -> Vec<Value> {
+    let weights = if draft.is_crowded() {
         [75, 15, 10, 0]
     } else {
         [12, 45, 33, 10]
     };
     let count = random.weighted(&weights);
-    world.checks = (1..=count).map(|number| format!("c{number}@")).collect();
+    draft.checks = (1..=count).map(|number| format!("c{number}@")).collect();
     let spec = || json!({"controllerName": "example.com/test"});
-    let each = world.checks.iter();
+    let each = draft.checks.iter();
     each.map(|name| cluster_object("AdmissionCheck", name, spec()))
         .collect()
 }
 
-fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Value {
+fn queue(random: &mut Random, draft: &mut Draft, at: usize, cohorts: bool) -> Value {
     let name = if at == 0 {
         "cq@".to_owned()
     } else {
@@ -146,27 +146,27 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     };
     let memory = random.chance(15);
     let pods = random
-        .chance(world.often(Feature::PodSets, 20, 4))
+        .chance(draft.often(Feature::PodSets, 20, 4))
         .then_some(2);
-    let gpus = !world.gpu_flavors.is_empty() && random.chance(85);
-    let quota: Vec<u64> = world
+    let gpus = !draft.gpu_flavors.is_empty() && random.chance(85);
+    let quota: Vec<u64> = draft
         .flavors
         .iter()
         .map(|_| {
-            let some: &[u64] = match (world.has(Feature::FairSharing), at) {
+            let some: &[u64] = match (draft.has(Feature::FairSharing), at) {
                 (true, 0) => &[4],
                 (true, _) => &[0, 0, 0, 1],
-                (false, _) if world.has(Feature::Preemption) => &[4, 5],
+                (false, _) if draft.has(Feature::Preemption) => &[4, 5],
                 (false, _) => &[1, 2, 2, 3, 4],
             };
             *random.of(some)
         })
         .collect();
     let mut rules: Vec<Value> = Vec::new();
-    for check in &world.checks {
+    for check in &draft.checks {
         if random.chance(85) {
             let mut rule = json!({"name": check});
-            if let Some(flavors) = on_flavors(random, world, gpus) {
+            if let Some(flavors) = on_flavors(random, draft, gpus) {
                 rule["onFlavors"] = flavors;
             }
             rules.push(rule);
@@ -178,18 +178,18 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         memory,
         pods,
         gpus,
-        cohort: cohorts.then(|| random.of(&world.cohorts).clone()),
+        cohort: cohorts.then(|| random.of(&draft.cohorts).clone()),
         checks: rules,
         stopped: false,
     };
     let mut spec = json!({"namespaceSelector": {}});
-    if random.chance(world.often(Feature::Selectors, 30, 1)) {
+    if random.chance(draft.often(Feature::Selectors, 30, 1)) {
         spec["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
     }
-    if random.chance(world.often(Feature::FairSharing, 50, 5)) {
+    if random.chance(draft.often(Feature::FairSharing, 50, 5)) {
         spec["fairSharing"] = json!({"weight": random.of(&["500m", "2", "0"])});
     }
-    spec["resourceGroups"] = groups(random, world, &queue);
+    spec["resourceGroups"] = groups(random, draft, &queue);
     if !queue.checks.is_empty() {
         spec["admissionChecksStrategy"] = json!({"admissionChecks": queue.checks});
     }
@@ -198,15 +198,15 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     }
     let mut preemption = json!({});
     let within = ["Never", "LowerPriority", "LowerOrNewerEqualPriority"];
-    if world.has(Feature::Preemption) {
+    if draft.has(Feature::Preemption) {
         preemption["withinClusterQueue"] = json!(random.of(&within[1..]));
     } else if random.chance(60) {
         preemption["withinClusterQueue"] = json!(random.of(&within));
     }
     if let Some(cohort) = &queue.cohort {
         spec["cohortName"] = json!(cohort);
-        if random.chance(world.often(Feature::FairSharing, 90, 60)) {
-            let reclaim = if world.has(Feature::FairSharing) {
+        if random.chance(draft.often(Feature::FairSharing, 90, 60)) {
+            let reclaim = if draft.has(Feature::FairSharing) {
                 ["Any", "LowerPriority", "Any"]
             } else {
                 ["Never", "LowerPriority", "Any"]
@@ -224,7 +224,7 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
     if preemption != json!({}) {
         spec["preemption"] = preemption;
     }
-    if world.flavors.len() > 1 && random.chance(30) {
+    if draft.flavors.len() > 1 && random.chance(30) {
         let mut fungibility = json!({});
         if random.chance(60) {
             fungibility["whenCanPreempt"] = json!(random.of(&["TryNextFlavor", "MayStopSearch"]));
@@ -242,15 +242,15 @@ fn queue(random: &mut Random, world: &mut World, at: usize, cohorts: bool) -> Va
         spec["flavorFungibility"] = fungibility;
     }
     queue.stopped = false;
-    world.queues.push(queue);
+    draft.queues.push(queue);
     cluster_object("ClusterQueue", &name, spec)
 }
 
 /// Draws the flavors that a check applies to, or `None` for all.
-pub(super) fn on_flavors(random: &mut Random, world: &World, gpus: bool) -> Option<Value> {
-    let mut all = world.flavors.clone();
+pub(super) fn on_flavors(random: &mut Random, draft: &Draft, gpus: bool) -> Option<Value> {
+    let mut all = draft.flavors.clone();
     if gpus {
-        all.extend(world.gpu_flavors.iter().cloned());
+        all.extend(draft.gpu_flavors.iter().cloned());
     }
     if all.len() < 2 || !random.chance(40) {
         return None;
@@ -267,7 +267,7 @@ pub(super) fn on_flavors(random: &mut Random, world: &World, gpus: bool) -> Opti
 }
 
 /// Returns the resource groups of a ClusterQueue, in the format of its spec.
-pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value {
+pub(super) fn groups(random: &mut Random, draft: &Draft, queue: &Queue) -> Value {
     let mut covered = vec![CPU];
     if queue.memory {
         covered.push("memory");
@@ -275,7 +275,7 @@ pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value
     if queue.pods.is_some() {
         covered.push("pods");
     }
-    let flavors: Vec<Value> = world
+    let flavors: Vec<Value> = draft
         .flavors
         .iter()
         .zip(&queue.quota)
@@ -302,7 +302,7 @@ pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value
         .collect();
     let mut groups = vec![json!({"coveredResources": covered, "flavors": flavors})];
     if queue.gpus {
-        let each = world.gpu_flavors.iter().map(|flavor| {
+        let each = draft.gpu_flavors.iter().map(|flavor| {
             let quota = random.of(&["1", "1", "2", "4"]);
             json!({"name": flavor, "resources": [{"name": GPU, "nominalQuota": quota}]})
         });
@@ -312,21 +312,21 @@ pub(super) fn groups(random: &mut Random, world: &World, queue: &Queue) -> Value
     json!(groups)
 }
 
-fn local_queues(random: &mut Random, world: &mut World, count: usize) -> Vec<Value> {
+fn local_queues(random: &mut Random, draft: &mut Draft, count: usize) -> Vec<Value> {
     for at in 0..count {
         let name = if at == 0 {
             "lq@".to_owned()
         } else {
             format!("lq{}@", at + 1)
         };
-        world.local_queues.push((name, at));
+        draft.local_queues.push((name, at));
     }
-    if count == 1 && random.chance(world.often(Feature::Moves, 90, 10)) {
-        world.local_queues.push(("other@".to_owned(), 0));
+    if count == 1 && random.chance(draft.often(Feature::Moves, 90, 10)) {
+        draft.local_queues.push(("other@".to_owned(), 0));
     }
-    let each = world.local_queues.iter();
+    let each = draft.local_queues.iter();
     each.map(|(name, queue)| {
-        let spec = json!({"clusterQueue": world.queues[*queue].name});
+        let spec = json!({"clusterQueue": draft.queues[*queue].name});
         namespaced_object("LocalQueue", name, spec)
     })
     .collect()

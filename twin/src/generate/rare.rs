@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::Draft;
 use super::queues::of_queue;
 use super::submit::living;
 use crate::bodies::{cluster_object, job_path, namespaced_object, namespaced_path};
@@ -10,32 +10,32 @@ use crate::history::{StateWrite, Step};
 use crate::random::Random;
 
 /// Completes Pods of a Workload while others run.
-pub(super) fn done(random: &mut Random, world: &mut World) -> Option<Step> {
-    let at = living(random, world)?;
-    if world.workloads[at].sets.is_empty() {
+pub(super) fn done(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft)?;
+    if draft.workloads[at].sets.is_empty() {
         return None;
     }
-    let (set, count) = *random.of(&world.workloads[at].sets);
+    let (set, count) = *random.of(&draft.workloads[at].sets);
     Some(Step::Done {
-        workload: world.workloads[at].name.clone(),
+        workload: draft.workloads[at].name.clone(),
         set,
         count: 1 + random.next_below(count),
     })
 }
 
 /// Starts or ends the Pods of a job.
-pub(super) fn run(random: &mut Random, world: &mut World) -> Option<Step> {
-    let at = living(random, world).filter(|_| world.jobs)?;
+pub(super) fn run(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft).filter(|_| draft.jobs)?;
     Some(Step::Run {
-        job: world.workloads[at].name.clone(),
+        job: draft.workloads[at].name.clone(),
         running: random.chance(60),
     })
 }
 
 /// Changes the number of Pods of a job.
-pub(super) fn scale(random: &mut Random, world: &mut World) -> Option<Step> {
-    let at = living(random, world).filter(|_| world.jobs)?;
-    let name = &world.workloads[at].name;
+pub(super) fn scale(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft).filter(|_| draft.jobs)?;
+    let name = &draft.workloads[at].name;
     let pods = 1 + random.next_below(4);
     Some(Step::Patch {
         about: format!("{name} scales to {pods}"),
@@ -45,10 +45,10 @@ pub(super) fn scale(random: &mut Random, world: &mut World) -> Option<Step> {
 }
 
 /// Sets `suspend` or the queue of a job, fails it, or deletes its Workload.
-pub(super) fn of_job(random: &mut Random, world: &mut World) -> Option<Step> {
-    let at = living(random, world).filter(|_| world.jobs)?;
-    let name = world.workloads[at].name.clone();
-    let (queue, _) = random.of(&world.local_queues).clone();
+pub(super) fn of_job(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft).filter(|_| draft.jobs)?;
+    let name = draft.workloads[at].name.clone();
+    let (queue, _) = random.of(&draft.local_queues).clone();
     Some(match random.weighted(&[30, 20, 20, 30]) {
         0 => {
             let suspend = random.chance(60);
@@ -59,7 +59,7 @@ pub(super) fn of_job(random: &mut Random, world: &mut World) -> Option<Step> {
             }
         }
         1 => {
-            world.workloads[at].gone = true;
+            draft.workloads[at].gone = true;
             Step::Fail(name)
         }
         2 => Step::DeleteWorkload(name),
@@ -72,20 +72,20 @@ pub(super) fn of_job(random: &mut Random, world: &mut World) -> Option<Step> {
 }
 
 /// Moves a Workload to another LocalQueue, or a ClusterQueue to another cohort or to none.
-pub(super) fn moved(random: &mut Random, world: &mut World) -> Option<Step> {
-    if random.chance(30) && !world.cohorts.is_empty() {
-        let cohorts = [Some(&*world.cohorts[0]), Some("other@"), None];
+pub(super) fn moved(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    if random.chance(30) && !draft.cohorts.is_empty() {
+        let cohorts = [Some(&*draft.cohorts[0]), Some("other@"), None];
         let cohort = random.of(&cohorts).map(str::to_owned);
-        let queue = random.of(&world.queues).name.clone();
+        let queue = random.of(&draft.queues).name.clone();
         let place = cohort.as_deref().unwrap_or("no cohort");
         let about = format!("{queue} goes to {place}");
         return Some(of_queue(&queue, about, json!({"cohortName": cohort})));
     }
-    let at = living(random, world)?;
-    let name = &world.workloads[at].name;
-    let (queue, _) = random.of(&world.local_queues);
+    let at = living(random, draft)?;
+    let name = &draft.workloads[at].name;
+    let (queue, _) = random.of(&draft.local_queues);
     let about = format!("{name} goes to {queue}");
-    if world.jobs {
+    if draft.jobs {
         return Some(Step::Patch {
             about,
             path: job_path(name),
@@ -100,17 +100,17 @@ pub(super) fn moved(random: &mut Random, world: &mut World) -> Option<Step> {
 }
 
 /// Creates an object that others named before it existed.
-pub(super) fn late(random: &mut Random, world: &mut World) -> Option<Step> {
-    if world.late.is_empty() {
+pub(super) fn late(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    if draft.late.is_empty() {
         return None;
     }
-    let at = random.below(world.late.len());
-    Some(Step::Create(vec![world.late.remove(at)]))
+    let at = random.below(draft.late.len());
+    Some(Step::Create(vec![draft.late.remove(at)]))
 }
 
 /// Creates a deleted or ended Workload or Job again, with the same name.
-pub(super) fn again(world: &mut World) -> Option<Step> {
-    let mut all = world.workloads.iter_mut();
+pub(super) fn again(draft: &mut Draft) -> Option<Step> {
+    let mut all = draft.workloads.iter_mut();
     let gone = all.find(|known| known.gone && !known.object.is_null());
     let known = gone?;
     known.gone = false;
@@ -177,30 +177,30 @@ fn refused_object(random: &mut Random) -> Step {
 }
 
 /// Draws a request that Kueue or the API server refuses, at least in some states.
-pub(super) fn refused(random: &mut Random, world: &mut World) -> Option<Step> {
+pub(super) fn refused(random: &mut Random, draft: &mut Draft) -> Option<Step> {
     if random.chance(40) {
         return Some(refused_object(random));
     }
-    let at = living(random, world).filter(|at| !world.workloads[*at].sets.is_empty())?;
-    let name = world.workloads[at].name.clone();
-    let has_checks = !world.checks.is_empty();
-    Some(match random.below(if world.jobs { 5 } else { 9 }) {
-        0 if has_checks => write_state(random, world, &name, &json!({"name": "nobody"})),
+    let at = living(random, draft).filter(|at| !draft.workloads[*at].sets.is_empty())?;
+    let name = draft.workloads[at].name.clone();
+    let has_checks = !draft.checks.is_empty();
+    Some(match random.below(if draft.jobs { 5 } else { 9 }) {
+        0 if has_checks => write_state(random, draft, &name, &json!({"name": "nobody"})),
         1 if has_checks => write_state(
             random,
-            world,
+            draft,
             &name,
             &json!({"name": "main", "labels": {"l": "not a value"}}),
         ),
         2 if has_checks => write_state(
             random,
-            world,
+            draft,
             &name,
             &json!({"name": "main", "nodeSelector": {"not a key": "1"}}),
         ),
         3 => {
             let rule = json!({"name": "c1@", "onFlavors": ["nowhere@"]});
-            let queue = &random.of(&world.queues).name;
+            let queue = &random.of(&draft.queues).name;
             let about = format!("{queue} gets a check for an unknown flavor");
             let spec = json!({"admissionChecksStrategy": {"admissionChecks": [rule]}});
             of_queue(queue, about, spec)
@@ -212,7 +212,7 @@ pub(super) fn refused(random: &mut Random, world: &mut World) -> Option<Step> {
             workload(&name, json!({"metadata": {"annotations": gate}}))
         }
         8 => {
-            let (set, count) = world.workloads[at].sets[0];
+            let (set, count) = draft.workloads[at].sets[0];
             Step::Done {
                 workload: name,
                 set: if random.chance(70) { set } else { "nobody" },
@@ -235,15 +235,15 @@ fn workload(name: &str, body: Value) -> Step {
     }
 }
 
-fn write_state(random: &mut Random, world: &World, workload: &str, update: &Value) -> Step {
+fn write_state(random: &mut Random, draft: &Draft, workload: &str, update: &Value) -> Step {
     Step::WriteState(StateWrite {
         workload: workload.to_owned(),
-        check: random.of(&world.checks).clone(),
+        check: random.of(&draft.checks).clone(),
         state: "Ready",
         message: "ok",
         delay: None,
         updates: vec![update.clone()],
         unlisted: false,
-        one_manager: world.one_manager,
+        one_manager: draft.one_manager,
     })
 }

@@ -3,38 +3,38 @@
 use serde_json::{Value, json};
 
 use super::features::Feature;
-use super::{Submitted, World, pod_sets};
+use super::{Draft, Submitted, pod_sets};
 use crate::bodies::{group, job, single_pod, workload};
 use crate::history::Step;
 use crate::random::Random;
 
 /// Submits a Workload, a Job, a Pod group or a Pod.
-pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
-    let name = format!("w{}@", world.workloads.len() + 1);
-    let (queue, _) = random.of(&world.local_queues).clone();
-    let sets = pod_sets(random, world);
-    let limit = random.chance(world.often(Feature::TimeLimit, 60, 0));
-    let limits: &[u64] = if world.has(Feature::Preemption) {
+pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
+    let name = format!("w{}@", draft.workloads.len() + 1);
+    let (queue, _) = random.of(&draft.local_queues).clone();
+    let sets = pod_sets(random, draft);
+    let limit = random.chance(draft.often(Feature::TimeLimit, 60, 0));
+    let limits: &[u64] = if draft.has(Feature::Preemption) {
         &[4, 5, 6]
     } else {
         &[2, 3, 5]
     };
     let limit = limit.then(|| *random.of(limits));
-    world.delay = world.delay.max(limit.unwrap_or_default());
-    let object = if world.jobs {
-        let classes: &[Option<&str>] = if world.has_preemptors() {
+    draft.delay = draft.delay.max(limit.unwrap_or_default());
+    let object = if draft.jobs {
+        let classes: &[Option<&str>] = if draft.has_preemptors() {
             &[Some("p10@"), Some("p10@"), Some("p100@")]
         } else {
             &[None, None, Some("p1@"), Some("p100@")]
         };
         let class = random.of(classes);
-        let class = if world.has(Feature::Classes) && random.chance(25) {
+        let class = if draft.has(Feature::Classes) && random.chance(25) {
             Some("late@")
         } else {
             *class
         };
         let mut job = job(&name, &queue, class, &sets[0]);
-        if world.has(Feature::Classes) && random.chance(60) {
+        if draft.has(Feature::Classes) && random.chance(60) {
             job["spec"]["template"]["spec"]["priorityClassName"] =
                 json!(random.of(&["pod5@", "pod50@", "pod50@", "late@"]));
         }
@@ -42,29 +42,29 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
             let limit = limit.to_string();
             job["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = json!(limit);
         }
-        let elastic = sets[0].least.is_none() && world.has(Feature::Elastic);
+        let elastic = sets[0].least.is_none() && draft.has(Feature::Elastic);
         if elastic && random.chance(75) {
             let annotation = json!({"kueue.x-k8s.io/elastic-job": "true"});
             job["metadata"]["annotations"] = annotation;
             job["spec"]["completions"] = json!(100);
-        } else if random.chance(world.often(Feature::Done, 30, 0)) {
+        } else if random.chance(draft.often(Feature::Done, 30, 0)) {
             job["spec"]["completions"] = json!(sets[0].count + 1);
         }
-        if random.chance(world.often(Feature::JobActions, 25, 3)) {
+        if random.chance(draft.often(Feature::JobActions, 25, 3)) {
             job["spec"]["suspend"] = json!(false);
         }
-        if random.chance(world.often(Feature::JobActions, 15, 0)) {
+        if random.chance(draft.often(Feature::JobActions, 15, 0)) {
             job["metadata"]["labels"] = json!({"example.com/queue": "later"});
         }
-        without_queue(random, world, &mut job);
+        without_queue(random, draft, &mut job);
         job
-    } else if world.has(Feature::PodGroups) || world.has(Feature::SinglePods) {
-        let mut pods = if world.has(Feature::PodGroups) {
+    } else if draft.has(Feature::PodGroups) || draft.has(Feature::SinglePods) {
+        let mut pods = if draft.has(Feature::PodGroups) {
             group(&name, &queue, &sets)
         } else {
             vec![single_pod(&name, &queue, &sets[0])]
         };
-        world.workloads.push(Submitted {
+        draft.workloads.push(Submitted {
             name,
             sets: Vec::new(),
             object: Value::Null,
@@ -72,11 +72,11 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
             gone: false,
         });
         for pod in &mut pods {
-            without_queue(random, world, pod);
+            without_queue(random, draft, pod);
         }
         return Step::Create(pods);
     } else {
-        let priorities: &[Option<i64>] = if world.has_preemptors() {
+        let priorities: &[Option<i64>] = if draft.has_preemptors() {
             &[Some(10), Some(10), Some(100)]
         } else {
             &[None, None, Some(1), Some(100)]
@@ -86,12 +86,12 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
         if let Some(limit) = limit {
             workload["spec"]["maximumExecutionTimeSeconds"] = json!(limit);
         }
-        if random.chance(world.often(Feature::Activation, 15, 1)) {
+        if random.chance(draft.often(Feature::Activation, 15, 1)) {
             workload["spec"]["active"] = json!(false);
         }
         workload
     };
-    world.workloads.push(Submitted {
+    draft.workloads.push(Submitted {
         name,
         sets: sets.iter().map(|set| (set.name, set.count)).collect(),
         object: object.clone(),
@@ -102,17 +102,17 @@ pub(super) fn submit(random: &mut Random, world: &mut World) -> Step {
 }
 
 /// Draws the index of a Workload that was neither deleted nor ended.
-pub(super) fn living(random: &mut Random, world: &World) -> Option<usize> {
-    let all = world.workloads.iter().enumerate();
+pub(super) fn living(random: &mut Random, draft: &Draft) -> Option<usize> {
+    let all = draft.workloads.iter().enumerate();
     let living: Vec<usize> = all.filter(|(_, w)| !w.gone).map(|(at, _)| at).collect();
     (!living.is_empty()).then(|| *random.of(&living))
 }
 
 /// Removes the queue of some jobs, if there is a default one.
-fn without_queue(random: &mut Random, world: &World, job: &mut Value) {
+fn without_queue(random: &mut Random, draft: &Draft, job: &mut Value) {
     let labels = job["metadata"]["labels"].as_object_mut();
     if let Some(labels) = labels
-        && world.has(Feature::DefaultQueue)
+        && draft.has(Feature::DefaultQueue)
         && random.chance(60)
     {
         labels.remove("kueue.x-k8s.io/queue-name");

@@ -24,7 +24,7 @@ use crate::harness::{Stage, eventually, helm, stage, values};
 use crate::rbac_recorder::{Permission, Recorder};
 
 /// The maximum duration of a scenario.
-const PATIENCE: Duration = Duration::from_secs(90);
+const SCENARIO_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A scenario in which a check uses all its permissions.
 pub(crate) trait Scenario {
@@ -65,7 +65,7 @@ pub(crate) async fn each_permission_is_needed<S: Scenario>() {
     let all = installed.run::<S>("all", &permissions).await;
     assert_eq!(
         all,
-        Played::default(),
+        RunOutcome::default(),
         "the chart's permissions do not suffice"
     );
     println!(
@@ -88,15 +88,15 @@ pub(crate) async fn each_permission_is_needed<S: Scenario>() {
             .iter()
             .filter(|other| *other != permission)
             .cloned();
-        let played = installed
+        let outcome = installed
             .run::<S>(&number.to_string(), &others.collect())
             .await;
         assert_eq!(
-            played.denied,
+            outcome.denied,
             BTreeSet::from([permission.clone()]),
             "without permission to {permission} nothing else may fail, and something must: it is superfluous, or the scenario does not use it"
         );
-        let report = played.report.unwrap_or_else(|| {
+        let report = outcome.report.unwrap_or_else(|| {
             panic!("permission to {permission} was denied, and this is reported nowhere")
         });
         println!(
@@ -111,7 +111,7 @@ pub(crate) async fn each_permission_is_needed<S: Scenario>() {
 
 /// The outcome of a run.
 #[derive(Debug, Default, PartialEq)]
-struct Played {
+struct RunOutcome {
     /// The denied requests.
     denied: BTreeSet<Permission>,
     /// Where the denial is visible.
@@ -161,7 +161,11 @@ pub(crate) async fn token_client(stage: &Stage, account: &str) -> Client {
 impl Installed {
     /// Runs once. Ends when a request is denied and that is visible, or when all `permissions` were
     /// used.
-    async fn run<S: Scenario>(&self, number: &str, permissions: &BTreeSet<Permission>) -> Played {
+    async fn run<S: Scenario>(
+        &self,
+        number: &str,
+        permissions: &BTreeSet<Permission>,
+    ) -> RunOutcome {
         let (stage, name) = (&self.stage, format!("{}-{number}", S::RELEASE));
         // Each run creates its own Lease.
         stage.delete(&json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name, "namespace": stage.namespace}})).await;
@@ -190,7 +194,7 @@ impl Installed {
                 .until(|recorder| recorder.unused(permissions).is_empty())
                 .await;
         };
-        let ended = timeout(PATIENCE, async {
+        let ended = timeout(SCENARIO_TIMEOUT, async {
             tokio::select! {
                 () = scenario => {}
                 () = recorder.until(|recorder| !recorder.denied().is_empty()) => {}
@@ -198,7 +202,7 @@ impl Installed {
         });
         assert!(
             ended.await.is_ok(),
-            "not used in {PATIENCE:?}: {:?}",
+            "not used in {SCENARIO_TIMEOUT:?}: {:?}",
             recorder.unused(permissions)
         );
         let mut report = None;
@@ -222,7 +226,7 @@ impl Installed {
             report = report_of(&handle, stage, &name).await;
         }
         S::clear(stage, &name).await;
-        Played {
+        RunOutcome {
             denied: recorder.denied(),
             report,
         }

@@ -31,12 +31,12 @@ impl std::fmt::Display for Permission {
 /// The recorded requests. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
-    seen: Arc<Mutex<Seen>>,
+    recorded_permissions: Arc<Mutex<RecordedPermissions>>,
     recorded: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct RecordedPermissions {
     used: BTreeSet<Permission>,
     denied: BTreeSet<Permission>,
 }
@@ -60,25 +60,28 @@ impl Recorder {
     }
 
     fn note(&self, permission: Permission, denied: bool) {
-        let mut seen = self.seen.lock().unwrap();
+        let mut recorded_permissions = self.recorded_permissions.lock().unwrap();
         let set = if denied {
-            &mut seen.denied
+            &mut recorded_permissions.denied
         } else {
-            &mut seen.used
+            &mut recorded_permissions.used
         };
         set.insert(permission);
-        drop(seen);
+        drop(recorded_permissions);
         self.recorded.notify_waiters();
     }
 
     pub(crate) fn denied(&self) -> BTreeSet<Permission> {
-        self.seen.lock().unwrap().denied.clone()
+        self.recorded_permissions.lock().unwrap().denied.clone()
     }
 
     /// Returns those of `permissions` that were not requested, or not granted.
     pub(crate) fn unused(&self, permissions: &BTreeSet<Permission>) -> Vec<Permission> {
-        let seen = self.seen.lock().unwrap();
-        permissions.difference(&seen.used).cloned().collect()
+        let recorded_permissions = self.recorded_permissions.lock().unwrap();
+        permissions
+            .difference(&recorded_permissions.used)
+            .cloned()
+            .collect()
     }
 
     /// Waits until `holds` returns true. It is evaluated after each request.

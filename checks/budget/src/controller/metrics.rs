@@ -15,12 +15,12 @@ use crate::ledger::{Balance, BudgetLedger};
 
 /// Writes all metrics. A replica that does not lead has no samples.
 pub(super) fn write(shared: &SharedState, text: &mut MetricsText) {
-    let shown = shared
+    let snapshot = shared
         .leads_since()
-        .map(|since| Shown::of(shared, since))
+        .map(|since| MetricsSnapshot::of(shared, since))
         .unwrap_or_default();
-    shown.of_accounts(text);
-    shown.of_budgets(text);
+    snapshot.of_accounts(text);
+    snapshot.of_budgets(text);
 }
 
 /// The figures of one Budget.
@@ -50,7 +50,7 @@ struct OfAccount {
 
 /// The figures to show.
 #[derive(Default)]
-struct Shown {
+struct MetricsSnapshot {
     budgets: Vec<OfBudget>,
     accounts: Vec<OfAccount>,
     /// By Budget and result.
@@ -58,12 +58,12 @@ struct Shown {
     decisions: Vec<(String, &'static str, u64)>,
 }
 
-impl Shown {
+impl MetricsSnapshot {
     /// Returns the figures of a replica that leads since `since`.
     fn of(shared: &SharedState, since: Timestamp) -> Self {
         let now = shared.now();
         let invalid = shared.invalid_names();
-        let mut shown = Self {
+        let mut snapshot = Self {
             source_requests: flat(shared.source_requests()),
             decisions: flat(shared.decisions()),
             ..Self::default()
@@ -72,7 +72,7 @@ impl Shown {
         for (name, ledger) in ledgers.all() {
             let known = ledger.spend().watermarks().common;
             let limits_are_known = ledger.limits_are_known().is_ok();
-            shown.budgets.push(OfBudget {
+            snapshot.budgets.push(OfBudget {
                 name: name.to_owned(),
                 source: ledger.period(now).map(|_| {
                     // While no spend is known, its age is at least the time since this replica
@@ -90,10 +90,10 @@ impl Shown {
                 invalid_names: invalid.get(name).copied().unwrap_or_default(),
             });
             if limits_are_known {
-                shown.accounts.extend(accounts(name, ledger, now));
+                snapshot.accounts.extend(accounts(name, ledger, now));
             }
         }
-        shown
+        snapshot
     }
 
     fn of_accounts(&self, text: &mut MetricsText) {

@@ -16,7 +16,7 @@ use crate::ledger::SpendUpdate;
 use crate::source::{Source, SourceError, SourceWarning, SpendQuery, SpendReport, moment};
 
 /// The polling state of one Budget's source.
-struct Pace {
+struct PollState {
     terms: Arc<BudgetConfig>,
     source: Arc<dyn Source>,
     next: Instant,
@@ -28,33 +28,34 @@ type Outcome = (String, Arc<BudgetConfig>, Result<SpendReport, SourceError>);
 
 /// Polls the sources, forever.
 pub(super) async fn run(shared: &Arc<SharedState>, mut context: BackgroundContext) {
-    let mut paces: BTreeMap<String, Pace> = BTreeMap::new();
+    let mut states: BTreeMap<String, PollState> = BTreeMap::new();
     let mut queries: FuturesUnordered<BoxFuture<'static, Outcome>> = FuturesUnordered::new();
     loop {
         while !context.is_leader() {
-            paces.clear();
+            states.clear();
             queries.clear();
             context.leadership_changed().await;
         }
-        follow_budgets(shared, &mut paces);
-        for (name, pace) in &mut paces {
-            if !pace.in_flight && pace.next <= Instant::now() {
-                pace.in_flight = true;
-                queries.push(start_query(shared, name, pace));
+        follow_budgets(shared, &mut states);
+        for (name, state) in &mut states {
+            if !state.in_flight && state.next <= Instant::now() {
+                state.in_flight = true;
+                queries.push(start_query(shared, name, state));
             }
         }
-        let next = paces
+        let next = states
             .values()
-            .filter(|pace| !pace.in_flight)
-            .map(|pace| pace.next)
+            .filter(|state| !state.in_flight)
+            .map(|state| state.next)
             .min();
         tokio::select! {
             Some((name, terms, result)) = queries.next(), if !queries.is_empty() => {
-                let pause = take(shared, &name, &terms, result, paces.get(&name));
-                if let Some(pace) = paces.get_mut(&name) {
-                    pace.in_flight = false;
-                    pace.failures = if pause.failed { pace.failures.saturating_add(1) } else { 0 };
-                    pace.next = Instant::now() + pause.length;
+                let pause = take(shared, &name, &terms, result, states.get(&name));
+                if let Some(state) = states.get_mut(&name) {
+                    state.in_flight = false;
+                    let failures = state.failures.saturating_add(1);
+                    state.failures = if pause.failed { failures } else { 0 };
+                    state.next = Instant::now() + pause.length;
                 }
             }
             () = shared.wait_for_poll_request() => {}
@@ -66,7 +67,7 @@ pub(super) async fn run(shared: &Arc<SharedState>, mut context: BackgroundContex
 
 /// Keeps one state for each Budget; the source of a changed Budget is queried at once. The source
 /// of a Budget without AdmissionChecks is queried only if it requires no credentials.
-fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
+fn follow_budgets(shared: &SharedState, states: &mut BTreeMap<String, PollState>) {
     let ledgers = shared.ledgers();
     let known: BTreeMap<String, Arc<BudgetConfig>> = ledgers
         .all()
@@ -77,16 +78,16 @@ fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
         .collect();
     drop(ledgers);
     // The result of a query in flight is discarded if the Budget measures something else by now.
-    paces.retain(|name, pace| {
-        pace.in_flight || known.get(name).is_some_and(|terms| pace.measures(terms))
+    states.retain(|name, state| {
+        state.in_flight || known.get(name).is_some_and(|terms| state.measures(terms))
     });
     for (name, terms) in known {
-        let Some(pace) = paces.get_mut(&name) else {
+        let Some(state) = states.get_mut(&name) else {
             let source = (shared.make)(&terms);
             let next = Instant::now();
-            paces.insert(
+            states.insert(
                 name,
-                Pace {
+                PollState {
                     terms,
                     source,
                     next,
@@ -100,28 +101,28 @@ fn follow_budgets(shared: &SharedState, paces: &mut BTreeMap<String, Pace>) {
         let has_result = shared
             .source_result(&name)
             .is_some_and(|last_result| last_result.generation == terms.generation);
-        let changed = pace.terms.generation != terms.generation || pace.failures > 0;
-        if !pace.in_flight && !has_result && changed {
-            pace.next = Instant::now();
+        let changed = state.terms.generation != terms.generation || state.failures > 0;
+        if !state.in_flight && !has_result && changed {
+            state.next = Instant::now();
         }
-        if pace.measures(&terms) {
-            pace.terms = terms;
+        if state.measures(&terms) {
+            state.terms = terms;
         }
     }
 }
 
-impl Pace {
+impl PollState {
     /// Returns true if its source is that of `terms`.
     fn measures(&self, terms: &BudgetConfig) -> bool {
         terms.uid == self.terms.uid && terms.measures_like(&self.terms)
     }
 }
 
-fn start_query(shared: &SharedState, name: &str, pace: &Pace) -> BoxFuture<'static, Outcome> {
+fn start_query(shared: &SharedState, name: &str, state: &PollState) -> BoxFuture<'static, Outcome> {
     let (name, terms, source) = (
         name.to_owned(),
-        Arc::clone(&pace.terms),
-        Arc::clone(&pace.source),
+        Arc::clone(&state.terms),
+        Arc::clone(&state.source),
     );
     let now = shared.now();
     let spend_query = terms.schedule.at(now).map(|period| SpendQuery {
@@ -155,11 +156,11 @@ fn take(
     name: &str,
     terms: &BudgetConfig,
     result: Result<SpendReport, SourceError>,
-    pace: Option<&Pace>,
+    state: Option<&PollState>,
 ) -> Pause {
     let now = shared.now();
-    let (failures, step) = pace.map_or((1, 1), |pace| {
-        (pace.failures.saturating_add(1), pace.source.step())
+    let (failures, step) = state.map_or((1, 1), |state| {
+        (state.failures.saturating_add(1), state.source.step())
     });
     let interval = terms.source.interval();
     let mut ledgers = shared.ledgers();

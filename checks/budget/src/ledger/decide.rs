@@ -61,7 +61,7 @@ impl BudgetLedger {
             self.approve(run, now);
             return Decision::NotGoverned;
         }
-        match self.judge(run, now, &mut Totals::default()) {
+        match self.assess(run, now, &mut Totals::default()) {
             Ok(why) => {
                 self.approve(run, now);
                 Decision::Admit(self.after(why, run, now))
@@ -89,9 +89,9 @@ impl BudgetLedger {
         // itself.
         let approval =
             std::mem::replace(&mut self.live.get_mut(&run.uid)?.approval, Approval::None);
-        let judged = self.judge(run, now, &mut Totals::default());
+        let assessed = self.assess(run, now, &mut Totals::default());
         self.live.get_mut(&run.uid)?.approval = approval;
-        judged.err().filter(|reason| {
+        assessed.err().filter(|reason| {
             matches!(
                 reason,
                 HoldReason::DoesNotFit { .. }
@@ -139,7 +139,7 @@ impl BudgetLedger {
     }
 
     /// Returns whether `run` may start, without a side effect.
-    pub(super) fn judge(
+    pub(super) fn assess(
         &self,
         run: &Run,
         now: Timestamp,

@@ -187,7 +187,7 @@ impl Ledgers {
                 }
                 self.apply(workload, family, now);
             }
-            WorkloadEvent::Removed(workload) => self.gone(workload, now),
+            WorkloadEvent::Removed(workload) => self.handle_removed(workload, now),
             WorkloadEvent::ListCompleted {
                 continuous: unbroken,
             } => {
@@ -199,7 +199,7 @@ impl Ledgers {
                     .cloned()
                     .collect();
                 for workload in &vanished {
-                    self.gone(workload, now);
+                    self.handle_removed(workload, now);
                 }
                 if !unbroken || self.watched_since.is_none() {
                     self.watched_since = Some(now);
@@ -243,7 +243,7 @@ impl Ledgers {
         }
     }
 
-    fn gone(&mut self, workload: &Workload, now: Timestamp) {
+    fn handle_removed(&mut self, workload: &Workload, now: Timestamp) {
         let uid = workload.uid();
         self.live.remove(uid);
         self.families.remove(uid);

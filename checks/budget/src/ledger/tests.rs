@@ -131,7 +131,7 @@ fn balance(ledger: &BudgetLedger, at: i64) -> Balance {
     )
 }
 
-fn word(decision: &Decision) -> &'static str {
+fn label(decision: &Decision) -> &'static str {
     match decision {
         Decision::Unchanged => "unchanged",
         Decision::NotGoverned => "not governed",
@@ -149,7 +149,7 @@ fn word(decision: &Decision) -> &'static str {
 }
 
 fn decided(ledger: &mut BudgetLedger, run: &Run, at: i64) -> &'static str {
-    word(&ledger.decide(run, time(at)))
+    label(&ledger.decide(run, time(at)))
 }
 
 /// Returns the namespaces of a cluster, with their labels. The first is that of the runs here.
@@ -217,7 +217,7 @@ fn a_priority_class_is_exempt_in_the_namespaces_of_its_entry_only() {
         };
         let decision = ledger.decide(&new_run, time(NOW));
         assert_eq!(
-            word(&decision),
+            label(&decision),
             expected,
             "{entries} {labels:?} {new_run:?}"
         );
@@ -363,10 +363,10 @@ fn each_case_has_its_decision() {
     ] {
         let mut ledger = ledger(&patch, spent);
         let decision = ledger.decide(&new_run, time(NOW));
-        assert_eq!(word(&decision), expected, "{case}: {decision:?}");
+        assert_eq!(label(&decision), expected, "{case}: {decision:?}");
         let again = ledger.decide(&new_run, time(NOW));
         assert!(
-            word(&again) == "unchanged" || again == decision,
+            label(&again) == "unchanged" || again == decision,
             "{case}, evaluated again: {again:?}"
         );
         if expected == "reported: fits" || case.starts_with("reported") {
@@ -633,7 +633,7 @@ fn what_is_stale_holds_or_lets_go() {
         let late = time(NOW + 1801);
         let decision = ledger.decide(&run("a", 1), late);
         assert_eq!(
-            (word(&decision), matches!(decision, Decision::Admit(_))),
+            (label(&decision), matches!(decision, Decision::Admit(_))),
             ("stale", expected == "Admit")
         );
         assert_eq!(
@@ -780,7 +780,7 @@ fn what_was_approved_is_decided_again_when_it_costs_more_before_it_is_admitted()
         ledger.observe_run(&changed, time(at));
         let pass = ledger.allocate(time(at));
         let decision = ledger.decide(&changed, time(at));
-        assert_eq!(word(&decision), expected, "{case}: {decision:?}");
+        assert_eq!(label(&decision), expected, "{case}: {decision:?}");
         if expected == "does_not_fit" {
             assert_eq!(
                 pass.outdated_messages.len(),
@@ -846,7 +846,7 @@ fn a_run_in_no_account_waits_unless_the_budget_admits_it() {
     ] {
         let mut ledger = ledger(&patch, "0");
         let decision = ledger.decide(&run("a", 10), time(NOW));
-        assert_eq!(word(&decision), expected, "{patch}");
+        assert_eq!(label(&decision), expected, "{patch}");
         if let Decision::Hold(_) = decision {
             assert_eq!(
                 ledger.allocate(time(NOW)),
@@ -937,7 +937,7 @@ fn a_top_up_pays_for_no_period_after_its_end() {
         ledger.set_own_limits(own(&json!({"topUps": [top_up]})));
         let long = lasting("a", 200, 7200);
         let decision = ledger.decide(&long, time(NOW + 1800));
-        assert_eq!(word(&decision), expected, "until {until}");
+        assert_eq!(label(&decision), expected, "until {until}");
     }
 }
 
@@ -957,7 +957,7 @@ fn a_long_job_must_fit_in_every_period_and_a_short_one_only_in_those_it_reaches(
         let job = lasting("a", rate, seconds);
         let decision = ledger.decide(&job, time(NOW));
         assert_eq!(
-            word(&decision),
+            label(&decision),
             expected,
             "{seconds} s, {rate}/h until {until}"
         );
@@ -1043,11 +1043,11 @@ fn a_job_that_waits_for_the_money_of_a_later_period_blocks_others() {
     let now = time(NOW + 1800);
     spent_at(&mut ledger, "0", NOW + 1800);
     let first = ledger.decide(&job("first", 190, 3600, 0), now);
-    assert_eq!(word(&first), "fits");
+    assert_eq!(label(&first), "fits");
     let waits = ledger.decide(&job("waits", 960, 1200, 9), now);
-    assert_eq!(word(&waits), "does_not_fit");
+    assert_eq!(label(&waits), "does_not_fit");
     let small = ledger.decide(&job("small", 60, 600, 0), now);
-    assert_eq!(word(&small), "behind");
+    assert_eq!(label(&small), "behind");
 }
 
 #[test]
@@ -1075,7 +1075,7 @@ fn a_budget_that_only_reports_stops_nothing() {
         let decision = ledger.decide(&running, time(NOW + 60));
         let stops = enforcement == "Strict";
         assert_eq!(
-            word(&decision) == "stopped",
+            label(&decision) == "stopped",
             stops,
             "{enforcement}: {decision:?}"
         );
@@ -1243,7 +1243,7 @@ fn the_message_of_a_held_job_changes_only_when_it_matters() {
     let mut ledger = ledger(&json!({}), "95");
     let new_run = run("a", 10);
     let mut decision = ledger.decide(&new_run, time(NOW));
-    assert_eq!(word(&decision), "does_not_fit");
+    assert_eq!(label(&decision), "does_not_fit");
     for (spent, later, expected) in [
         ("96", 60, "the same"),
         ("100", 120, "the same"),
@@ -1256,7 +1256,7 @@ fn the_message_of_a_held_job_changes_only_when_it_matters() {
         let same = if before == decision {
             "the same"
         } else {
-            word(&decision)
+            label(&decision)
         };
         assert_eq!(same, expected, "{spent} after {later} s");
         // A lost message is returned again, word for word.
@@ -1303,7 +1303,7 @@ fn a_period_whose_beginning_the_source_lacks_holds_jobs() {
         };
         ledger.observe(&observation, time(NOW));
         let decision = ledger.decide(&run("a", 10), time(NOW));
-        assert_eq!(word(&decision), expected, "{patch} {covered}");
+        assert_eq!(label(&decision), expected, "{patch} {covered}");
         // The run starts when the history is available again.
         spent_at(&mut ledger, "0", NOW + 60);
         if let Decision::Hold(_) = decision {
@@ -1513,7 +1513,7 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
             let began = std::time::Instant::now();
             let decision = ledger.decide(&new_run, time(NOW));
             let took = began.elapsed();
-            assert_eq!(word(&decision), "fits");
+            assert_eq!(label(&decision), "fits");
             took
         })
         .collect();

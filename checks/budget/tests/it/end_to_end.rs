@@ -200,11 +200,11 @@ async fn five_hundred_jobs_at_once_and_money_for_twenty() {
         )
     })
     .await;
-    statement(stage, name);
+    assert_balance(stage, name);
 }
 
 /// Checks the output of `balance` for the Budget and the namespace.
-fn statement(stage: &Stage, name: &str) {
+fn assert_balance(stage: &Stage, name: &str) {
     let kubeconfig = stage.access.kubeconfig().unwrap();
     let (code, text, error) = output_to(&kubeconfig, &["balance", name, "-n", &stage.namespace]);
     assert_eq!(code, Some(0), "{error}");

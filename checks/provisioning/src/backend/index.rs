@@ -258,9 +258,9 @@ impl Index {
                 if let Some(listing) = &mut self.state().listing {
                     listing.insert(request.uid.clone());
                 }
-                self.wake(request)
+                self.put_and_trigger(request)
             }
-            Event::Apply(Some(request)) => self.wake(request),
+            Event::Apply(Some(request)) => self.put_and_trigger(request),
             Event::Delete(Some(request)) => {
                 self.remove(&request);
                 Trigger::Uid(request.workload)
@@ -279,14 +279,14 @@ impl Index {
     }
 
     /// Handles a request whose annotations no longer name a Workload.
-    pub(super) fn gone(&self, uid: &Uid) -> Trigger {
+    pub(super) fn remove_by_uid(&self, uid: &Uid) -> Trigger {
         let mut state = self.state();
         let before = state.places.get(uid).map(|(workload, _)| workload.clone());
         state.forget(uid);
         before.map_or(Trigger::Ignore, Trigger::Uid)
     }
 
-    fn wake(&self, request: CapacityRequest) -> Trigger {
+    fn put_and_trigger(&self, request: CapacityRequest) -> Trigger {
         let moved = {
             let state = self.state();
             let before = state.places.get(&request.uid);
@@ -408,7 +408,10 @@ mod tests {
         assert_eq!(found(&index), ([0, 1], 0));
         let moved = index.take(Event::Apply(Some(request("1", None, "5"))));
         assert_eq!((moved, found(&index)), (Trigger::AllWorkloads, ([1, 0], 0)));
-        assert_eq!(index.gone(&Uid::new("r")), Trigger::Uid(one.clone()));
+        assert_eq!(
+            index.remove_by_uid(&Uid::new("r")),
+            Trigger::Uid(one.clone())
+        );
         assert_eq!(found(&index), ([0, 0], 0));
         index.put(request("2", None, "6"));
         index.take(Event::Delete(Some(request("2", None, "7"))));

@@ -48,7 +48,7 @@ pub trait Backend: Send + Sync + 'static {
     /// The API server's error, or [`CreateError::OwnedByAnother`] if another object has the name.
     fn create(
         &self,
-        plan: &Plan,
+        plan: &RequestPlan,
         owner: &Value,
     ) -> impl Future<Output = Result<CreateOutcome, CreateError>> + Send;
 
@@ -67,7 +67,7 @@ pub trait Backend: Send + Sync + 'static {
 
 /// A request to create.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RequestPlan {
     /// The namespace.
     pub namespace: String,
     /// The name.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::index::{CachedTemplate, OwnTemplate};
 use super::{
-    ATTEMPT, CHECK, CreateError, Index, MANAGED, Plan, Pods, code, owner, owner_reference,
+    ATTEMPT, CHECK, CreateError, Index, MANAGED, Pods, RequestPlan, code, owner, owner_reference,
     watched_resource,
 };
 use crate::config::ProvisioningRequestConfig;
@@ -78,7 +78,11 @@ impl Templates {
 
     /// Creates the template of `pods`, a part of `plan`, owned by the Workload. Returns the owner
     /// reference for objects that are deleted with it. A template of an earlier attempt is reused.
-    pub(crate) async fn create(&self, plan: &Plan, pods: &Pods) -> Result<Value, CreateError> {
+    pub(crate) async fn create(
+        &self,
+        plan: &RequestPlan,
+        pods: &Pods,
+    ) -> Result<Value, CreateError> {
         let api = self.api(&plan.namespace);
         let created = api
             .create(&PostParams::default(), &object(plan, pods)?)
@@ -103,7 +107,7 @@ impl Templates {
     async fn take_over(
         &self,
         api: &Api<DynamicObject>,
-        plan: &Plan,
+        plan: &RequestPlan,
         pods: &Pods,
     ) -> Result<DynamicObject, CreateError> {
         let name = pods.template_name.clone();
@@ -156,7 +160,7 @@ impl Templates {
     }
 }
 
-fn object(plan: &Plan, pods: &Pods) -> Result<DynamicObject, CreateError> {
+fn object(plan: &RequestPlan, pods: &Pods) -> Result<DynamicObject, CreateError> {
     let object = json!({
         "apiVersion": "v1",
         "kind": KIND,

@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::CapacityCheck;
 use super::cache::key;
 use super::plan::{PlanError, plan};
-use crate::backend::{Backend, CreateOutcome, Plan};
+use crate::backend::{Backend, CreateOutcome, RequestPlan};
 use crate::config::ProvisioningRequestConfig;
 use crate::decide::{Facts, NewRequest, UNHANDLED_TIMEOUT};
 use crate::request::CapacityRequest;
 
 /// The first and the maximum delay after a failed create.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
 impl<B: Backend> CapacityCheck<B> {
     pub(super) fn find(&self, workload: &Workload, name: &str) -> Option<Arc<CapacityRequest>> {
@@ -114,7 +114,7 @@ impl<B: Backend> CapacityCheck<B> {
     async fn carry_out(
         &self,
         request: &CheckRequest<ProvisioningRequestConfig>,
-        plan: &Plan,
+        plan: &RequestPlan,
     ) -> Result<bool, String> {
         let mut owner = None;
         for pods in &plan.pods {
@@ -165,7 +165,7 @@ impl<B: Backend> CapacityCheck<B> {
             .or_default();
         *failures = failures.saturating_add(1);
         let factor = 1_u32.checked_shl(*failures - 1).unwrap_or(u32::MAX);
-        let pause = PAUSES.0.saturating_mul(factor).min(PAUSES.1);
+        let pause = BACKOFF.0.saturating_mul(factor).min(BACKOFF.1);
         Verdict::pending(message).recheck_in(pause)
     }
 }

@@ -6,7 +6,7 @@ use kueue_check::api::ResourceFlavor;
 use kueue_check::{Family, Reservation};
 use serde_json::Value;
 
-use crate::backend::{Owner, Plan, Pods};
+use crate::backend::{Owner, Pods, RequestPlan};
 use crate::config::ProvisioningRequestConfig;
 use crate::decide::NewRequest;
 use crate::names::{request_name, template_name};
@@ -33,7 +33,7 @@ pub(super) fn plan(
     parameters: &BTreeMap<String, String>,
     controller: &str,
     flavors: &BTreeMap<String, ResourceFlavor>,
-) -> Result<Plan, PlanError> {
+) -> Result<RequestPlan, PlanError> {
     let check = reservation.admission_check();
     let name = request_name(reservation.name(), check, new.attempt);
     let spec = &config.spec;
@@ -63,7 +63,7 @@ pub(super) fn plan(
     let api_version = whole["apiVersion"]
         .as_str()
         .unwrap_or("kueue.x-k8s.io/v1beta2");
-    Ok(Plan {
+    Ok(RequestPlan {
         namespace: reservation.namespace().to_owned(),
         name,
         workload: Owner {

@@ -16,7 +16,7 @@ use kueue_check::{
 
 use super::decide::{decide, may_count};
 use super::guard;
-use super::pods::{Candidate, Judged, Pods};
+use super::pods::{Candidate, Pods, Validity};
 use super::resource::{self, Approval};
 use crate::CONTROLLER;
 
@@ -29,7 +29,7 @@ const GUARDS: [&str; 2] = [
 /// may be forged.
 const POLICY_DELAY: SignedDuration = SignedDuration::from_secs(2);
 /// The recheck interval of an AdmissionCheck whose approvals no policy guards.
-const AGAIN: Duration = Duration::from_secs(10);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The check. One instance decides for any number of AdmissionChecks.
 ///
@@ -40,7 +40,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// # let _ = app;
 /// ```
 #[derive(Clone, Default)]
-pub struct ApprovalCheck(Arc<Mutex<Known>>);
+pub struct ApprovalCheck(Arc<Mutex<WatchedObjects>>);
 
 /// A part of the admission policy.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -61,7 +61,7 @@ impl From<Option<Timestamp>> for Guard {
 
 /// The watched objects.
 #[derive(Default)]
-struct Known {
+struct WatchedObjects {
     /// The approvals by namespace and name. `None` until the first list is complete.
     approvals: Option<BTreeMap<(String, String), Approval>>,
     listed: Option<BTreeMap<(String, String), Approval>>,
@@ -73,23 +73,23 @@ struct Known {
 }
 
 impl ApprovalCheck {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, WatchedObjects> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns which of the `candidates` are of the pods of the Workload of `request`. The Workload
-    /// is read, unless it has not changed since they were judged.
-    async fn judge(
+    /// is read, unless it has not changed since they were validated.
+    async fn validate(
         &self,
         request: &Request,
         candidates: &[Candidate],
-    ) -> Result<Judged, CheckError> {
+    ) -> Result<Validity, CheckError> {
         if candidates.is_empty() {
-            return Ok(Judged::new());
+            return Ok(Validity::new());
         }
-        let judged = self.known().pods.judged(request, candidates);
-        if let Some(judged) = judged {
-            return Ok(judged);
+        let validity = self.known().pods.validity(request, candidates);
+        if let Some(validity) = validity {
+            return Ok(validity);
         }
         let (workload, object) = (request.workload(), request.full_workload().await?);
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
@@ -99,11 +99,11 @@ impl ApprovalCheck {
                 "{workload} was created again"
             )));
         }
-        Ok(self.known().pods.judge(request, &object, candidates))
+        Ok(self.known().pods.validate(request, &object, candidates))
     }
 }
 
-impl Known {
+impl WatchedObjects {
     /// Returns the approvals that were created while the policy verified who creates them.
     fn approvals(&self) -> impl Iterator<Item = &Approval> {
         let created = self.guards.iter().filter_map(|guard| match guard {
@@ -200,7 +200,9 @@ impl AdmissionCheckController for ApprovalCheck {
         _: &Arc<resource::ApprovalCheck>,
     ) -> Result<(), Inactive> {
         match self.known().unguarded() {
-            Some(problem) => Err(Inactive::new("ApprovalsNotGuarded", problem).recheck_in(AGAIN)),
+            Some(problem) => {
+                Err(Inactive::new("ApprovalsNotGuarded", problem).recheck_in(RECHECK_INTERVAL))
+            }
             None => Ok(()),
         }
     }
@@ -219,12 +221,12 @@ impl AdmissionCheckController for ApprovalCheck {
             .approvals()
             .filter_map(|approval| Some(may_count(spec, &request, approval)?.0))
             .collect();
-        let judged = self.judge(&request, &candidates).await?;
+        let validity = self.validate(&request, &candidates).await?;
         let known = self.known();
         if let Some(problem) = known.unguarded() {
             return Err(CheckError::transient(problem));
         }
-        Ok(decide(spec, &request, &judged, known.approvals()))
+        Ok(decide(spec, &request, &validity, known.approvals()))
     }
 
     async fn preview(

@@ -7,18 +7,18 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kueue_check::{Request, Verdict};
 
-use super::pods::{Candidate, Judged};
+use super::pods::{Candidate, Validity};
 use super::resource::{Approval, ApprovalCheckSpec};
 
 /// The maximum number of names in a message.
 const NAMES: usize = 5;
 
 /// Returns the verdict for the Workload of `request`, by the `approvals` in its namespace. Of those
-/// that may count, the ones count that `judged` has as true.
+/// that may count, the ones count that `validity` has as true.
 pub(super) fn decide<'a>(
     spec: &ApprovalCheckSpec,
     request: &Request,
-    judged: &Judged,
+    validity: &Validity,
     approvals: impl IntoIterator<Item = &'a Approval>,
 ) -> Verdict {
     let now = request.now();
@@ -32,7 +32,7 @@ pub(super) fn decide<'a>(
             continue;
         };
         let by = approval.spec.approved_by.as_str();
-        match judged.get(&uid) {
+        match validity.get(&uid) {
             Some(true) => {
                 let known = who.entry(by).or_insert(until);
                 *known = until.max(*known);
@@ -40,7 +40,7 @@ pub(super) fn decide<'a>(
             Some(false) => {
                 of_others.insert(by);
             }
-            // It was created after the others were judged, which triggers an evaluation.
+            // It was created after the others were validated, which triggers an evaluation.
             None => {}
         }
     }
@@ -201,7 +201,7 @@ mod tests {
         let approvals = [("a", "ann"), ("b", "bob"), ("c", "ann")];
         let approvals = approvals
             .map(|(name, user)| approval(name, &by(user, &["leads"]), "2026-11-21T00:00:00Z"));
-        for (judged, expected) in [
+        for (validity, expected) in [
             (
                 [("a", false), ("b", false), ("c", false)],
                 "waits for 2 approvals by members of leads; its pods have changed since the approval by ann, bob",
@@ -215,11 +215,11 @@ mod tests {
                 "approved by ann, bob",
             ),
         ] {
-            let judged = judged.map(|(uid, counts)| (uid.to_owned(), counts));
-            let verdict = decide(&spec, &request(), &judged.into(), &approvals);
+            let validity = validity.map(|(uid, counts)| (uid.to_owned(), counts));
+            let verdict = decide(&spec, &request(), &validity.into(), &approvals);
             assert_eq!(verdict.message(), expected);
         }
-        let verdict = decide(&spec, &request(), &Judged::new(), &approvals);
+        let verdict = decide(&spec, &request(), &Validity::new(), &approvals);
         assert_eq!(
             verdict.message(),
             "waits for 2 approvals by members of leads",
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_table_of_approvals() {
-        let (request, judged) = (request(), Judged::from([("a".to_owned(), true)]));
+        let (request, validity) = (request(), Validity::from([("a".to_owned(), true)]));
         let day = |day: u32| format!("2026-11-{day:02}T00:00:00Z");
         let of_two = json!({"approvers": {"groups": ["leads"], "users": ["olga"]}, "required": 2});
         let of_one = json!({"approvers": {"groups": ["leads"]}});
@@ -318,7 +318,7 @@ mod tests {
                 .iter()
                 .map(|(spec, made)| approval("a", spec, &day(*made)))
                 .collect();
-            let verdict = decide(&spec, &request, &judged, &approvals);
+            let verdict = decide(&spec, &request, &validity, &approvals);
             assert!(
                 verdict.message().starts_with(expected),
                 "{expected}: {verdict:?}"

@@ -23,23 +23,23 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The Workloads that were read, by AdmissionCheck.
 #[derive(Default)]
-pub(super) struct Pods(BTreeMap<(Uid, String), Read>);
+pub(super) struct Pods(BTreeMap<(Uid, String), CachedPods>);
 
-/// An approval to judge: its uid, and when it was created.
+/// An approval to validate: its uid, and when it was created.
 pub(super) type Candidate = (String, Timestamp);
 
 /// Whether approvals are of the current pods, by the uid of the approval.
-pub(super) type Judged = BTreeMap<String, bool>;
+pub(super) type Validity = BTreeMap<String, bool>;
 
 /// What was read of a Workload.
-struct Read {
+struct CachedPods {
     version: ResourceVersion,
     pod_sets: Vec<PodSet>,
     /// The last recorded write of the pod sets.
     written: Option<Timestamp>,
     /// Approvals that were created at this time or later are of these pod sets.
     since: Timestamp,
-    judged: Judged,
+    validity: Validity,
 }
 
 /// One pod set.
@@ -51,41 +51,41 @@ struct PodSet {
 
 impl Pods {
     /// Returns which of the `candidates` are of the pods of the Workload of `request`, if all were
-    /// judged by this version of the Workload or a later one.
-    pub(super) fn judged(&self, request: &Request, candidates: &[Candidate]) -> Option<Judged> {
+    /// validated against this version of the Workload or a later one.
+    pub(super) fn validity(&self, request: &Request, candidates: &[Candidate]) -> Option<Validity> {
         let read = self.0.get(&key(request))?;
         let version = request.workload().resource_version();
         let current = read.version == *version || version.is_older_than(&read.version);
-        let known = |(uid, _): &Candidate| read.judged.contains_key(uid);
-        (current && candidates.iter().all(known)).then(|| read.judged.clone())
+        let known = |(uid, _): &Candidate| read.validity.contains_key(uid);
+        (current && candidates.iter().all(known)).then(|| read.validity.clone())
     }
 
-    /// Judges the `candidates` by `object`, the Workload of `request`, which was read after they
-    /// were created.
-    pub(super) fn judge(
+    /// Validates the `candidates` against `object`, the Workload of `request`, which was read after
+    /// they were created.
+    pub(super) fn validate(
         &mut self,
         request: &Request,
         object: &Value,
         candidates: &[Candidate],
-    ) -> Judged {
+    ) -> Validity {
         let key = key(request);
         let version = object["metadata"]["resourceVersion"].as_str();
         let version = ResourceVersion::new(version.unwrap_or_default());
         let mut read = match self.0.remove(&key) {
             Some(before) if version.is_older_than(&before.version) => before,
-            before => Read::of(object, version, before, request),
+            before => CachedPods::of(object, version, before, request),
         };
-        let judged = candidates.iter().map(|(uid, made)| {
-            let counted = read.judged.get(uid) == Some(&true);
+        let validity = candidates.iter().map(|(uid, made)| {
+            let counted = read.validity.get(uid) == Some(&true);
             (uid.clone(), counted || *made >= read.since)
         });
-        read.judged = judged.collect();
-        let judged = read.judged.clone();
+        read.validity = validity.collect();
+        let validity = read.validity.clone();
         if self.0.len() >= STORED {
             self.0.pop_first();
         }
         self.0.insert(key, read);
-        judged
+        validity
     }
 }
 
@@ -94,7 +94,7 @@ fn key(request: &Request) -> (Uid, String) {
     (request.workload().uid().clone(), check)
 }
 
-impl Read {
+impl CachedPods {
     fn of(
         object: &Value,
         version: ResourceVersion,
@@ -114,14 +114,14 @@ impl Read {
             // A write that only removes fields has no recorded time.
             (None, None, None) => after(request.now()),
         };
-        let mut judged = same.map_or_else(Judged::new, |same| same.judged);
-        judged.retain(|_, counted| *counted);
+        let mut validity = same.map_or_else(Validity::new, |same| same.validity);
+        validity.retain(|_, counted| *counted);
         Self {
             version,
             pod_sets,
             written,
             since,
-            judged,
+            validity,
         }
     }
 }
@@ -206,8 +206,8 @@ mod tests {
     }
 
     /// Returns the minutes of the approvals that count.
-    fn counted(judged: &Judged) -> Vec<&str> {
-        let counted = judged.iter().filter(|(_, counts)| **counts);
+    fn counted(validity: &Validity) -> Vec<&str> {
+        let counted = validity.iter().filter(|(_, counts)| **counts);
         counted.map(|(uid, _)| uid.as_str()).collect()
     }
 
@@ -252,11 +252,11 @@ mod tests {
             let mut pods = Pods::default();
             for (version, (written, count, image, approvals, expected)) in (1..).zip(table) {
                 let (request, approvals) = (request(version, 40), made(approvals));
-                assert!(pods.judged(&request, &approvals).is_none(), "it is read");
+                assert!(pods.validity(&request, &approvals).is_none(), "it is read");
                 let object = object(version, *written, *count, image);
-                let judged = pods.judge(&request, &object, &approvals);
-                assert_eq!(counted(&judged), *expected, "{table:?}, {version}");
-                assert_eq!(pods.judged(&request, &approvals), Some(judged));
+                let validity = pods.validate(&request, &object, &approvals);
+                assert_eq!(counted(&validity), *expected, "{table:?}, {version}");
+                assert_eq!(pods.validity(&request, &approvals), Some(validity));
             }
         }
     }
@@ -266,19 +266,19 @@ mod tests {
         let mut pods = Pods::default();
         let mut object = object(1, 20, 1, "a");
         object["metadata"]["managedFields"].take();
-        let first = pods.judge(&request(1, 40), &object, &made(&[30]));
+        let first = pods.validate(&request(1, 40), &object, &made(&[30]));
         assert!(counted(&first).is_empty());
-        let second = pods.judge(&request(1, 45), &object, &made(&[30, 42]));
+        let second = pods.validate(&request(1, 45), &object, &made(&[30, 42]));
         assert_eq!(counted(&second), ["42"]);
     }
 
     #[test]
     fn a_workload_is_read_for_each_new_approval_and_version() {
         let mut pods = Pods::default();
-        pods.judge(&request(2, 40), &object(2, 0, 1, "a"), &made(&[10]));
+        pods.validate(&request(2, 40), &object(2, 0, 1, "a"), &made(&[10]));
         let known = |version, approvals: &[u32]| {
-            let judged = pods.judged(&request(version, 40), &made(approvals));
-            judged.is_some()
+            let validity = pods.validity(&request(version, 40), &made(approvals));
+            validity.is_some()
         };
         assert!(known(2, &[10]) && known(1, &[10]));
         assert!(!known(2, &[10, 20]) && !known(3, &[10]));

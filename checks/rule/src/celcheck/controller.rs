@@ -38,7 +38,7 @@ const COLLECTED: Duration = Duration::from_millis(500);
 /// write its last verdicts, and a watch may be behind. It is longer than a takeover.
 const SETTLED: Duration = Duration::from_secs(15);
 /// How long `explain` waits for the objects that a rule reads.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The check. One instance decides for any number of AdmissionChecks.
 ///
@@ -170,7 +170,7 @@ impl CELCheck {
         if unknown || !self.shared.is_known(&rule) {
             return Ok(Verdict::unchanged());
         }
-        let data = Known {
+        let data = RuleData {
             shared: &self.shared,
             sources: rule.sources(),
             request,
@@ -209,14 +209,14 @@ impl CELCheck {
 }
 
 /// The data for one evaluation of a rule.
-struct Known<'k> {
+struct RuleData<'k> {
     shared: &'k Shared,
     sources: &'k BTreeMap<String, Arc<Source>>,
     request: &'k Request,
     is_preview: bool,
 }
 
-impl Known<'_> {
+impl RuleData<'_> {
     fn objects<T>(&self, resource: &str, look: impl FnOnce(&Objects) -> T) -> Result<T, String> {
         let objects = lock(&self.shared.objects);
         match objects.get(resource) {
@@ -226,7 +226,7 @@ impl Known<'_> {
     }
 }
 
-impl Data for Known<'_> {
+impl Data for RuleData<'_> {
     fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<Value, String> {
         self.objects(resource, |objects| {
             objects.get(namespace, name).cloned().unwrap_or(Value::Null)
@@ -448,7 +448,7 @@ impl AdmissionCheckController for CELCheck {
         request: CheckRequest<resource::CELCheck>,
     ) -> Result<Preview, CheckError> {
         let rule = self.rule(request.parameters())?;
-        let _ = timeout(PATIENCE, self.shared.known(&rule)).await;
+        let _ = timeout(EXPLAIN_TIMEOUT, self.shared.known(&rule)).await;
         let sources = rule.sources().values();
         join_all(sources.map(|source| source.query(&*self.fetch, request.now()))).await;
         self.decide(&request, true).map(Preview::of)

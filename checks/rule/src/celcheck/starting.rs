@@ -17,7 +17,7 @@ use crate::cel::Value;
 /// The Workloads that hold quota, and the Ready verdicts that were returned for them.
 #[derive(Debug, Default)]
 pub(super) struct StartingJobs {
-    workloads: BTreeMap<Uid, Known>,
+    workloads: BTreeMap<Uid, CachedWorkload>,
     /// The Workloads in a list that is not complete yet.
     listed: Option<BTreeSet<Uid>>,
     /// The AdmissionChecks whose rule counts jobs.
@@ -25,7 +25,7 @@ pub(super) struct StartingJobs {
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedWorkload {
     workload: Workload,
     family: Family,
     /// The AdmissionChecks for which a Ready was returned for this reservation.
@@ -36,7 +36,7 @@ struct Known {
     value: Option<Value>,
 }
 
-impl Known {
+impl CachedWorkload {
     /// Returns true if `check` let it start, and it was not admitted longer than `window` ago.
     fn is_starting(&self, check: &str, window: SignedDuration, now: Timestamp) -> bool {
         let entry = self.workload.check(check);
@@ -110,7 +110,7 @@ impl StartingJobs {
             }
             counted = before.counted;
         }
-        let known = Known {
+        let known = CachedWorkload {
             workload: workload.clone(),
             family: family.clone(),
             ready,

@@ -12,7 +12,7 @@ use kueue_check_sources::ServerPolicy;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use super::registry::{Lookup, PATIENCE};
+use super::registry::{Lookup, RESPONSE_TIMEOUT};
 use super::resource;
 use super::service::Services;
 use super::transport::{HttpTransport, Operation, Transport};
@@ -123,7 +123,7 @@ impl AdmissionCheckController for WebhookCheck {
         self.shared.queued.notify_one();
         if let Ok(_seat) = self.seats.try_acquire() {
             // The registry has the result, whether the wait timed out or not.
-            let _ = timeout(PATIENCE, completed).await;
+            let _ = timeout(RESPONSE_TIMEOUT, completed).await;
         }
         let concluded = self
             .shared

@@ -41,7 +41,7 @@ struct Entry {
     request: Request,
     fingerprint: u64,
     progress: Progress,
-    known: Option<Known>,
+    known: Option<CachedVerdict>,
     failure: Option<Failure>,
     activated: bool,
     /// Whether an evaluation has requested a review since the current request was assembled.
@@ -58,7 +58,7 @@ enum Progress {
 }
 
 /// The last verdict.
-struct Known {
+struct CachedVerdict {
     decision: Decision,
     fingerprint: u64,
     sent_at: Instant,
@@ -103,7 +103,7 @@ pub(crate) enum Outcome {
     Failed(Failure),
 }
 
-impl Known {
+impl CachedVerdict {
     /// Returns true if it is valid at `now` for this fingerprint.
     fn holds(&self, fingerprint: u64, now: Instant) -> bool {
         let age = now.duration_since(self.sent_at);
@@ -410,7 +410,7 @@ impl Registry {
                 let before = entry.known.as_ref().map(|known| &known.decision.verdict);
                 let changed = before != Some(&decision.verdict) || entry.failure.is_some();
                 entry.failure = None;
-                entry.known = Some(Known {
+                entry.known = Some(CachedVerdict {
                     decision,
                     fingerprint: item.fingerprint,
                     sent_at: batch.sent_at,
@@ -485,7 +485,7 @@ impl Entry {
 /// The minimum time in which an evaluation can return a verdict, from the latest response on.
 const GRACE: Duration = Duration::from_secs(30);
 /// The maximum time that an evaluation waits for a response.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 #[path = "registry_tests.rs"]

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::server::{Reply, Server, open};
 
 /// The maximum time from a changed figure to its verdict.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The server that the examples name.
 const SERVER: &str = "https://prometheus.monitoring:9090";
 
@@ -52,7 +52,7 @@ impl Process {
     pub(crate) async fn listens(&self) {
         let begun = Instant::now();
         while let Err(error) = TcpStream::connect(("127.0.0.1", self.port)).await {
-            assert!(begun.elapsed() < PATIENCE, "port {}: {error}", self.port);
+            assert!(begun.elapsed() < TIMEOUT, "port {}: {error}", self.port);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -101,7 +101,7 @@ pub(crate) async fn expect(rule: &Value, url: &str, labels: &Value, is_ready: bo
             return;
         }
         assert!(
-            begun.elapsed() < PATIENCE,
+            begun.elapsed() < TIMEOUT,
             "expected `{part}`, last: {found:?}"
         );
         tokio::time::sleep(Duration::from_millis(300)).await;

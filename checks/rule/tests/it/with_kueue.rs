@@ -20,7 +20,7 @@ use crate::service::document;
 /// The namespace of the check.
 const NAMESPACE: &str = "rule-check";
 /// The maximum time for a change in another process.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Installs the output of `manifests` for a program that watches `watched`. Returns a kubeconfig
 /// with the permissions of its ServiceAccount.
@@ -73,8 +73,8 @@ async fn eventually(
         match object {
             Ok(object) if done(&object) => return object,
             last => assert!(
-                began.elapsed() < PATIENCE,
-                "waited {PATIENCE:?} for {what}; last seen: {last:#?}"
+                began.elapsed() < TIMEOUT,
+                "waited {TIMEOUT:?} for {what}; last seen: {last:#?}"
             ),
         }
         sleep(Duration::from_millis(100)).await;

@@ -59,7 +59,7 @@ fn owned_part(mut set: FieldSet, reset: &[&str]) -> FieldSet {
 }
 
 /// The fields that a change takes from their owners.
-struct Taken {
+struct TakenFields {
     changed: FieldSet,
     conflicts: BTreeMap<Owner, FieldSet>,
 }
@@ -72,7 +72,7 @@ fn take_changes(
     managers: &mut Managers,
     keep: Option<&Owner>,
     reset: &[&str],
-) -> Taken {
+) -> TakenFields {
     let difference = compare(old, new, schema);
     let mut changed = difference.modified;
     changed.add(difference.added);
@@ -92,7 +92,7 @@ fn take_changes(
             owned.set.subtract(&removed);
         }
     }
-    Taken { changed, conflicts }
+    TakenFields { changed, conflicts }
 }
 
 /// Returns the owners after a write that is not an apply.

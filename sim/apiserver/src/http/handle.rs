@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{Request, Response, header};
 
 use super::accept::Form;
-use super::route::{Incoming, Route, route};
+use super::route::{RequestParts, Route, route};
 use super::{Body, form, response, stream};
 use crate::Core;
 use crate::call::{ApiRequest, Verb};
@@ -25,7 +25,7 @@ pub(crate) async fn handle(
         value.and_then(|v| v.to_str().ok()).unwrap_or_default()
     };
     let agent = agent.unwrap_or_else(|| header(header::USER_AGENT).into());
-    let incoming = Incoming {
+    let parts = RequestParts {
         method: request.method(),
         path: request.uri().path(),
         query: request.uri().query().unwrap_or_default(),
@@ -34,7 +34,7 @@ pub(crate) async fn handle(
         body: request.body(),
         agent: &agent,
     };
-    match route(&core, &incoming) {
+    match route(&core, &parts) {
         Err(status) => Ok(response::status(&status, None)),
         Ok(Route::Json(bytes)) => Ok(response::document(bytes)),
         Ok(Route::Text(text)) => Ok(response::text(text)),

@@ -27,7 +27,7 @@ pub(super) enum Route {
 }
 
 /// A request without its transport.
-pub(super) struct Incoming<'a> {
+pub(super) struct RequestParts<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
@@ -38,8 +38,8 @@ pub(super) struct Incoming<'a> {
 }
 
 /// Parses a request into its route.
-pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Status> {
-    let parts: Vec<String> = incoming
+pub(super) fn route(core: &Core, request: &RequestParts<'_>) -> Result<Route, Status> {
+    let parts: Vec<String> = request
         .path
         .split('/')
         .filter(|p| !p.is_empty())
@@ -48,7 +48,7 @@ pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Statu
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let about = |make: &dyn Fn(&Registry) -> Option<Value>| {
         let registry = core.offered();
-        let document = registry.document(incoming.path, make);
+        let document = registry.document(request.path, make);
         document.map(Route::Json).ok_or_else(Status::no_such_page)
     };
     match parts.as_slice() {
@@ -64,8 +64,8 @@ pub(super) fn route(core: &Core, incoming: &Incoming<'_>) -> Result<Route, Statu
         ["openapi", "v3", "apis", group, version] => {
             about(&|all| kinds::document(all, group, version))
         }
-        ["api", version, rest @ ..] => objects(core, incoming, ("", version), rest),
-        ["apis", group, version, rest @ ..] => objects(core, incoming, (group, version), rest),
+        ["api", version, rest @ ..] => objects(core, request, ("", version), rest),
+        ["apis", group, version, rest @ ..] => objects(core, request, (group, version), rest),
         _ => Err(Status::no_such_page()),
     }
 }
@@ -79,7 +79,7 @@ fn version() -> Value {
 
 fn objects(
     core: &Core,
-    incoming: &Incoming<'_>,
+    request: &RequestParts<'_>,
     (group, version): (&str, &str),
     rest: &[&str],
 ) -> Result<Route, Status> {
@@ -101,24 +101,24 @@ fn objects(
         [_, name, ..] if kind.custom => return Err(Status::not_found(&resource, name)),
         _ => return Err(Status::no_such_path()),
     };
-    let query = form_urlencoded::parse(incoming.query.as_bytes());
+    let query = form_urlencoded::parse(request.query.as_bytes());
     let query: Vec<(String, String)> = query.into_owned().collect();
     let watches = query.iter().any(|(k, v)| k == "watch" && is_true(v));
     let call = ApiRequest {
-        verb: verb(incoming, &kind, name.is_some())?,
+        verb: verb(request, &kind, name.is_some())?,
         resource,
         namespace,
         name: name.map(str::to_owned),
         subresource: subresource.map(str::to_owned),
         query,
         body: Value::Null,
-        agent: incoming.agent.to_owned(),
+        agent: request.agent.to_owned(),
     };
-    let form = accept(incoming.accept, kind.custom, call.verb == Verb::List)?;
-    if watches && incoming.method == Method::GET {
+    let form = accept(request.accept, kind.custom, call.verb == Verb::List)?;
+    if watches && request.method == Method::GET {
         return Ok(Route::Watch(call, form));
     }
-    let body = body::read(incoming.body, incoming.content_type, &call, &kind)?;
+    let body = body::read(request.body, request.content_type, &call, &kind)?;
     Ok(Route::Call(ApiRequest { body, ..call }, form))
 }
 
@@ -127,15 +127,15 @@ fn is_part(word: &str) -> bool {
     matches!(word, "status" | "finalize")
 }
 
-fn verb(incoming: &Incoming<'_>, kind: &Kind, named: bool) -> Result<Verb, Status> {
-    let verb = match (incoming.method, named) {
+fn verb(request: &RequestParts<'_>, kind: &Kind, named: bool) -> Result<Verb, Status> {
+    let verb = match (request.method, named) {
         (&Method::GET, true) => Verb::Get,
         (&Method::GET, false) => Verb::List,
         (&Method::POST, false) => Verb::Create,
         (&Method::PUT, true) => Verb::Update,
         (&Method::DELETE, true) => Verb::Delete,
         (&Method::DELETE, false) => Verb::DeleteCollection,
-        (&Method::PATCH, true) => Verb::Patch(body::patch(incoming.content_type, kind.custom)?),
+        (&Method::PATCH, true) => Verb::Patch(body::patch(request.content_type, kind.custom)?),
         // The create verb rejects the status of a custom kind with its own error.
         (&Method::POST, true) if kind.custom => Verb::Create,
         (&Method::PUT | &Method::PATCH, false) if kind.custom => {

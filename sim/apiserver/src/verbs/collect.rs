@@ -19,7 +19,7 @@ pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
     }
     if gone {
         for (table, dependent) in dependents(core, object) {
-            settle(core, &table, &dependent);
+            collect_dependent(core, &table, &dependent);
         }
         end_foreground(core, object);
     } else if finalizers(object).contains(&"orphan") {
@@ -29,14 +29,14 @@ pub(crate) fn collect(core: &Core, kind: &Kind, object: &Value, gone: bool) {
         remove_finalizer(core, &kind.table(), object, "orphan");
     } else if waits_for_dependents(object) {
         for (table, dependent) in dependents(core, object) {
-            settle(core, &table, &dependent);
+            collect_dependent(core, &table, &dependent);
         }
         end_wait(core, &kind.table(), object);
     } else if list(object, "ownerReferences")
         .iter()
         .any(|reference| referenced(core, object, reference).is_none())
     {
-        settle(core, &kind.table(), object);
+        collect_dependent(core, &kind.table(), object);
     }
 }
 
@@ -103,7 +103,7 @@ fn blocks(reference: &Value) -> bool {
 }
 
 /// Removes other owners from a dependent with a solid owner; deletes a dependent without one.
-fn settle(core: &Core, table: &TableKey, dependent: &Value) {
+fn collect_dependent(core: &Core, table: &TableKey, dependent: &Value) {
     let (mut solid, mut waiting, mut others) = (false, false, Vec::new());
     for reference in list(dependent, "ownerReferences") {
         match owner_of(core, dependent, reference) {

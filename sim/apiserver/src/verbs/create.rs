@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::decode::{self, Decoded, Source};
 use super::finish;
 use super::meta::is_bare;
-use super::prepared::Prepared;
+use super::prepared::PreparedWrite;
 use super::{Context, builtin, method_not_allowed};
 use crate::call::ApiResponse;
 use crate::metadata::{finalizers, is_deleting, text};
@@ -85,7 +85,7 @@ pub(super) fn create_object(
     warnings.extend(bare_finalizers(context, None, &object));
     finish::finish(
         context,
-        Prepared {
+        PreparedWrite {
             key,
             name,
             old: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::managed_fields::{keep_times, own};
-use super::prepared::Prepared;
+use super::prepared::PreparedWrite;
 use super::split::split;
 use super::{Context, builtin, decode, meta};
 use crate::call::{ApiResponse, Resource};
@@ -19,7 +19,10 @@ use crate::status::{FieldError, Status};
 use crate::store::{ChangeVerb, Write};
 
 /// Runs the last part of a write.
-pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<ApiResponse, Status> {
+pub(super) fn finish(
+    context: &Context<'_>,
+    mut prepared: PreparedWrite,
+) -> Result<ApiResponse, Status> {
     if !prepared.applied {
         own(context, &mut prepared);
     }
@@ -49,7 +52,7 @@ pub(super) fn finish(context: &Context<'_>, mut prepared: Prepared) -> Result<Ap
     store(context, prepared)
 }
 
-fn mutate(context: &Context<'_>, prepared: &mut Prepared) -> Result<(), Status> {
+fn mutate(context: &Context<'_>, prepared: &mut PreparedWrite) -> Result<(), Status> {
     if let Some(changed) = review(context, prepared, Phase::Mutating)? {
         prepared.new = changed;
         decode::shape(context, &mut prepared.new, true);
@@ -59,7 +62,7 @@ fn mutate(context: &Context<'_>, prepared: &mut Prepared) -> Result<(), Status> 
 
 fn review(
     context: &Context<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedWrite,
     phase: Phase,
 ) -> Result<Option<Value>, Status> {
     let Some(admission) = context.core.admission() else {
@@ -86,7 +89,7 @@ fn review(
     })
 }
 
-fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
+fn check(context: &Context<'_>, prepared: &PreparedWrite) -> Vec<FieldError> {
     let kind = &context.kind;
     let new = &prepared.new;
     let mut errors = Vec::new();
@@ -123,7 +126,7 @@ fn check(context: &Context<'_>, prepared: &Prepared) -> Vec<FieldError> {
 
 /// Returns the duplicate items of sets and maps; none if the object had some before (Kubernetes
 /// 1.36.3, `apiextensions-apiserver/pkg/registry/customresource/strategy.go`).
-fn added_duplicates(prepared: &Prepared, schema: &Schema) -> Vec<FieldError> {
+fn added_duplicates(prepared: &PreparedWrite, schema: &Schema) -> Vec<FieldError> {
     let found = duplicates(&prepared.new, schema);
     let had = |old: &Arc<Value>| !duplicates(old, schema).is_empty();
     if !found.is_empty() && prepared.old.as_ref().is_some_and(had) {
@@ -142,8 +145,8 @@ fn taken(resource: &Resource, name: &str, known: &Value) -> Status {
     }
 }
 
-fn store(context: &Context<'_>, prepared: Prepared) -> Result<ApiResponse, Status> {
-    let Prepared {
+fn store(context: &Context<'_>, prepared: PreparedWrite) -> Result<ApiResponse, Status> {
+    let PreparedWrite {
         key,
         name,
         old,

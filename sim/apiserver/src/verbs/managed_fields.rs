@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::prepared::Prepared;
+use super::prepared::PreparedWrite;
 use super::{Context, builtin};
 use crate::apply::{self, Managers, Owner};
 use crate::kinds::Kind;
@@ -22,7 +22,7 @@ pub(super) fn owner(context: &Context<'_>, applies: bool) -> Owner {
 }
 
 /// Assigns the changed fields to the client that wrote them.
-pub(super) fn own(context: &Context<'_>, prepared: &mut Prepared) {
+pub(super) fn own(context: &Context<'_>, prepared: &mut PreparedWrite) {
     let kind = &context.kind;
     let sent = prepared.new["metadata"]["managedFields"].as_array();
     // A write of a subresource cannot change the owners of others.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 /// A write, ready for the steps that all writes share.
-pub(super) struct Prepared {
+pub(super) struct PreparedWrite {
     pub(super) key: String,
     pub(super) name: String,
     pub(super) old: Option<Arc<Value>>,

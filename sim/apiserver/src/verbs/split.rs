@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::prepared::Prepared;
+use super::prepared::PreparedWrite;
 use super::{Context, builtin};
 use crate::kinds::Kind;
 
 /// Keeps the status in writes of the object, and the rest in writes of the status. Counts
 /// generations.
-pub(super) fn split(context: &Context<'_>, prepared: &mut Prepared) {
+pub(super) fn split(context: &Context<'_>, prepared: &mut PreparedWrite) {
     let kind = &context.kind;
-    let Prepared { old, new, .. } = prepared;
+    let PreparedWrite { old, new, .. } = prepared;
     let Some(map) = new.as_object_mut() else {
         return;
     };

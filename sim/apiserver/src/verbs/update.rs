@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::decode::{self, Decoded, Source};
 use super::finish;
-use super::prepared::Prepared;
+use super::prepared::PreparedWrite;
 use super::{Context, builtin, create};
 use crate::call::{ApiResponse, Verb};
 use crate::metadata::text;
@@ -100,7 +100,7 @@ pub(super) fn replace(
     warnings.extend(create::bare_finalizers(context, Some(&old), &new));
     finish::finish(
         context,
-        Prepared {
+        PreparedWrite {
             key: context.key(),
             name: context.name().to_owned(),
             old: Some(old),

@@ -244,7 +244,7 @@ impl Side {
             format!("/apis/test.example.com/v1/widgets?limit=1&resourceVersion={before}"),
         );
         for _ in 0..240 {
-            if self.send_once(&gone, &Memory::default()).await.0 == 410 {
+            if self.send_once(&gone, &Placeholders::default()).await.0 == 410 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -256,20 +256,20 @@ impl Side {
         let namespace = format!("row-{number}");
         let body =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        let mut memory = Memory {
+        let mut placeholders = Placeholders {
             namespace,
-            ..Memory::default()
+            ..Placeholders::default()
         };
-        self.send(&post(201, "/api/v1/namespaces", body), &mut memory)
+        self.send(&post(201, "/api/v1/namespaces", body), &mut placeholders)
             .await;
-        memory = Memory {
-            namespace: memory.namespace,
-            ..Memory::default()
+        placeholders = Placeholders {
+            namespace: placeholders.namespace,
+            ..Placeholders::default()
         };
         let mut replies = Vec::new();
         for step in &row.steps {
-            let (code, mut body) = self.send(step, &mut memory).await;
-            memory.learn(&body["body"]);
+            let (code, mut body) = self.send(step, &mut placeholders).await;
+            placeholders.update(&body["body"]);
             body = match step.until {
                 Some(_) => Value::Null,
                 None => normal(&body),
@@ -280,13 +280,13 @@ impl Side {
     }
 
     /// Sends a request, again after 429: the real server needs time until a new kind is ready.
-    async fn send(&self, step: &Step, memory: &mut Memory) -> (u16, Value) {
+    async fn send(&self, step: &Step, placeholders: &mut Placeholders) -> (u16, Value) {
         if step.method == Method::TRACE {
             self.compact().await;
             return (step.code, json!({"body": null}));
         }
         for _ in 0..100 {
-            let (code, reply) = self.send_once(step, memory).await;
+            let (code, reply) = self.send_once(step, placeholders).await;
             let done = match step.until {
                 Some(text) => code == step.code && reply.to_string().contains(text),
                 None => code != 429,
@@ -300,11 +300,11 @@ impl Side {
     }
 
     /// Returns the code, and the response with the compared headers.
-    async fn send_once(&self, step: &Step, memory: &Memory) -> (u16, Value) {
-        let body = step.body.as_ref().map(|body| memory.fill(body));
+    async fn send_once(&self, step: &Step, placeholders: &Placeholders) -> (u16, Value) {
+        let body = step.body.as_ref().map(|body| placeholders.fill(body));
         let mut request = Request::builder()
             .method(step.method.clone())
-            .uri(memory.fill(&step.path))
+            .uri(placeholders.fill(&step.path))
             .header("user-agent", step.agent)
             .body(Body::from(body.unwrap_or_default().into_bytes()))
             .expect("request");
@@ -364,7 +364,7 @@ fn is_certain(event: &Value) -> bool {
 }
 
 #[derive(Default)]
-struct Memory {
+struct Placeholders {
     namespace: String,
     version: String,
     first: String,
@@ -372,7 +372,7 @@ struct Memory {
     token: String,
 }
 
-impl Memory {
+impl Placeholders {
     fn fill(&self, text: &str) -> String {
         text.replace("{ns}", &self.namespace)
             .replace("{rv}", &self.version)
@@ -381,7 +381,7 @@ impl Memory {
             .replace("{token}", &self.token)
     }
 
-    fn learn(&mut self, body: &Value) {
+    fn update(&mut self, body: &Value) {
         let text = |name: &str| body["metadata"][name].as_str().map(str::to_owned);
         if let Some(version) = text("resourceVersion") {
             if self.first.is_empty() {

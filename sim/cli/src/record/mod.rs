@@ -202,7 +202,7 @@ impl Recorder {
                         tracing::info!(objects = initial.len(), "recording");
                     }
                 }
-                Some(Message::Seen(change)) => seen.push(change),
+                Some(Message::Change(change)) => seen.push(change),
             }
         }
         let (began, _) = began.ok_or(RecordError::Incomplete { last })?;

@@ -15,7 +15,7 @@ use crate::replay::{full_projection, is_compared, list};
 
 /// An observed change of an object, or a new event.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedChange {
     /// When it was observed.
     pub(super) at: Timestamp,
     pub(super) what: What,
@@ -43,7 +43,11 @@ fn key(kind: Kind, object: &Value) -> Key {
 }
 
 /// Returns the trace of the changes since `began`, given the objects that existed then.
-pub(super) fn trace(began: Timestamp, initial: &[(Kind, Arc<Value>)], seen: Vec<Seen>) -> Value {
+pub(super) fn trace(
+    began: Timestamp,
+    initial: &[(Kind, Arc<Value>)],
+    seen: Vec<ObservedChange>,
+) -> Value {
     let (over, mut initial): (Vec<_>, Vec<_>) = initial.iter().partition(|o| is_over(o));
     // By kind, so that references point back, and by creation.
     initial.sort_by_key(|(kind, object)| {
@@ -80,8 +84,8 @@ fn is_over((kind, object): &(Kind, Arc<Value>)) -> bool {
 
 /// Sorts by resource version, because watches of different kinds are not synchronized. An object
 /// whose version is not a number comes first.
-fn in_order(mut seen: Vec<Seen>) -> Vec<Seen> {
-    let version = |seen: &Seen| -> u64 {
+fn in_order(mut seen: Vec<ObservedChange>) -> Vec<ObservedChange> {
+    let version = |seen: &ObservedChange| -> u64 {
         let version = seen.object["metadata"]["resourceVersion"].as_str();
         version.and_then(|v| v.parse().ok()).unwrap_or_default()
     };
@@ -137,7 +141,7 @@ impl Recording {
     fn name(
         &mut self,
         initial: &[&(Kind, Arc<Value>)],
-        seen: &[Seen],
+        seen: &[ObservedChange],
         over: &[&(Kind, Arc<Value>)],
     ) {
         let of_changes = seen.iter().filter_map(|seen| match seen.what {
@@ -162,7 +166,7 @@ impl Recording {
     }
 
     /// Adds initial objects and changes, and returns the redacted initial objects.
-    fn take(&mut self, initial: &[&(Kind, Arc<Value>)], seen: &[Seen]) -> Vec<Value> {
+    fn take(&mut self, initial: &[&(Kind, Arc<Value>)], seen: &[ObservedChange]) -> Vec<Value> {
         let objects = initial.iter().map(|(kind, object)| self.put(*kind, object));
         let objects = objects.collect();
         for seen in seen {
@@ -218,12 +222,12 @@ impl Recording {
         self.workload_names.insert(generated, short);
     }
 
-    fn add(&mut self, seen: &Seen) {
+    fn add(&mut self, seen: &ObservedChange) {
         // Watches are not synchronized; resource versions are.
         self.t = self.t.max(seen.at.duration_since(self.began).as_millis());
         match seen.what {
             What::Is(kind) => self.changed(kind, &seen.object),
-            What::Gone(kind) => self.gone(kind, &seen.object),
+            What::Gone(kind) => self.observe_removed(kind, &seen.object),
             What::Event => {
                 let event = redacted_event(&seen.object, &mut self.names);
                 let state = full_projection("Event", &event);
@@ -249,7 +253,7 @@ impl Recording {
         }
     }
 
-    fn gone(&mut self, kind: Kind, object: &Value) {
+    fn observe_removed(&mut self, kind: Kind, object: &Value) {
         let Some(before) = self.live.remove(&key(kind, object)) else {
             return;
         };
@@ -329,8 +333,8 @@ pub(super) fn is_of_model(event: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(what: What, object: Value) -> Seen {
-        Seen {
+    fn seen(what: What, object: Value) -> ObservedChange {
+        ObservedChange {
             at: Timestamp::UNIX_EPOCH,
             what,
             object: Arc::new(object),

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::RecordError;
 use super::kinds::Kind;
-use super::recording::{Seen, What, is_of_model};
+use super::recording::{ObservedChange, What, is_of_model};
 
 /// The number of objects in a page of a list.
 const PAGE: u32 = 500;
@@ -28,7 +28,7 @@ pub(super) enum Message {
     /// The initial list is complete.
     Complete,
     /// A change.
-    Seen(Seen),
+    Change(ObservedChange),
     /// The initial list failed.
     Failed(RecordError),
     /// A request failed with this error, and is sent again.
@@ -44,12 +44,12 @@ pub(super) struct Watch {
 }
 
 /// Existing objects by namespace and name.
-type Known = BTreeMap<(Option<String>, Option<String>), Arc<Value>>;
+type ObjectMap = BTreeMap<(Option<String>, Option<String>), Arc<Value>>;
 
 impl Watch {
     /// Watches the objects of a kind.
     pub(super) async fn objects(self, kind: Kind) {
-        let (mut known, mut listed) = (Known::new(), Known::new());
+        let (mut known, mut listed) = (ObjectMap::new(), ObjectMap::new());
         let mut began = false;
         let config = match kind {
             // Kueue manages Jobs with this label only.
@@ -155,7 +155,7 @@ impl Watch {
     }
 
     fn seen(&self, what: What, object: Arc<Value>) -> Message {
-        Message::Seen(Seen {
+        Message::Change(ObservedChange {
             at: self.clock.now(),
             what,
             object,

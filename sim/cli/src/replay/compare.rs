@@ -17,10 +17,10 @@ use super::{Difference, IgnoreRule};
 use kueue_check_sim::apiserver::ChangeVerb;
 
 /// A state, with the step in which it was observed.
-type Seen = (usize, Value);
+type ObservedState = (usize, Value);
 
 /// The states of each object, in order.
-type States = BTreeMap<(String, String), Vec<Seen>>;
+type States = BTreeMap<(String, String), Vec<ObservedState>>;
 
 /// A replay beside its recording.
 pub(super) struct Comparison {
@@ -146,7 +146,7 @@ fn states_and_events(
     {
         let none = Vec::new();
         let raw = simulated.get(object).unwrap_or(&none);
-        let of_runs = |all: &[Seen]| states(&in_runs(all, &runs));
+        let of_runs = |all: &[ObservedState]| states(&in_runs(all, &runs));
         let then = of_runs(recorded.get(object).unwrap_or(&none));
         let now = of_runs(raw);
         let flaps = flaps(&then) && now.iter().any(is_inactive_with_delay);
@@ -179,7 +179,7 @@ fn states_and_events(
         };
         if equal < then.len().max(now.len()) && !is_cut {
             let before = equal.checked_sub(1).map(|at| &then[at].1);
-            let show = |seen: Option<&Seen>| match seen {
+            let show = |seen: Option<&ObservedState>| match seen {
                 Some((_, state)) => changes(before, state),
                 None => "nothing more".to_owned(),
             };
@@ -221,7 +221,7 @@ fn states_and_events(
 }
 
 /// Returns the states with the first step of the run in which each was observed.
-fn in_runs(all: &[Seen], runs: &[(usize, usize)]) -> Vec<Seen> {
+fn in_runs(all: &[ObservedState], runs: &[(usize, usize)]) -> Vec<ObservedState> {
     let first_of = |step: usize| {
         let run = runs
             .iter()
@@ -396,9 +396,9 @@ fn form_of(trace: &Trace) -> Form {
 
 /// Returns the distinct states in order. The first check entries are also added to the earlier
 /// states, because Kueue adds them just before or just after the quota reservation.
-fn states(all: &[Seen]) -> Vec<Seen> {
+fn states(all: &[ObservedState]) -> Vec<ObservedState> {
     let each = all.iter().map(|(step, state)| (*step, comparable(state)));
-    let mut each: Vec<Seen> = each.collect();
+    let mut each: Vec<ObservedState> = each.collect();
     dedup(&mut each);
     without_deletion_under_way(&mut each);
     let (steps, mut states): (Vec<usize>, Vec<Value>) = each.into_iter().unzip();
@@ -429,20 +429,20 @@ fn states(all: &[Seen]) -> Vec<Seen> {
             state["checks"] = entries.clone();
         }
     }
-    let mut seen: Vec<Seen> = steps.into_iter().zip(states).collect();
+    let mut seen: Vec<ObservedState> = steps.into_iter().zip(states).collect();
     dedup(&mut seen);
     without_last_finalizer(&mut seen);
     without_returns(seen)
 }
 
-fn dedup(states: &mut Vec<Seen>) {
+fn dedup(states: &mut Vec<ObservedState>) {
     states.dedup_by(|(_, later), (_, earlier)| later == earlier);
 }
 
 /// Removes the condition of a Workload that Kueue writes while its ClusterQueue is being deleted,
 /// if it writes another one in the same step after the deletion: whether it reconciles the Workload
 /// in between varies.
-fn without_deletion_under_way(each: &mut Vec<Seen>) {
+fn without_deletion_under_way(each: &mut Vec<ObservedState>) {
     fn queue<'a>(state: &'a Value, what: &str) -> Option<&'a str> {
         let message = state["conditions"]["QuotaReserved"]["message"].as_str()?;
         message.strip_prefix("ClusterQueue ")?.strip_suffix(what)
@@ -463,7 +463,7 @@ fn without_deletion_under_way(each: &mut Vec<Seen>) {
 }
 
 /// Removes the state without a finalizer before a deletion: the order of both writes varies.
-fn without_last_finalizer(states: &mut Vec<Seen>) {
+fn without_last_finalizer(states: &mut Vec<ObservedState>) {
     let [.., (_, before), (_, last), (_, Value::Null)] = states.as_slice() else {
         return;
     };
@@ -491,7 +491,7 @@ fn without(field: &str, state: &Value) -> Value {
 
 /// Returns true if Kueue sets and clears `requeueAt` in turn, as often as it can, because the Retry
 /// of an inactive Workload has a delay. The model does that once.
-fn flaps(states: &[Seen]) -> bool {
+fn flaps(states: &[ObservedState]) -> bool {
     states.windows(5).any(|turns| {
         let [(_, one), (_, other), (_, third), (_, fourth), (_, fifth)] = turns else {
             return false;
@@ -501,13 +501,13 @@ fn flaps(states: &[Seen]) -> bool {
     })
 }
 
-fn is_inactive_with_delay((_, state): &Seen) -> bool {
+fn is_inactive_with_delay((_, state): &ObservedState) -> bool {
     state["active"] == false && !state["requeueState"].is_null()
 }
 
 /// Removes `requeueAt` from the states of an inactive Workload: how often it is set and cleared in
 /// turn has no meaning, nor has what the last turn leaves.
-fn without_delays(mut states: Vec<Seen>) -> Vec<Seen> {
+fn without_delays(mut states: Vec<ObservedState>) -> Vec<ObservedState> {
     for (_, state) in &mut states {
         if state["active"] == false {
             *state = without("requeueState", state);
@@ -519,8 +519,8 @@ fn without_delays(mut states: Vec<Seen>) -> Vec<Seen> {
 
 /// Removes the turns in which one controller activates a variant and another one deactivates it,
 /// until the eviction has been written.
-fn without_returns(states: Vec<Seen>) -> Vec<Seen> {
-    let mut kept: Vec<Seen> = Vec::new();
+fn without_returns(states: Vec<ObservedState>) -> Vec<ObservedState> {
+    let mut kept: Vec<ObservedState> = Vec::new();
     for (step, state) in states {
         let returns = match kept.as_slice() {
             [.., (_, before), (_, last)] => state == *before && differs_in_active(last, &state),

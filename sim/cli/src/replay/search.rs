@@ -11,7 +11,7 @@ const ROUNDS: usize = 8;
 const FAR: usize = 3;
 
 /// Races whose outcomes do not agree with the recording.
-struct Known {
+struct Candidate {
     races: Races,
     /// The first step with a difference.
     first: usize,
@@ -19,7 +19,7 @@ struct Known {
     equal: usize,
 }
 
-impl Known {
+impl Candidate {
     fn new(races: Races, compared: &Comparison) -> Self {
         Self {
             races,
@@ -34,7 +34,7 @@ enum Found {
     /// One agrees.
     Equal,
     /// One has more equal states than the known one.
-    Better(Known),
+    Better(Candidate),
     Nothing,
 }
 
@@ -46,7 +46,7 @@ impl Replay {
         usual: &Comparison,
         recording: &Recording<'_>,
     ) -> Result<bool, ReplayError> {
-        let mut known = Known::new(Races::default(), usual);
+        let mut known = Candidate::new(Races::default(), usual);
         for round in 0..ROUNDS {
             let mut others = self.races_near(&known.races, known.first);
             if round < FAR {
@@ -65,7 +65,7 @@ impl Replay {
     fn try_all(
         &self,
         races: Vec<Races>,
-        known: &Known,
+        known: &Candidate,
         recording: &Recording<'_>,
     ) -> Result<Found, ReplayError> {
         let mut most = known.equal;
@@ -77,7 +77,7 @@ impl Replay {
             }
             if compared.equal > most {
                 most = compared.equal;
-                found = Found::Better(Known::new(races, &compared));
+                found = Found::Better(Candidate::new(races, &compared));
             }
         }
         Ok(found)

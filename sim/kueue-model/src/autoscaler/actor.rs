@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use super::condition::after;
 use super::writer::{REQUESTS, Writer};
 use super::{
-    Action, ClusterSnapshot, Condition, ConditionType, Memory, Mode, Pod, Request, RequestKey,
-    Settings, Shape, Step, Write, step,
+    Action, AutoscalerState, ClusterSnapshot, Condition, ConditionType, Mode, Pod, Request,
+    RequestKey, Settings, Shape, Step, Write, step,
 };
 use kueue_check_apiserver::{ApiServer, Resource};
 
@@ -55,13 +55,13 @@ const CONSUMES: [&str; 2] = [
 pub struct Autoscaler {
     server: ApiServer,
     clock: Clock,
-    state: Arc<Mutex<State>>,
+    inner: Arc<Mutex<Inner>>,
     wake: Arc<Notify>,
 }
 
-struct State {
+struct Inner {
     settings: Settings,
-    memory: Memory,
+    state: AutoscalerState,
 }
 
 /// The result of a loop, and whether a write was rejected.
@@ -73,11 +73,11 @@ struct Left {
 impl Autoscaler {
     /// Creates an autoscaler that has not run a loop yet.
     pub fn new(server: ApiServer, clock: Clock, settings: Settings) -> Self {
-        let memory = Memory::new(&settings);
+        let state = AutoscalerState::new(&settings);
         Self {
             server,
             clock,
-            state: Arc::new(Mutex::new(State { settings, memory })),
+            inner: Arc::new(Mutex::new(Inner { settings, state })),
             wake: Arc::new(Notify::new()),
         }
     }
@@ -117,19 +117,19 @@ impl Autoscaler {
 
     /// Changes the settings from now on. Existing nodes stay as they are.
     pub fn change(&self, change: impl FnOnce(&mut Settings)) {
-        change(&mut self.state().settings);
+        change(&mut self.inner().settings);
         self.wake.notify_one();
     }
 
     /// Restarts the autoscaler's process: it loses its backoffs and pending outcomes.
     pub fn restart(&self) {
-        self.state().memory.restart();
+        self.inner().state.restart();
         self.wake.notify_one();
     }
 
     /// Returns the number of nodes of a pool, and how many of them are ready.
     pub fn nodes(&self, pool: &str) -> (usize, usize) {
-        self.state().memory.nodes().count(pool, self.clock.now())
+        self.inner().state.nodes().count(pool, self.clock.now())
     }
 
     /// Writes a condition now, regardless of the settings: to provision, fail, expire or revoke by
@@ -157,19 +157,19 @@ impl Autoscaler {
                 conflict: false,
             },
         };
-        let agent = self.state().settings.agent.clone();
+        let agent = self.inner().settings.agent.clone();
         self.writer(&agent, self.objects()).write(&write)
     }
 
     fn turn(&self) -> Left {
         let objects = self.objects();
-        let world = self.snapshot(&objects);
-        let mut state = self.state();
-        let State { settings, memory } = &mut *state;
-        let step = step(settings, &world, memory, self.clock.now());
+        let snapshot = self.snapshot(&objects);
+        let mut inner = self.inner();
+        let Inner { settings, state } = &mut *inner;
+        let step = step(settings, &snapshot, state, self.clock.now());
         let agent = settings.agent.clone();
         // Admission hooks of the writes may call `nodes`, which locks the state.
-        drop(state);
+        drop(inner);
         let mut writer = self.writer(&agent, objects);
         let refused = step
             .writes
@@ -225,7 +225,7 @@ impl Autoscaler {
     }
 
     fn pace(&self) -> (Duration, bool) {
-        let settings = &self.state().settings;
+        let settings = &self.inner().settings;
         // With a scan interval of zero, time would never advance.
         let interval = settings.scan_interval.max(Duration::from_millis(1));
         (interval, settings.frequent_loops)
@@ -241,8 +241,8 @@ impl Autoscaler {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

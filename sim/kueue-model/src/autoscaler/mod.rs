@@ -1,7 +1,7 @@
 //! A simulated Cluster Autoscaler for ProvisioningRequests.
 //!
 //! One loop of the autoscaler is a pure function. Its input is the settings, the cluster snapshot,
-//! the memory and the time. Its output is the writes, and when the next loop is due. [`Autoscaler`]
+//! its state and the time. Its output is the writes, and when the next loop is due. [`Autoscaler`]
 //! runs it against an API server.
 //!
 //! | [`Profile`] | class of request | becomes |
@@ -15,9 +15,9 @@
 //! are read back from `lastTransitionTime`, which holds whole seconds: choose at least 1 s.
 
 mod actor;
+mod autoscaler_state;
 mod class;
 mod condition;
-mod memory;
 mod misbehaviour;
 mod nodes;
 mod profile;
@@ -42,8 +42,8 @@ pub use webhook::refuses;
 // For the crate's own tests, without stability guarantees.
 #[doc(hidden)]
 pub use {
+    autoscaler_state::AutoscalerState,
     condition::Condition,
-    memory::Memory,
     nodes::Nodes,
     request::{PodSet, Request},
     shape::{Shape, Taint},

@@ -79,7 +79,7 @@ fn delay(failures: u32) -> SignedDuration {
 }
 
 /// The maximum delay of the job reconciler after the scheduler, where their order matters.
-const LATE: SignedDuration = SignedDuration::from_millis(200);
+const MAX_RECONCILE_DELAY: SignedDuration = SignedDuration::from_millis(200);
 
 /// A job to be reconciled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -238,7 +238,7 @@ impl Jobs {
             return false;
         }
         let now = self.api.now();
-        let due = now.saturating_add(LATE).unwrap_or_default();
+        let due = now.saturating_add(MAX_RECONCILE_DELAY).unwrap_or_default();
         let at = *self.replacements.entry(task.clone()).or_insert(due);
         if at <= now {
             self.replacements.remove(task);

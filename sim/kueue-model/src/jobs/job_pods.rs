@@ -10,7 +10,7 @@ use super::ungate::is_gated;
 
 /// The next actions of the Job controller for the Pods of a Job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct PodActions {
     /// The number of Pods to create.
     pub(super) create: usize,
     /// Names of the Pods to end.
@@ -27,7 +27,7 @@ pub(super) fn is_over(job: &Value) -> bool {
 
 /// Plans how the number of Pods becomes the one that the Job requires. Gated Pods are ended first,
 /// then the last by name. `pods`: all existing Pods. `ending`: those that are already ending.
-pub(super) fn plan(job: &Value, pods: &[&Value], ending: &BTreeSet<String>) -> Plan {
+pub(super) fn plan(job: &Value, pods: &[&Value], ending: &BTreeSet<String>) -> PodActions {
     let over = is_over(job);
     let there = job["metadata"]["deletionTimestamp"].is_null();
     let runs = there && !over && job["spec"]["suspend"] != true;
@@ -51,7 +51,7 @@ pub(super) fn plan(job: &Value, pods: &[&Value], ending: &BTreeSet<String>) -> P
     let differs = ["active", "ready", "terminating"]
         .iter()
         .any(|field| counted[*field].as_u64() != Some(known(field)));
-    Plan {
+    PodActions {
         create: wanted.saturating_sub(staying.len()),
         end: end.collect(),
         status: (differs && there && !over).then_some(counted),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_as_many_pods_as_it_wants() {
+    fn a_job_has_as_many_pods_as_its_parallelism() {
         let pods = [pod("a", false), pod("b", true), pod("c", false)];
         let pods: Vec<&Value> = pods.iter().collect();
         let ending = BTreeSet::from(["c".to_owned()]);

@@ -7,12 +7,12 @@ use super::scheduler::{Usage, show};
 
 /// The number of some Workloads of a queue, and their usage.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct QuotaUsage {
     pub(crate) workloads: usize,
     pub(crate) usage: Usage,
 }
 
-impl Taken {
+impl QuotaUsage {
     pub(crate) fn add(&mut self, usage: &Usage) {
         self.workloads += 1;
         self.usage.add_all(usage);
@@ -27,8 +27,8 @@ impl Taken {
 /// The Workloads of a LocalQueue that hold quota, and those of them that are admitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocalUsage {
-    pub(crate) reserved: Taken,
-    pub(crate) admitted: Taken,
+    pub(crate) reserved: QuotaUsage,
+    pub(crate) admitted: QuotaUsage,
 }
 
 /// Returns the status with these counts and the conditions that it has (Kueue 0.19.2,
@@ -36,8 +36,8 @@ pub(crate) struct LocalUsage {
 pub(crate) fn counted(
     queue: &ClusterQueue,
     pending: usize,
-    reserved: &Taken,
-    admitted: &Taken,
+    reserved: &QuotaUsage,
+    admitted: &QuotaUsage,
 ) -> QueueStatus {
     QueueStatus {
         conditions: queue.status.conditions.clone(),
@@ -114,10 +114,10 @@ mod tests {
         serde_json::from_value(queue).unwrap()
     }
 
-    fn taken(cpu: i64) -> Taken {
+    fn taken(cpu: i64) -> QuotaUsage {
         let mut usage = Usage::default();
         usage.add(&("spot".to_owned(), "cpu".to_owned()), cpu);
-        Taken {
+        QuotaUsage {
             workloads: 1,
             usage,
         }
@@ -125,7 +125,7 @@ mod tests {
 
     /// Returns the `flavorsReservation` of the status.
     fn reservation(cohort: &str, cpu: i64) -> Value {
-        let status = counted(&queue(cohort), 3, &taken(cpu), &Taken::default());
+        let status = counted(&queue(cohort), 3, &taken(cpu), &QuotaUsage::default());
         json!(status)["flavorsReservation"].clone()
     }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn workloads_are_counted() {
-        let status = counted(&queue(""), 3, &taken(500), &Taken::default());
+        let status = counted(&queue(""), 3, &taken(500), &QuotaUsage::default());
         assert_eq!(
             (
                 status.pending_workloads,

@@ -39,7 +39,7 @@ impl History<'_> {
                 Escaped(change.offset(self.0)),
                 Escaped(clock(change.at, self.0.length())),
                 Escaped(change.what()),
-                Escaped(change.lasted()),
+                Escaped(change.duration_text()),
                 Escaped(&change.message)
             )?;
         }

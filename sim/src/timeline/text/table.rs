@@ -33,7 +33,7 @@ impl Timeline {
                 change.offset(self),
                 clock(change.at, self.length()),
                 change.what(),
-                change.lasted(),
+                change.duration_text(),
                 change.message,
             ]
         };
@@ -134,7 +134,7 @@ impl Change {
     }
 
     /// Returns its duration; empty for an instant, “so far” if it lasts on.
-    pub(in crate::timeline) fn lasted(&self) -> String {
+    pub(in crate::timeline) fn duration_text(&self) -> String {
         if self.open {
             "so far".to_owned()
         } else if self.until == self.at {

@@ -125,7 +125,7 @@ impl AdmissionCheckController for Forgetful {
 /// Another job takes the quota. The states at the end are equal, because Kueue resets those of an
 /// evicted job.
 #[test]
-fn a_check_that_forgets_loses_the_reservation() {
+fn a_check_that_loses_its_state_loses_the_reservation() {
     let simulation = Simulation::new(Forgetful::default).quota(1);
     let explored = simulation.explore(async |cluster: &Cluster| {
         cluster.submit(Job::new("train"));
@@ -139,7 +139,7 @@ fn a_check_that_forgets_loses_the_reservation() {
 }
 
 #[test]
-fn a_fault_that_is_not_injected_is_told() {
+fn a_fault_that_is_not_injected_is_reported() {
     let scenario = async |cluster: &Cluster| {
         cluster.submit(Job::new("train"));
         cluster.expect_admitted("train").await;

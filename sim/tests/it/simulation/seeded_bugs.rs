@@ -65,10 +65,10 @@ fn writes_two_entries(call: &mut ApiRequest) {
     }
 }
 
-type Defect = (&'static str, fn(&mut ApiRequest));
+type SeededBug = (&'static str, fn(&mut ApiRequest));
 
 /// The bugs, each with the scenario that finds it and the rule that it violates.
-const DEFECTS: [(Defect, &str, &str); 6] = [
+const SEEDED_BUGS: [(SeededBug, &str, &str); 6] = [
     (("sends no version", sends_no_version), "preempted", ""),
     (("shares its manager", shares_its_manager), "two-checks", ""),
     (("drops the delay", drops_the_delay), "retry", ""),
@@ -84,7 +84,7 @@ const DEFECTS: [(Defect, &str, &str); 6] = [
 #[test]
 fn each_seeded_bug_is_found() {
     let mut missed = Vec::new();
-    for ((defect, alter), name, rule) in DEFECTS {
+    for ((defect, alter), name, rule) in SEEDED_BUGS {
         let scenario = Scenario::named(name).unwrap();
         let simulation = scenario.simulation().altering(alter);
         let explored = simulation.explore_until_failure(scenario.steps());

@@ -96,7 +96,7 @@ async fn it_works_with_the_permissions_of_its_manifests() {
         workloads.delete(job, &kube::api::DeleteParams::default()).await.unwrap();
     }
 {%- if cleanup %}
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     while booked().await > 0 {
         assert!(tokio::time::Instant::now() < deadline, "what was booked is cancelled");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -105,7 +105,7 @@ async fn it_works_with_the_permissions_of_its_manifests() {
     running.abort();
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// It is always noon, wherever and whenever this runs.
 fn clock() -> Clock {
@@ -137,7 +137,7 @@ async fn apply_as(client: &Client, document: &Value, dry_run: bool) {
     let api = api(client, version, kind, text("/metadata/namespace"));
     let mut parameters = PatchParams::apply("test").force();
     parameters.dry_run = dry_run;
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     while let Err(error) = api.patch(name, &parameters, &Patch::Apply(document)).await {
         let served_later = matches!(&error, kube::Error::Api(status) if status.code == 404);
         assert!(served_later && tokio::time::Instant::now() < deadline, "{kind} {name}: {error}");
@@ -168,7 +168,7 @@ async fn reserve(client: &Client, name: &str, pods: u32) {
 
 /// Waits until `holds` of an object; the object.
 async fn wait(api: &Api<DynamicObject>, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     loop {
         let found = serde_json::to_value(api.get_opt(name).await.unwrap()).unwrap();
         if holds(&found) {

@@ -270,7 +270,7 @@ async fn capacity_is_requested_as_an_elastic_job_grows_and_its_pods_start() {
     }
     scenario.complete("el").await;
     for request in [&first, &second, &again] {
-        scenario.town.gone(request).await;
+        scenario.town.wait_gone(request).await;
     }
     scenario.end();
 }

@@ -428,7 +428,7 @@ impl Town {
             .await;
     }
 
-    async fn gone(&self, request: &Value) {
+    async fn wait_gone(&self, request: &Value) {
         let uid = request["metadata"]["uid"].clone();
         self.stage
             .wait(request, "the request is gone", |seen| {
@@ -469,13 +469,13 @@ async fn capacity_is_requested_beside_kueues_own_check() {
     let consumed = &started["spec"]["template"]["metadata"]["annotations"]["autoscaling.x-k8s.io/consume-provisioning-request"];
     assert_eq!(*consumed, request["metadata"]["name"]);
     town.complete("a").await;
-    town.gone(&request).await;
+    town.wait_gone(&request).await;
     // The request fails twice, once more than allowed.
     town.submit("b").await;
     for attempt in [1, 2] {
         let request = town.request("b", attempt).await;
         town.set_conditions(&request, &["Accepted", "Failed"]).await;
-        town.gone(&request).await;
+        town.wait_gone(&request).await;
     }
     let stopped = |workload: &Value| workload["spec"]["active"] == false;
     let given_up = town.wait("b", "it is given up", stopped).await;
@@ -501,12 +501,12 @@ async fn capacity_is_requested_beside_kueues_own_check() {
     town.set_conditions(&request, &["Accepted", "Provisioned", "CapacityRevoked"])
         .await;
     town.wait("c", "it is stopped", stopped).await;
-    town.gone(&request).await;
+    town.wait_gone(&request).await;
     // Stopped by a user while it waits, and started again.
     town.submit("d").await;
     let request = town.request("d", 1).await;
     town.activate("d", false).await;
-    town.gone(&request).await;
+    town.wait_gone(&request).await;
     town.activate("d", true).await;
     let request = town.request("d", 1).await;
     town.set_conditions(&request, &["Accepted", "Provisioned"])

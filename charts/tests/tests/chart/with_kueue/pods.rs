@@ -32,13 +32,13 @@ pub(super) type Pods = BTreeMap<String, OfJob>;
 
 /// Runs all pods of a namespace until it is dropped.
 pub(super) struct Node {
-    pub(super) pods: Seen,
+    pub(super) pods: ObservedPods,
     task: JoinHandle<()>,
 }
 
 /// The observed pods.
 #[derive(Clone, Default)]
-pub(super) struct Seen(Arc<Mutex<Shared>>);
+pub(super) struct ObservedPods(Arc<Mutex<Shared>>);
 
 #[derive(Default)]
 struct Shared {
@@ -58,7 +58,7 @@ impl Drop for Node {
 impl Node {
     /// Starts to run the pods of the stage's namespace. They take `grace` to end.
     pub(super) fn start(stage: &Stage, grace: Duration) -> Self {
-        let seen = Seen::default();
+        let seen = ObservedPods::default();
         let pod =
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": stage.namespace}});
         let mut kubelet = Kubelet {
@@ -77,7 +77,7 @@ impl Node {
     }
 }
 
-impl Seen {
+impl ObservedPods {
     /// Returns the running pods of a job.
     pub(super) fn of(&self, job: &str) -> OfJob {
         self.all().get(job).copied().unwrap_or_default()
@@ -105,7 +105,7 @@ impl Seen {
 
 struct Kubelet {
     api: Api<DynamicObject>,
-    seen: Seen,
+    seen: ObservedPods,
     grace: Duration,
     /// When each pod was to end, by UID.
     ending: BTreeMap<String, Instant>,

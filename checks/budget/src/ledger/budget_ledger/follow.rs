@@ -90,7 +90,7 @@ impl BudgetLedger {
                 ..claim.clone()
             };
             let terminated = now + i64::from(gone.grace);
-            self.settle(gone, terminated);
+            self.end_commitment(gone, terminated);
         }
     }
 
@@ -105,7 +105,7 @@ impl BudgetLedger {
             return;
         };
         if let CommitmentState::Running(_) = live.claim.state {
-            self.settle(*base, now);
+            self.end_commitment(*base, now);
         } else {
             live.base = Some(base);
         }
@@ -161,13 +161,13 @@ impl BudgetLedger {
     }
 
     fn settle_all(&mut self, live: ActiveRun, at: i64) {
-        self.settle(live.claim, at);
+        self.end_commitment(live.claim, at);
         if let Some(base) = live.base {
-            self.settle(*base, at);
+            self.end_commitment(*base, at);
         }
     }
 
-    fn settle(&mut self, claim: Commitment, at: i64) {
+    fn end_commitment(&mut self, claim: Commitment, at: i64) {
         if let CommitmentState::Running(since) = claim.state {
             let ran = u32::try_from((at - since).max(0)).unwrap_or(u32::MAX);
             let known = self.spend.watermarks().of(&claim.namespace);
@@ -188,9 +188,9 @@ impl BudgetLedger {
             return;
         };
         let terminated = at + i64::from(live.claim.grace);
-        self.settle(live.claim.clone(), terminated);
+        self.end_commitment(live.claim.clone(), terminated);
         if let Some(base) = live.base.take() {
-            self.settle(*base, terminated);
+            self.end_commitment(*base, terminated);
         }
         if live.approval != Approval::None {
             live.approval = Approval::Suspended;

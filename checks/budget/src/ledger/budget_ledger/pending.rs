@@ -119,7 +119,7 @@ impl BudgetLedger {
             let Some(held) = self.held.get(&uid).cloned() else {
                 continue;
             };
-            if let Err(reason) = self.judge(&held.run, now, &mut tally) {
+            if let Err(reason) = self.assess(&held.run, now, &mut tally) {
                 if Self::is_untrue(&held, &reason, now) {
                     pass.outdated_messages.push(uid);
                 }

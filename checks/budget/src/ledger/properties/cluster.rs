@@ -1,9 +1,9 @@
 //! The cluster: jobs wait, reserve quota, run, stop and end.
 
 use super::plan::Injected;
-use super::{Event, Mutant, NAMES, Phase, START, STEP, World};
+use super::{Event, Model, Mutant, NAMES, Phase, START, STEP};
 
-impl World<'_> {
+impl Model<'_> {
     /// Moves the cluster by one step.
     pub(super) fn cluster(&mut self) {
         let mut bill = *self.bills.last().unwrap_or(&[0; NAMES.len()]);
@@ -33,15 +33,15 @@ impl World<'_> {
 
     fn job(&mut self, job: usize) {
         let (plan, now) = (self.plan.jobs[job].clone(), self.now);
-        let befalls = |since: i64, world: &Self| {
-            let happens = |after: i64| !world.interrupted[job] && now >= since + after * STEP;
+        let befalls = |since: i64, model: &Self| {
+            let happens = |after: i64| !model.interrupted[job] && now >= since + after * STEP;
             let (_, injected) = plan.injected.filter(|(after, _)| happens(*after))?;
             // A replaced Workload is stopped only by its growth. Without the growth, and without
             // its own Workload, no object shows that its pods run.
-            let base = plan.grows.filter(|_| world.is_growth(job));
-            let last = base.is_some_and(|base| world.deleted[base]);
+            let base = plan.grows.filter(|_| model.is_growth(job));
+            let last = base.is_some_and(|base| model.deleted[base]);
             let happens = !last || injected == Injected::Evicted;
-            (happens && !world.is_replaced(job)).then_some(injected)
+            (happens && !model.is_replaced(job)).then_some(injected)
         };
         let base = plan.grows.filter(|_| self.is_growth(job));
         match (base.map(|base| self.phases[base]), self.phases[job]) {

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use kueue_check::api::Uid;
 
 use super::plan::Fault;
-use super::{Mutant, Phase, START, STEP, World, take, time};
+use super::{Model, Mutant, Phase, START, STEP, take, time};
 use crate::ledger::budget_ledger::Approval;
 use crate::ledger::{AllocationPass, Decision, Observation, Run, RunState, Spend};
 use crate::money::Amount;
 
-impl World<'_> {
+impl Model<'_> {
     pub(super) fn faults(&mut self) -> Option<Fault> {
         let step = (self.now - START) / STEP;
         let due: Vec<Fault> = self
@@ -153,9 +153,9 @@ impl World<'_> {
             }
             _ => {}
         }
-        let known = |world: &Self| {
-            let spend = &world.leader.ledger.spend;
-            world.names.each_ref().map(|name| spend.spent(name, period))
+        let known = |model: &Self| {
+            let spend = &model.leader.ledger.spend;
+            model.names.each_ref().map(|name| spend.spent(name, period))
         };
         let before = known(self);
         if self.mutant == Mutant::LastFigure {

@@ -9,13 +9,13 @@ use super::*;
 fn print_one_history() {
     let seed = std::env::var("SEED").unwrap().parse().unwrap();
     let plan = smaller(Plan::random(seed), &|plan| run(plan, Mutant::None).0 > 0);
-    let mut world = World::new(&plan, Mutant::None);
+    let mut model = Model::new(&plan, Mutant::None);
     for step in 0..STEPS {
-        world.cluster();
-        let fault = world.faults();
-        world.receive();
-        world.source(fault);
-        let live_runs: Vec<String> = world
+        model.cluster();
+        let fault = model.faults();
+        model.receive();
+        model.source(fault);
+        let live_runs: Vec<String> = model
             .leader
             .ledger
             .live
@@ -29,30 +29,30 @@ fn print_one_history() {
                 )
             })
             .collect();
-        world.decide(fault);
-        let period = world.terms.schedule.at(time(world.now)).unwrap();
+        model.decide(fault);
+        let period = model.terms.schedule.at(time(model.now)).unwrap();
         for (account, names) in &accounts() {
-            let balance = world
+            let balance = model
                 .leader
                 .ledger
-                .balance(account, period, time(world.now));
-            let mut truth = world.spent(names, period.start.as_second(), world.now);
-            for (job, phase) in world.phases.iter().enumerate() {
+                .balance(account, period, time(model.now));
+            let mut truth = model.spent(names, period.start.as_second(), model.now);
+            for (job, phase) in model.phases.iter().enumerate() {
                 let plan = &plan.jobs[job];
                 let left = match phase {
                     Phase::Reserved { ready: true, .. }
                     | Phase::Running { .. }
                     | Phase::Stopping { .. }
-                    | Phase::Parked { ready: true, .. } => plan.longest - world.ran[job],
+                    | Phase::Parked { ready: true, .. } => plan.longest - model.ran[job],
                     _ => 0,
                 };
-                let left = (left * STEP).min(period.end.as_second() - world.now);
+                let left = (left * STEP).min(period.end.as_second() - model.now);
                 if names.contains(&plan.namespace) {
-                    truth += i128::from(world.rates[job]) * i128::from(left) * 1_000_000 / 3600;
+                    truth += i128::from(model.rates[job]) * i128::from(left) * 1_000_000 / 3600;
                 }
             }
-            for (job, rate, until) in &world.terminating {
-                let left = (*until).min(period.end.as_second()) - world.now;
+            for (job, rate, until) in &model.terminating {
+                let left = (*until).min(period.end.as_second()) - model.now;
                 if names.contains(&plan.jobs[*job].namespace) {
                     let percent = i128::from(plan.jobs[*job].real_percent);
                     truth += i128::from(*rate) * percent * i128::from(left) * 10_000 / 3600;
@@ -63,21 +63,21 @@ fn print_one_history() {
                     "step {step}: the ledger has {} of {} for {account}, the truth {truth}; W {:?}",
                     balance.used(),
                     balance.limit,
-                    world
+                    model
                         .leader
                         .ledger
                         .watermark(account)
                         .map(|w| (w - START) / STEP)
                 );
                 println!("  before: {}", live_runs.join(" "));
-                for (job, phase) in world.phases.iter().enumerate() {
+                for (job, phase) in model.phases.iter().enumerate() {
                     if !matches!(phase, Phase::Over | Phase::Waiting) {
                         println!(
                             "  {job:02x} {phase:?} ran {} of {} rate {} inbox {:?}",
-                            world.ran[job],
+                            model.ran[job],
                             plan.jobs[job].longest,
-                            world.rates[job],
-                            world.leader.ledger.live.get(&world.uids[job]).map(|live| (
+                            model.rates[job],
+                            model.leader.ledger.live.get(&model.uids[job]).map(|live| (
                                 live.approval,
                                 live.claim.state,
                                 live.claim.seconds,

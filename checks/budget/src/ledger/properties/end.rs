@@ -1,11 +1,11 @@
 //! The invariants at the end of a history.
 
-use super::{PERIOD, Phase, START, World, accounts, time};
+use super::{Model, PERIOD, Phase, START, accounts, time};
 use crate::config::Account;
 use crate::ledger::{Committed, Observation};
 use crate::money::Amount;
 
-impl World<'_> {
+impl Model<'_> {
     /// Returns by how much any limit has been exceeded, in millionths; negative while none is.
     pub(super) fn over(&self) -> i128 {
         let all = accounts();

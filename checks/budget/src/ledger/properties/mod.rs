@@ -112,7 +112,7 @@ struct Process {
 }
 
 /// The simulated cluster, source and processes.
-pub(super) struct World<'a> {
+pub(super) struct Model<'a> {
     plan: &'a Plan,
     terms: Arc<BudgetConfig>,
     mutant: Mutant,
@@ -174,10 +174,10 @@ fn accounts() -> [(Account, &'static [usize]); 3] {
     ]
 }
 
-impl<'a> World<'a> {
+impl<'a> Model<'a> {
     fn new(plan: &'a Plan, mutant: Mutant) -> Self {
         let terms = terms(plan);
-        let mut world = Self {
+        let mut model = Self {
             plan,
             mutant,
             random: Random(plan.noise),
@@ -208,9 +208,9 @@ impl<'a> World<'a> {
             late: Vec::new(),
             admitted: 0,
         };
-        world.leader = world.process();
-        world.standby = world.process();
-        world
+        model.leader = model.process();
+        model.standby = model.process();
+        model
     }
 
     /// Returns a process that has just read the list.
@@ -420,18 +420,18 @@ fn take(ledger: &mut BudgetLedger, event: &Event, now: Timestamp, mutant: Mutant
 
 /// Returns by how much a limit was exceeded in the history of `plan`, and how many jobs started.
 pub(super) fn run(plan: &Plan, mutant: Mutant) -> (i128, usize) {
-    let mut world = World::new(plan, mutant);
+    let mut model = Model::new(plan, mutant);
     for _ in 0..STEPS {
-        world.cluster();
-        let fault = world.faults();
-        world.receive();
-        world.source(fault);
-        world.decide(fault);
+        model.cluster();
+        let fault = model.faults();
+        model.receive();
+        model.source(fault);
+        model.decide(fault);
     }
-    let (over, admitted) = (world.over(), world.admitted);
+    let (over, admitted) = (model.over(), model.admitted);
     if mutant == Mutant::None {
-        world.rebuilt_is_the_same();
-        world.nothing_leaks();
+        model.rebuilt_is_the_same();
+        model.nothing_leaks();
     }
     (over, admitted)
 }

@@ -14,7 +14,7 @@ fn updates(cluster: &Cluster, job: &str) -> Vec<Value> {
 }
 
 #[test]
-fn pods_are_annotated_with_the_estimate_where_the_budget_wants_it() {
+fn pods_are_annotated_with_the_estimate_where_the_budget_requires_it() {
     for mark in [true, false] {
         let mut spec = spec("1");
         spec["markPods"] = mark.into();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{API_VERSION, KIND, MANAGED, Plan};
+use super::{API_VERSION, KIND, MANAGED, RequestPlan};
 use crate::backend::{ATTEMPT, CHECK, Owner};
 use crate::request::RequestAnnotations;
 
@@ -23,7 +23,7 @@ pub(super) const MERGED: &str = "provisioning.kueue-check.dev/merged-pod-sets";
 /// The Workload does not own the request: Kueue's own check deletes requests whose owner has the
 /// name of a Workload, unless it created them (0.19.2). The request is owned by a template, which
 /// the Workload owns, so the request is still deleted with the Workload.
-pub(super) fn object(plan: &Plan, owner: &Value) -> Value {
+pub(super) fn object(plan: &RequestPlan, owner: &Value) -> Value {
     let pod_sets: Vec<Value> = plan
         .pods
         .iter()

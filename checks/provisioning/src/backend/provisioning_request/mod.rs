@@ -20,7 +20,7 @@ use kueue_check::{Check, Inactive};
 use serde_json::Value;
 
 use self::view::RequestObject;
-use super::{Backend, CreateError, CreateOutcome, Index, MANAGED, Plan, code};
+use super::{Backend, CreateError, CreateOutcome, Index, MANAGED, RequestPlan, code};
 use crate::config::ProvisioningRequestConfig;
 use crate::request::CapacityRequest;
 
@@ -57,7 +57,7 @@ impl ProvisioningRequests {
 
     /// Returns the object that already has the name. It is this check's if it was created for this
     /// Workload and requests what is planned.
-    async fn present(&self, plan: &Plan) -> Result<CreateOutcome, CreateError> {
+    async fn present(&self, plan: &RequestPlan) -> Result<CreateOutcome, CreateError> {
         let (kind, name) = (KIND, plan.name.clone());
         let present = self.api(&plan.namespace).get(&name).await?;
         let present = view::view(&RequestObject::from(present));
@@ -75,7 +75,7 @@ impl ProvisioningRequests {
     }
 }
 
-fn matches_plan(request: &CapacityRequest, plan: &Plan) -> bool {
+fn matches_plan(request: &CapacityRequest, plan: &RequestPlan) -> bool {
     let requested = request
         .pods
         .iter()
@@ -109,7 +109,7 @@ impl Backend for ProvisioningRequests {
                 && view::view(object).is_none()
             {
                 let uid = object.metadata.uid.as_deref().unwrap_or_default();
-                return index.gone(&Uid::new(uid));
+                return index.remove_by_uid(&Uid::new(uid));
             }
             index.take(match event {
                 Event::Init => Event::Init,
@@ -126,7 +126,11 @@ impl Backend for ProvisioningRequests {
         available::known(class, self.index.is_class_handled(class))
     }
 
-    async fn create(&self, plan: &Plan, owner: &Value) -> Result<CreateOutcome, CreateError> {
+    async fn create(
+        &self,
+        plan: &RequestPlan,
+        owner: &Value,
+    ) -> Result<CreateOutcome, CreateError> {
         let object = construct::object(plan, owner);
         let object: DynamicObject =
             serde_json::from_value(object).map_err(kube::Error::SerdeError)?;

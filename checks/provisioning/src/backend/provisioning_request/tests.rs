@@ -7,13 +7,13 @@ use super::*;
 use crate::backend::{Owner, Pods, owner_reference};
 use crate::request::{FailureCounts, FailureKind, Phase, RequestAnnotations};
 
-fn plan(mark: RequestAnnotations) -> Plan {
+fn plan(mark: RequestAnnotations) -> RequestPlan {
     let pods = |name: &str, count| Pods {
         template_name: format!("ppt-wl-pr-1-{name}"),
         template: json!({}),
         count,
     };
-    Plan {
+    RequestPlan {
         namespace: "t".to_owned(),
         name: "wl-pr-1".to_owned(),
         workload: Owner {

@@ -47,13 +47,13 @@ pub(super) fn on_simulated_server() -> bool {
 }
 
 /// One test's namespace, AdmissionCheck, config and controller, all of one name.
-pub(super) struct World {
+pub(super) struct Fixture {
     pub(super) client: Client,
     pub(super) name: String,
     running: Option<JoinHandle<()>>,
 }
 
-impl Drop for World {
+impl Drop for Fixture {
     fn drop(&mut self) {
         if let Some(running) = &self.running {
             running.abort();
@@ -86,7 +86,7 @@ async fn start() -> Option<Place> {
 }
 
 /// Returns a namespace on the cluster, or `None` with a message if there is no cluster.
-pub(super) async fn world(name: &str) -> Option<World> {
+pub(super) async fn fixture(name: &str) -> Option<Fixture> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let client = PLACE.get_or_init(start).await.as_ref()?.client();
     let name = format!("{name}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -96,7 +96,7 @@ pub(super) async fn world(name: &str) -> Option<World> {
         .create(&PostParams::default(), &namespace)
         .await
         .unwrap();
-    Some(World {
+    Some(Fixture {
         client,
         name,
         running: None,
@@ -104,25 +104,25 @@ pub(super) async fn world(name: &str) -> Option<World> {
 }
 
 /// Returns a namespace with a running check, whose config has this spec.
-pub(super) async fn checked(name: &str, spec: &Value) -> Option<World> {
-    let mut world = world(name).await?;
-    let client = world.client.clone();
-    world.start(client);
-    world.config(spec).await;
-    world.admission_check().await;
-    world.active("True", "").await;
-    Some(world)
+pub(super) async fn checked(name: &str, spec: &Value) -> Option<Fixture> {
+    let mut fixture = fixture(name).await?;
+    let client = fixture.client.clone();
+    fixture.start(client);
+    fixture.config(spec).await;
+    fixture.admission_check().await;
+    fixture.active("True", "").await;
+    Some(fixture)
 }
 
 /// Returns a namespace with a Workload `wl` whose first request exists, and the request's name.
-pub(super) async fn with_request(name: &str, spec: &Value) -> Option<(World, String)> {
-    let world = checked(name, spec).await?;
-    world
+pub(super) async fn with_request(name: &str, spec: &Value) -> Option<(Fixture, String)> {
+    let fixture = checked(name, spec).await?;
+    fixture
         .reserved("wl", &json!([pod_set("main", 1)]), &one())
         .await;
-    let request = format!("wl-{}-1", world.name);
-    world.requested(&request).await;
-    Some((world, request))
+    let request = format!("wl-{}-1", fixture.name);
+    fixture.requested(&request).await;
+    Some((fixture, request))
 }
 
 pub(super) fn one() -> Value {
@@ -130,9 +130,9 @@ pub(super) fn one() -> Value {
 }
 
 /// Sets a condition, as the autoscaler does.
-pub(super) async fn sets(world: &World, request: &str, kind: &str, message: &str) {
+pub(super) async fn sets(fixture: &Fixture, request: &str, kind: &str, message: &str) {
     let status = json!({"conditions": [condition(kind, "True", message)]});
-    set_status(&world.requests(), request, status).await;
+    set_status(&fixture.requests(), request, status).await;
 }
 
 /// Returns true if there are no objects.
@@ -141,7 +141,7 @@ pub(super) async fn is_empty(api: &Api<DynamicObject>) -> bool {
     all.unwrap().items.is_empty()
 }
 
-impl World {
+impl Fixture {
     pub(super) fn controller(&self) -> ControllerName {
         format!("example.com/{}", self.name).parse().unwrap()
     }

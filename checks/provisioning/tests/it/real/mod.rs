@@ -14,8 +14,8 @@ use self::harness::*;
 const ACCOUNT: &str = "provisioning-check";
 
 /// Returns a client with exactly the permissions in the output of `manifests`.
-async fn least_privilege(world: &World) -> Client {
-    let check = ProvisioningCheck::new(world.client.clone(), world.controller());
+async fn least_privilege(fixture: &Fixture) -> Client {
+    let check = ProvisioningCheck::new(fixture.client.clone(), fixture.controller());
     let rule = |group: &str, resources: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resources], "verbs": verbs});
     let kueue = "kueue.x-k8s.io";
     let mut rules = vec![
@@ -33,12 +33,12 @@ async fn least_privilege(world: &World) -> Client {
             .map(|rule| serde_json::to_value(rule).unwrap()),
     );
     let rbac = "rbac.authorization.k8s.io/v1";
-    world.create(json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": rules})).await;
+    fixture.create(json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": rules})).await;
     let subject = json!({"kind": "User", "name": ACCOUNT, "apiGroup": "rbac.authorization.k8s.io"});
     let role =
         json!({"kind": "ClusterRole", "name": ACCOUNT, "apiGroup": "rbac.authorization.k8s.io"});
-    world.create(json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT}, "subjects": [subject], "roleRef": role})).await;
-    let inner = world.client.clone();
+    fixture.create(json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT}, "subjects": [subject], "roleRef": role})).await;
+    let inner = fixture.client.clone();
     let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
         let inner = inner.clone();
         // The server handles the request as the service account's.
@@ -52,32 +52,32 @@ async fn least_privilege(world: &World) -> Client {
 
 #[tokio::test]
 async fn the_check_works_with_the_permissions_of_its_manifests_on_a_real_api_server() {
-    let Some(mut world) = world("least").await else {
+    let Some(mut fixture) = fixture("least").await else {
         return;
     };
-    let least = least_privilege(&world).await;
-    world.start(least);
+    let least = least_privilege(&fixture).await;
+    fixture.start(least);
     let rules =
         json!({"nodeSelector": [{"key": "pool", "valueFromProvisioningClassDetail": "Pool"}]});
-    world
+    fixture
         .config(&json!({"parameters": {"p1": "v1"}, "podSetUpdates": rules}))
         .await;
-    world.create(json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "labelled"}, "spec": {"nodeLabels": {"kind": "spot"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}})).await;
-    world.admission_check().await;
-    world.active("True", "").await;
+    fixture.create(json!({"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "labelled"}, "spec": {"nodeLabels": {"kind": "spot"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}})).await;
+    fixture.admission_check().await;
+    fixture.active("True", "").await;
     let assigned = json!([{"name": "main", "flavors": {"cpu": "labelled"}, "count": 2, "resourceUsage": {"cpu": "2"}}]);
-    world
+    fixture
         .reserved("wl", &json!([pod_set("main", 2)]), &assigned)
         .await;
 
-    let name = format!("wl-{}-1", world.name);
+    let name = format!("wl-{}-1", fixture.name);
     let template_name = format!("ppt-{name}-main");
-    let request = world.requested(&name).await;
+    let request = fixture.requested(&name).await;
     assert_eq!(
         request["spec"]["podSets"],
         json!([{"count": 2, "podTemplateRef": {"name": template_name}}])
     );
-    let template = world.templates().get(&template_name).await.unwrap();
+    let template = fixture.templates().get(&template_name).await.unwrap();
     let template = serde_json::to_value(template).unwrap();
     // The Workload owns the template, and the template owns the request: see
     // `kueues_own_check_leaves_the_requests_alone`.
@@ -90,11 +90,11 @@ async fn the_check_works_with_the_permissions_of_its_manifests_on_a_real_api_ser
     assert_eq!(pod["nodeSelector"], json!({"kind": "spot"}));
     assert_eq!(pod["tolerations"][0]["key"], "spot");
 
-    let requests = world.requests();
+    let requests = fixture.requests();
     set_status(&requests, &name, json!({"conditions": [condition("Accepted", "True", ""), condition("Provisioned", "False", "ETA")]})).await;
-    world.expect_entry("wl", "Pending", "ETA").await;
+    fixture.expect_entry("wl", "Pending", "ETA").await;
     set_status(&requests, &name, json!({"conditions": [condition("Provisioned", "True", "there")], "provisioningClassDetails": {"Pool": "p-1"}})).await;
-    let ready = world.expect_entry("wl", "Ready", "there").await;
+    let ready = fixture.expect_entry("wl", "Ready", "there").await;
     let update = &ready["podSetUpdates"][0];
     assert_eq!(update["nodeSelector"], json!({"pool": "p-1"}));
     assert_eq!(
@@ -107,6 +107,6 @@ async fn the_check_works_with_the_permissions_of_its_manifests_on_a_real_api_ser
         condition("QuotaReserved", "True", ""),
         condition("Finished", "True", "")
     ]);
-    set_status(&world.workloads(), "wl", json!({"conditions": finished})).await;
+    set_status(&fixture.workloads(), "wl", json!({"conditions": finished})).await;
     wait(&requests, &name, "the request is gone", Value::is_null).await;
 }

@@ -42,7 +42,7 @@ impl Figures {
 }
 
 /// The cluster, and the examples that were tested on it.
-struct World {
+struct TestedExamples {
     client: Client,
     tried: BTreeSet<String>,
 }
@@ -53,7 +53,7 @@ struct Job {
     gpus: u32,
 }
 
-impl World {
+impl TestedExamples {
     /// Applies the example `name`, in which the first of each two texts is replaced by the second,
     /// with a queue of its own. Creates a Job, which has to wait with `message`.
     async fn holds(&mut self, name: &str, edits: &[(&str, &str)], job: Job, message: &str) {
@@ -157,8 +157,8 @@ impl World {
                 return;
             }
             assert!(
-                began.elapsed() < PATIENCE,
-                "{name}: waited {PATIENCE:?} for {what}; last seen: {:#}, Job suspended: {is_suspended}",
+                began.elapsed() < TIMEOUT,
+                "{name}: waited {TIMEOUT:?} for {what}; last seen: {:#}, Job suspended: {is_suspended}",
                 workload["status"]
             );
             sleep(Duration::from_millis(100)).await;
@@ -334,7 +334,7 @@ async fn each_example_holds_a_job_and_lets_it_start() {
     let (alerts, policy) = (with_an_alert().await, crate::opa::start().await.unwrap());
     let servers = [server.url.clone(), alerts.url(), policy.url()].join(",");
     let _program = start(&kubeconfig, WATCHED, &servers);
-    let mut world = World {
+    let mut examples = TestedExamples {
         client: client.clone(),
         tried: BTreeSet::new(),
     };
@@ -342,44 +342,46 @@ async fn each_example_holds_a_job_and_lets_it_start() {
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}});
     for object in [&flavor, &namespace].into_iter().chain(&approvers()) {
-        world.apply(object).await;
+        examples.apply(object).await;
     }
 
     let (noon, night) = (zone(12), zone(23));
     let by_day = [("Europe/Berlin", &*noon)];
-    world
+    examples
         .holds("nights", &by_day, job(), "starts at 20:00 in Berlin")
         .await;
-    world.edit("nights", &[("Europe/Berlin", &*night)]).await;
-    world.starts("nights").await;
+    examples.edit("nights", &[("Europe/Berlin", &*night)]).await;
+    examples.starts("nights").await;
 
-    world.apply(&calendar(30)).await;
+    examples.apply(&calendar(30)).await;
     let an_hour = labels("kueue.x-k8s.io/max-exec-time-seconds", "3600");
     let message = "may take until after the beginning of network";
-    world.holds("maintenance", &[], an_hour, message).await;
-    world.apply(&calendar(90)).await;
-    world.starts("maintenance").await;
+    examples.holds("maintenance", &[], an_hour, message).await;
+    examples.apply(&calendar(90)).await;
+    examples.starts("maintenance").await;
 
     let texts = labels("example.com/dataset", "texts");
     let message = "there is no PersistentVolumeClaim texts";
-    world.holds("dataset", &[], texts, message).await;
-    world.apply(&claim()).await;
-    world.waits("dataset", "texts is not bound").await;
+    examples.holds("dataset", &[], texts, message).await;
+    examples.apply(&claim()).await;
+    examples.waits("dataset", "texts is not bound").await;
     let bound = json!({"phase": "Bound"});
     let kind = "PersistentVolumeClaim";
-    world.status(kind, Some("default"), "texts", &bound).await;
-    world.starts("dataset").await;
+    examples
+        .status(kind, Some("default"), "texts", &bound)
+        .await;
+    examples.starts("dataset").await;
 
     for (name, is_unwell) in [("a", false), ("b", true)] {
-        world.apply(&node(name)).await;
+        examples.apply(&node(name)).await;
         let conditions = conditions(is_unwell);
-        world.status("Node", None, name, &conditions).await;
+        examples.status("Node", None, name, &conditions).await;
     }
-    world
+    examples
         .holds("nodes", &[], job(), "waits for the nodes b")
         .await;
-    world.status("Node", None, "b", &conditions(false)).await;
-    world.starts("nodes").await;
+    examples.status("Node", None, "b", &conditions(false)).await;
+    examples.starts("nodes").await;
 
     let own = &*server.url;
     let edits = [
@@ -387,23 +389,23 @@ async fn each_example_holds_a_job_and_lets_it_start() {
         ("interval: 5m", "interval: 5s"),
     ];
     let message = "waits for power below 60 EUR/MWh";
-    world.holds("price", &edits, job(), message).await;
+    examples.holds("price", &edits, job(), message).await;
     change(|figures| figures.price = 35.0);
-    world.starts("price").await;
+    examples.starts("price").await;
 
     let prometheus = ("https://prometheus.monitoring:9090", own);
     let edits = [prometheus, ("interval: 30s", "interval: 5s")];
     let message = "waits until DiskSlow is quiet for 10 minutes";
-    world.holds("alerts", &edits, job(), message).await;
+    examples.holds("alerts", &edits, job(), message).await;
     change(|figures| figures.alerts.clear());
-    world.starts("alerts").await;
+    examples.starts("alerts").await;
 
     let edits = [prometheus, ("interval: 15s", "interval: 5s")];
     let three = labels("example.com/licences", "3");
     let message = "needs 3 licences; 2 are free";
-    world.holds("licences", &edits, three, message).await;
+    examples.holds("licences", &edits, three, message).await;
     change(|figures| figures.licences = 3);
-    world.starts("licences").await;
+    examples.starts("licences").await;
 
     let url = alerts.url();
     let edits = [
@@ -411,23 +413,23 @@ async fn each_example_holds_a_job_and_lets_it_start() {
         ("interval: 15s", "interval: 5s"),
     ];
     let message = "waits for the alerts DiskSlow";
-    world.holds("silence", &edits, job(), message).await;
+    examples.holds("silence", &edits, job(), message).await;
     send_alert(&alerts, now()).await;
-    world.starts("silence").await;
+    examples.starts("silence").await;
 
     let gpus = Job { gpus: 8, ..job() };
     let message = "1344 GPU-hours are more than 100: waits for an Approval of the group business";
-    world.holds("gpu-hours", &[], gpus, message).await;
+    examples.holds("gpu-hours", &[], gpus, message).await;
     approve(&cluster, "gpu-hours", "olga", "business").await;
-    world.starts("gpu-hours").await;
+    examples.starts("gpu-hours").await;
 
-    world
+    examples
         .holds("approval", &[], job(), "waits for 2 approvals")
         .await;
     approve(&cluster, "approval", "ann", "ml-leads").await;
-    world.waits("approval", "waits for 1 approval").await;
+    examples.waits("approval", "waits for 1 approval").await;
     approve(&cluster, "approval", "olga@example.com", "others").await;
-    world.starts("approval").await;
+    examples.starts("approval").await;
 
     let url = policy.url();
     let edits = [
@@ -435,9 +437,9 @@ async fn each_example_holds_a_job_and_lets_it_start() {
         ("recheckAfter: 1m", "recheckAfter: 10s"),
     ];
     let message = "the label `team` is missing";
-    world.holds("opa", &edits, job(), message).await;
+    examples.holds("opa", &edits, job(), message).await;
     without_teams(&policy).await;
-    world.starts("opa").await;
+    examples.starts("opa").await;
 
-    assert_eq!(world.tried, crate::tools::examples());
+    assert_eq!(examples.tried, crate::tools::examples());
 }

@@ -25,14 +25,14 @@ impl LoopState<'_> {
     pub(super) fn attempt(&mut self) {
         for place in self.places() {
             let uid = self.requests[place].uid.clone();
-            let Some(due) = self.memory.due.get(&uid).copied() else {
+            let Some(due) = self.state.due.get(&uid).copied() else {
                 continue;
             };
             if due > self.now {
                 self.examine(due);
                 continue;
             }
-            self.memory.due.remove(&uid);
+            self.state.due.remove(&uid);
             let handling = self.handling(place);
             if self.requests[place].is(ConditionType::Failed) || handling == Handling::Ignored {
                 continue;
@@ -66,7 +66,7 @@ impl LoopState<'_> {
             _ => None,
         });
         let uid = self.requests[place].uid.clone();
-        let attempt = self.memory.attempts.entry(uid).or_insert(0);
+        let attempt = self.state.attempts.entry(uid).or_insert(0);
         let outcome = script.and_then(|script| script.get(*attempt)).cloned();
         *attempt += 1;
         outcome.unwrap_or(Outcome::ByCapacity)
@@ -74,21 +74,16 @@ impl LoopState<'_> {
 
     fn find_capacity(&mut self, place: usize, handling: Handling) -> Found {
         let request = &self.requests[place];
-        let Ok(pods) = self.world.pods_of(request) else {
+        let Ok(pods) = self.snapshot.pods_of(request) else {
             return Found::Nothing;
         };
-        if self.memory.nodes.place_all(&pods) {
+        if self.state.nodes.place_all(&pods) {
             return Found::Fits;
         }
         let never_ready = self.behaves(place, |how| matches!(how, Misbehaviour::NodesNeverReady));
         let uid = &self.requests[place].uid;
         let may_grow = handling != Handling::CheckCapacity;
-        if may_grow
-            && self
-                .memory
-                .nodes
-                .grow_for(&pods, uid, self.now, never_ready)
-        {
+        if may_grow && self.state.nodes.grow_for(&pods, uid, self.now, never_ready) {
             Found::NewNodes
         } else {
             Found::Nothing
@@ -117,7 +112,7 @@ impl LoopState<'_> {
         if let Some(last) = request.condition(ConditionType::Provisioned)
             && !last.is_true()
         {
-            let backoff = self.memory.backoff.get(&request.uid).copied();
+            let backoff = self.state.backoff.get(&request.uid).copied();
             let since = last.since;
             self.passed(since, backoff.unwrap_or(self.settings.initial_backoff));
         }

@@ -6,9 +6,9 @@ use crate::autoscaler::{ConditionType, Misbehaviour};
 
 impl LoopState<'_> {
     pub(super) fn book(&mut self) {
-        self.memory.nodes.clear();
-        for pod in self.world.pods.iter().filter(|pod| pod.scheduled) {
-            self.memory.nodes.place(&pod.shape, 1);
+        self.state.nodes.clear();
+        for pod in self.snapshot.pods.iter().filter(|pod| pod.scheduled) {
+            self.state.nodes.place(&pod.shape, 1);
         }
         for place in self.places() {
             let handling = self.handling(place);
@@ -30,7 +30,7 @@ impl LoopState<'_> {
     /// whose templates are gone.
     fn end_booking(&mut self, place: usize) {
         let request = &self.requests[place];
-        let consumed = self.world.scheduled(&request.key) >= request.pods();
+        let consumed = self.snapshot.scheduled(&request.key) >= request.pods();
         if self.settings.profile.detects_consumption() && consumed {
             self.update(
                 place,
@@ -39,7 +39,7 @@ impl LoopState<'_> {
                 "CapacityBookingConsumed",
                 "Capacity booking consumed: all pods scheduled",
             );
-        } else if let Err(missing) = self.world.pods_of(request) {
+        } else if let Err(missing) = self.snapshot.pods_of(request) {
             let message = format!("Couldn't create pods, err: {missing}");
             self.fail(place, "FailedToBookCapacity", &message);
         }
@@ -53,13 +53,13 @@ impl LoopState<'_> {
 
     /// Books the full count, also while some of its pods are already scheduled.
     fn place_pods(&mut self, place: usize) {
-        let Ok(pods) = self.world.pods_of(&self.requests[place]) else {
+        let Ok(pods) = self.snapshot.pods_of(&self.requests[place]) else {
             return;
         };
         let stolen = self.behaves(place, |how| matches!(how, Misbehaviour::CapacityStolen));
         let times = if stolen { 2 } else { 1 };
         for (shape, count) in pods {
-            self.memory.nodes.place(&shape, count.saturating_mul(times));
+            self.state.nodes.place(&shape, count.saturating_mul(times));
         }
     }
 }

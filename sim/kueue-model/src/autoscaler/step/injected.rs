@@ -111,7 +111,7 @@ impl LoopState<'_> {
         }
         self.write(place, Mode::Update, conditions, Vec::new());
         let uid = self.requests[place].uid.clone();
-        self.memory.nodes.remove_of(&uid);
+        self.state.nodes.remove_of(&uid);
     }
 
     fn delete_early(&mut self, place: usize) {

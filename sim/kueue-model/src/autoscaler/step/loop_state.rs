@@ -8,15 +8,15 @@ use super::{Action, Mode, Step, Write};
 use crate::autoscaler::class::Handling;
 use crate::autoscaler::condition::after;
 use crate::autoscaler::{
-    ClusterSnapshot, Condition, ConditionType, Memory, Misbehaviour, Request, Settings,
+    AutoscalerState, ClusterSnapshot, Condition, ConditionType, Misbehaviour, Request, Settings,
 };
 
 /// The state of one running loop. It has its own copy of the requests: like the real autoscaler, it
 /// observes its own writes at once.
 pub(super) struct LoopState<'a> {
     pub(super) settings: &'a Settings,
-    pub(super) world: &'a ClusterSnapshot,
-    pub(super) memory: &'a mut Memory,
+    pub(super) snapshot: &'a ClusterSnapshot,
+    pub(super) state: &'a mut AutoscalerState,
     pub(super) now: Timestamp,
     pub(super) requests: Vec<Request>,
     writes: Vec<Write>,
@@ -26,16 +26,16 @@ pub(super) struct LoopState<'a> {
 impl<'a> LoopState<'a> {
     pub(super) fn new(
         settings: &'a Settings,
-        world: &'a ClusterSnapshot,
-        memory: &'a mut Memory,
+        snapshot: &'a ClusterSnapshot,
+        state: &'a mut AutoscalerState,
         now: Timestamp,
     ) -> Self {
         Self {
             settings,
-            world,
-            memory,
+            snapshot,
+            state,
             now,
-            requests: world.requests.clone(),
+            requests: snapshot.requests.clone(),
             writes: Vec::new(),
             again: None,
         }
@@ -43,7 +43,7 @@ impl<'a> LoopState<'a> {
 
     pub(super) fn finish(mut self, picked: bool) -> Step {
         let delay = self.settings.scale_down_delay;
-        if let Some(gone) = self.memory.nodes.scale_down(delay, self.now) {
+        if let Some(gone) = self.state.nodes.scale_down(delay, self.now) {
             self.examine(gone);
         }
         if !self.writes.is_empty() {
@@ -72,7 +72,7 @@ impl<'a> LoopState<'a> {
         find: impl Fn(&'a Misbehaviour) -> Option<T>,
     ) -> Option<T> {
         let request = &self.requests[place];
-        let number = self.memory.numbers.get(&request.uid).copied().unwrap_or(0);
+        let number = self.state.numbers.get(&request.uid).copied().unwrap_or(0);
         let behaviours = self.settings.behaviours.iter();
         behaviours
             .filter(|(who, _)| who.selects(request, number))
@@ -168,7 +168,7 @@ impl<'a> LoopState<'a> {
             _ => None,
         });
         let uid = self.requests[place].uid.clone();
-        let so_far = self.memory.conflicts.entry(uid).or_insert(0);
+        let so_far = self.state.conflicts.entry(uid).or_insert(0);
         let conflict = *so_far < allowed.unwrap_or(0);
         *so_far += u32::from(conflict);
         conflict

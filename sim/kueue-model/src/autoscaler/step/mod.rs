@@ -15,7 +15,7 @@ mod selection;
 use jiff::Timestamp;
 
 use self::loop_state::LoopState;
-use super::{ClusterSnapshot, Condition, Memory, RequestKey, Settings};
+use super::{AutoscalerState, ClusterSnapshot, Condition, RequestKey, Settings};
 
 /// How a status is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,17 +65,17 @@ pub struct Step {
     pub again: Option<Timestamp>,
 }
 
-/// Runs one loop of an autoscaler with `settings` on the snapshot `world` at `now`. `memory` is the
-/// state kept until the next loop.
+/// Runs one loop of an autoscaler with `settings` on `snapshot` at `now`. `state` is kept until the
+/// next loop.
 pub fn step(
     settings: &Settings,
-    world: &ClusterSnapshot,
-    memory: &mut Memory,
+    snapshot: &ClusterSnapshot,
+    state: &mut AutoscalerState,
     now: Timestamp,
 ) -> Step {
-    let uids = world.requests.iter().map(|request| request.uid.as_str());
-    memory.meet(uids);
-    let mut turn = LoopState::new(settings, world, memory, now);
+    let uids = snapshot.requests.iter().map(|request| request.uid.as_str());
+    state.meet(uids);
+    let mut turn = LoopState::new(settings, snapshot, state, now);
     turn.refresh();
     let picked = turn.pick();
     turn.book();

@@ -71,7 +71,7 @@ impl LoopState<'_> {
     fn accept_queued(&mut self, place: usize) {
         let request = &self.requests[place];
         let created = request.created;
-        if let Err(missing) = self.world.pods_of(request) {
+        if let Err(missing) = self.snapshot.pods_of(request) {
             return self.miss_templates(place, &missing);
         }
         if let Err(text) = request.seconds("maxRunDurationSeconds") {

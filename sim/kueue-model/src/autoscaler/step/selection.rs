@@ -60,10 +60,10 @@ impl LoopState<'_> {
     fn is_eligible(&mut self, place: usize) -> bool {
         let request = &self.requests[place];
         if request.is(ConditionType::Failed) || request.is(ConditionType::Provisioned) {
-            self.memory.backoff.remove(&request.uid);
+            self.state.backoff.remove(&request.uid);
             return false;
         }
-        if self.is_stuck(place) || self.memory.due.contains_key(&self.requests[place].uid) {
+        if self.is_stuck(place) || self.state.due.contains_key(&self.requests[place].uid) {
             return false;
         }
         let request = &self.requests[place];
@@ -90,7 +90,7 @@ impl LoopState<'_> {
 
     fn backoff_is_over(&mut self, place: usize, since: Timestamp) -> bool {
         let uid = self.requests[place].uid.clone();
-        let backoff = self.memory.backoff.get(&uid).copied();
+        let backoff = self.state.backoff.get(&uid).copied();
         let backoff = backoff.unwrap_or(self.settings.initial_backoff);
         self.passed(since, backoff)
     }
@@ -98,7 +98,7 @@ impl LoopState<'_> {
     /// Writes Accepted, or Failed for a request whose pods cannot be created or that is to fail. A
     /// failed request does not count as picked.
     fn accept(&mut self, place: usize, in_batch: bool) -> bool {
-        if let Err(missing) = self.world.pods_of(&self.requests[place]) {
+        if let Err(missing) = self.snapshot.pods_of(&self.requests[place]) {
             self.fail(place, "FailedToCreatePods", &missing);
             return false;
         }
@@ -125,9 +125,7 @@ impl LoopState<'_> {
         }
         if !self.is_stuck(place) {
             let due = crate::autoscaler::condition::after(self.now, self.takes(place));
-            self.memory
-                .due
-                .insert(self.requests[place].uid.clone(), due);
+            self.state.due.insert(self.requests[place].uid.clone(), due);
         }
         true
     }
@@ -138,7 +136,7 @@ impl LoopState<'_> {
         if request.condition(ConditionType::Provisioned).is_some() {
             let initial = self.settings.initial_backoff;
             let backoff = self
-                .memory
+                .state
                 .backoff
                 .entry(request.uid.clone())
                 .or_insert(initial);

@@ -13,7 +13,7 @@ use crate::kueue::objects::{
     AdmissionCheck, ClusterQueue, Cohort, LocalQueue, Namespace, ResourceFlavor, StopPolicy,
     Workload, WorkloadPriorityClass, read,
 };
-use crate::kueue::queue_status::{LocalUsage, Taken};
+use crate::kueue::queue_status::{LocalUsage, QuotaUsage};
 use crate::kueue::scheduler::{Usage, usage_of};
 use kueue_check_apiserver::{ApiServer, Resource, Watch, WatchOptions};
 
@@ -54,7 +54,7 @@ pub(super) struct Cache {
     pub(super) holders: BTreeMap<String, BTreeSet<String>>,
     pub(super) usage: BTreeMap<String, Usage>,
     /// The number and usage of admitted Workloads, by ClusterQueue.
-    pub(super) admitted: BTreeMap<String, Taken>,
+    pub(super) admitted: BTreeMap<String, QuotaUsage>,
     /// The number and usage of Workloads with quota, by ClusterQueue and LocalQueue.
     pub(super) local_usage: BTreeMap<(String, String), LocalUsage>,
     arrivals: u64,

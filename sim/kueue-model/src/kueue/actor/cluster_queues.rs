@@ -14,7 +14,7 @@ use crate::kueue::objects::{
     StopPolicy,
 };
 use crate::kueue::queue::PendingQueue;
-use crate::kueue::queue_status::{Taken, counted};
+use crate::kueue::queue_status::{QuotaUsage, counted};
 
 impl Kueue {
     /// Processes all changes that the watches have received.
@@ -378,11 +378,11 @@ impl Kueue {
     /// Returns the status of a ClusterQueue with its present counts and usage.
     fn counted(&self, queue: &ClusterQueue) -> QueueStatus {
         let name = &queue.metadata.name;
-        let reserved = Taken {
+        let reserved = QuotaUsage {
             workloads: self.cache.holders.get(name).map_or(0, BTreeSet::len),
             usage: self.cache.usage.get(name).cloned().unwrap_or_default(),
         };
-        let none = Taken::default();
+        let none = QuotaUsage::default();
         let admitted = self.cache.admitted.get(name).unwrap_or(&none);
         let pending = self.queues.get(name).map_or(0, PendingQueue::len);
         counted(queue, pending, &reserved, admitted)

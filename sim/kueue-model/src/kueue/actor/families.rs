@@ -164,7 +164,7 @@ impl Kueue {
         let response = self.api.update(&kueue("workloads"), object, "");
         let (reason, what, why) = event;
         let text = format!("Variant Workload {what} due to {why}");
-        self.settle(
+        self.finish_write(
             variant,
             &response,
             &[EventRecord::normal(reason, text, CONTROLLER)],

@@ -172,6 +172,6 @@ impl Kueue {
         let mut notes = vec![EventRecord::normal("Preempted", text, SCHEDULER)];
         notes.extend(outcome.notes);
         let response = write_admission(&self.api, target, &new, Guard::Loose, self.version);
-        self.settle(target, &response, &notes)
+        self.finish_write(target, &response, &notes)
     }
 }

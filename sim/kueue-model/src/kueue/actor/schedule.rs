@@ -58,7 +58,7 @@ enum Pause {
 }
 
 /// The maximum time between the decisions of a cycle and its writes, with `late_scheduler`.
-const LATE: SignedDuration = SignedDuration::from_millis(120);
+const MAX_WRITE_DELAY: SignedDuration = SignedDuration::from_millis(120);
 
 /// The state of a scheduling cycle in progress.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl Kueue {
             let since = queued_since(workload, by);
             (borrowing, Reverse(priority), since, entry.known.arrival)
         });
-        let late = self.api.now().saturating_add(LATE).ok();
+        let late = self.api.now().saturating_add(MAX_WRITE_DELAY).ok();
         let changes = self.version.late_scheduler;
         let late = late.filter(|_| changes > 0);
         let cycle = Box::new(Cycle {
@@ -497,7 +497,7 @@ impl Kueue {
         let outcome = evict(old, "FlavorMigration", &message, None, now, SCHEDULER);
         if let Some(Write::Admission(new)) = &outcome.write {
             let response = write_admission(&self.api, old, new, Guard::Loose, self.version);
-            self.settle(old, &response, &outcome.notes);
+            self.finish_write(old, &response, &outcome.notes);
         }
         let why = ". Pending the migration of 1 workload(s)".to_owned();
         let requeue = Requeue::PendingPreemption;
@@ -522,7 +522,7 @@ impl Kueue {
         finish(&mut finished, why, self.version, now);
         let response = write_admission(&self.api, old, &finished, Guard::Strict, self.version);
         let note = EventRecord::normal(SLICE_REPLACED, message, SCHEDULER);
-        self.settle(old, &response, &[note]);
+        self.finish_write(old, &response, &[note]);
     }
 
     /// Returns an immediate requeue if some flavors have not been tried, `otherwise` if all have
@@ -613,7 +613,7 @@ impl Kueue {
             notes.extend(admitted_event(&new, SignedDuration::ZERO, SCHEDULER));
         }
         let response = write_admission(&self.api, old, &new, Guard::Loose, self.version);
-        let written = self.settle(old, &response, &notes);
+        let written = self.finish_write(old, &response, &notes);
         if !written {
             self.queue(&queue.metadata.name).requeue(
                 &old.metadata.key(),
@@ -690,7 +690,8 @@ impl Kueue {
             let response = write_admission(&self.api, workload, &new, Guard::Loose, self.version);
             if !self.version.keeps_flavor_progress {
                 let written: Metadata = read(&response.body["metadata"]);
-                self.searches.wrote(&key, written.resource_version);
+                self.searches
+                    .record_own_write(&key, written.resource_version);
             }
         }
         self.record_event(

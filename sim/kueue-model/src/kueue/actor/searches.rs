@@ -27,7 +27,7 @@ impl FlavorSearches {
     }
 
     /// Records that the scheduler has written its message to a Workload.
-    pub(super) fn wrote(&mut self, key: &str, resource_version: String) {
+    pub(super) fn record_own_write(&mut self, key: &str, resource_version: String) {
         if self.last_tried.contains_key(key) {
             self.own_writes.insert(key.to_owned(), resource_version);
         }

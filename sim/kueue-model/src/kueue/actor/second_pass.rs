@@ -67,7 +67,7 @@ impl Kueue {
                 true
             }
             Next::Admit => self.admit(known),
-            Next::Lose => self.lose(known),
+            Next::Lose => self.lose_quota(known),
         }
     }
 
@@ -85,10 +85,10 @@ impl Kueue {
             Guard::Strict,
             self.version,
         );
-        self.settle(&known.workload, &response, &notes)
+        self.finish_write(&known.workload, &response, &notes)
     }
 
-    fn lose(&mut self, known: &CachedWorkload) -> bool {
+    fn lose_quota(&mut self, known: &CachedWorkload) -> bool {
         let now = self.api.now();
         let mut new = (*known.workload).clone();
         let why = "The quota is no longer available";
@@ -100,6 +100,6 @@ impl Kueue {
             Guard::Strict,
             self.version,
         );
-        self.settle(&known.workload, &response, &[])
+        self.finish_write(&known.workload, &response, &[])
     }
 }

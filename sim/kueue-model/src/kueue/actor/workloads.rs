@@ -201,12 +201,12 @@ impl Kueue {
                 self.api.update(&kueue("workloads"), object, "")
             }
         };
-        self.settle(&known.workload, &response, &outcome.notes);
+        self.finish_write(&known.workload, &response, &outcome.notes);
     }
 
     /// Records the events of a write and returns true, or false if the API server rejected the
     /// write. The change that made a write stale triggers another one.
-    pub(super) fn settle(
+    pub(super) fn finish_write(
         &mut self,
         workload: &Workload,
         response: &ApiResponse,

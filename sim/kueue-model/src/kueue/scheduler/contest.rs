@@ -154,7 +154,7 @@ impl Contest<'_> {
     }
 
     /// Restores choices that need not be preempted, from the last but one back to the first.
-    pub(super) fn spare(
+    pub(super) fn restore_unneeded(
         &self,
         mut chosen: Vec<Choice>,
         borrowing: bool,

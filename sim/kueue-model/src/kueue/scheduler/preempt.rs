@@ -161,7 +161,7 @@ impl Contest<'_> {
             tree.remove(candidate.queue, &candidate.usage);
             chosen.push(*choice);
             if self.fits(borrowing, &tree) {
-                return Some(self.spare(chosen, borrowing, &mut tree));
+                return Some(self.restore_unneeded(chosen, borrowing, &mut tree));
             }
         }
         None

@@ -35,7 +35,7 @@ pub(super) fn choose(
         return None;
     }
     search.tree.remove(contest.node, contest.wanted);
-    Some(contest.spare(search.chosen, true, &mut search.tree))
+    Some(contest.restore_unneeded(search.chosen, true, &mut search.tree))
 }
 
 struct Search<'a> {

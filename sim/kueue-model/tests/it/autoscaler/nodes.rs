@@ -10,7 +10,7 @@ use serde_json::json;
 use super::scenario::{ATOMIC, CHECK, MINUTE, Scenario, pool, start};
 
 fn count(scenario: &Scenario) -> (usize, usize) {
-    scenario.memory.nodes().count("cpu", scenario.now)
+    scenario.state.nodes().count("cpu", scenario.now)
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn new_nodes_are_all_of_one_pool() {
     let mut scenario =
         Scenario::new(Settings::new(Profile::Oss137, pools())).request("a", ATOMIC, 4);
     scenario
-        .world
+        .snapshot
         .templates
         .insert(("team".to_owned(), "gpu".to_owned()), gpu);
-    scenario.world.requests[0].pod_sets.push(PodSet {
+    scenario.snapshot.requests[0].pod_sets.push(PodSet {
         template: "gpu".to_owned(),
         count: 1,
     });
@@ -94,7 +94,7 @@ fn selectors_and_taints_keep_pods_away() {
             .taint("gpu", "true", "NoSchedule");
         let mut scenario = Scenario::of(Profile::Oss137, pool).request("a", CHECK, 8);
         scenario
-            .world
+            .snapshot
             .templates
             .insert(("team".to_owned(), "one-cpu".to_owned()), of(spec.clone()));
         scenario.scan();
@@ -129,7 +129,7 @@ fn without_pods_a_request_may_use_its_nodes_until_it_is_deleted() {
             .iter()
             .any(|line| line.contains(" b Provisioned=True"))
     );
-    scenario.world.requests.remove(0);
+    scenario.snapshot.requests.remove(0);
     scenario.now = start() + Duration::from_secs(3610);
     scenario.until(80 * MINUTE);
     assert!(

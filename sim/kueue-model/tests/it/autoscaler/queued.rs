@@ -29,7 +29,10 @@ fn a_request_from_the_queue_to_its_end() {
 fn details_name_the_nodes() {
     let mut scenario = gke(1).request("a", QUEUED, 4);
     scenario.until(20);
-    assert_eq!(scenario.world.requests[0].details["ResizeRequestName"], "a");
+    assert_eq!(
+        scenario.snapshot.requests[0].details["ResizeRequestName"],
+        "a"
+    );
 }
 
 #[test]
@@ -77,10 +80,10 @@ fn templates_may_come_within_two_minutes() {
     ];
     for (come, expected) in table {
         let mut scenario = gke(1).request("a", QUEUED, 4);
-        let templates = std::mem::take(&mut scenario.world.templates);
+        let templates = std::mem::take(&mut scenario.snapshot.templates);
         scenario.until(come);
         assert_eq!(scenario.log[1], "10 a Accepted=False MissingPodTemplates");
-        scenario.world.templates = templates;
+        scenario.snapshot.templates = templates;
         scenario.now += std::time::Duration::from_secs(10);
         scenario.until(10 * MINUTE);
         assert!(
@@ -108,10 +111,10 @@ fn conditions_that_contradict_each_other_are_left_alone() {
     let mut scenario = gke(1).request("a", QUEUED, 4);
     scenario.until(20);
     scenario.log.clear();
-    scenario.world.requests[0]
+    scenario.snapshot.requests[0]
         .conditions
         .retain(|condition| condition.kind != "Accepted");
-    scenario.world.requests[0].conditions[0].kind = "BookingExpired".to_owned();
+    scenario.snapshot.requests[0].conditions[0].kind = "BookingExpired".to_owned();
     scenario.until(9 * DAY);
     scenario.expect(&[]);
 }

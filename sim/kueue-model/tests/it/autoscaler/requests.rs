@@ -147,7 +147,7 @@ fn missing_templates_fail_at_the_first_scan_and_the_next_request_is_handled() {
     let mut scenario = Scenario::of(LATEST, pool(1, 1))
         .request("a", CHECK, 1)
         .request("b", CHECK, 1);
-    scenario.world.requests[0].pod_sets[0].template = "gone".to_owned();
+    scenario.snapshot.requests[0].pod_sets[0].template = "gone".to_owned();
     scenario.scan();
     scenario.expect(&[
         "0 a Failed=True FailedToCreatePods",
@@ -187,7 +187,7 @@ fn a_restart_resets_backoffs() {
     let mut scenario = Scenario::of(LATEST, pool(0, 0)).request("a", CHECK, 1);
     scenario.until(210);
     scenario.log.clear();
-    scenario.memory.restart();
+    scenario.state.restart();
     scenario.until(280);
     scenario.expect(&[
         "270 a Accepted=True Accepted",
@@ -199,7 +199,7 @@ fn a_restart_resets_backoffs() {
 fn provisioned_unknown_is_never_tried() {
     let mut scenario = Scenario::of(LATEST, pool(1, 1)).request("a", CHECK, 9);
     scenario.scan();
-    let condition = &mut scenario.world.requests[0].conditions[1];
+    let condition = &mut scenario.snapshot.requests[0].conditions[1];
     condition.status = "Unknown".to_owned();
     scenario.log.clear();
     scenario.until(DAY);
@@ -241,7 +241,7 @@ fn release_1_31_deletes_nothing() {
 fn old_requests_of_any_class_are_deleted() {
     let mut scenario = Scenario::of(LATEST, pool(1, 1)).request("a", CHECK, 1);
     scenario.scan();
-    scenario.world.requests[0].class = "example.com/other".to_owned();
+    scenario.snapshot.requests[0].class = "example.com/other".to_owned();
     scenario.log.clear();
     scenario.until(8 * DAY);
     scenario.expect(&["604810 a deleted"]);
@@ -274,7 +274,7 @@ fn a_booking_whose_templates_are_gone_fails_and_stays_provisioned() {
     let mut scenario = Scenario::of(LATEST, pool(1, 1)).request("a", CHECK, 1);
     scenario.scan();
     scenario.log.clear();
-    scenario.world.templates.clear();
+    scenario.snapshot.templates.clear();
     scenario.scan();
     scenario.expect(&["0 a Failed=True FailedToBookCapacity"]);
     assert!(
@@ -357,7 +357,7 @@ fn the_order_is_chosen() {
             scenario = scenario.request(name, CHECK, 1);
             scenario.now += Duration::from_secs(1);
         }
-        scenario.world.requests.reverse();
+        scenario.snapshot.requests.reverse();
         scenario.scan();
         scenario.log[0].split(' ').nth(1).unwrap().to_owned()
     };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kueue_check_kueue_model::autoscaler::{
-    Action, ClusterSnapshot, Condition, Memory, Mode, NodePool, Pod, PodSet, Profile, Request,
-    RequestKey, Settings, Shape, Step, step,
+    Action, AutoscalerState, ClusterSnapshot, Condition, Mode, NodePool, Pod, PodSet, Profile,
+    Request, RequestKey, Settings, Shape, Step, step,
 };
 
 pub(super) const CHECK: &str = "check-capacity.autoscaling.x-k8s.io";
@@ -26,8 +26,8 @@ pub(super) fn pool(current: u32, max: u32) -> NodePool {
 
 pub(super) struct Scenario {
     pub(super) settings: Settings,
-    pub(super) world: ClusterSnapshot,
-    pub(super) memory: Memory,
+    pub(super) snapshot: ClusterSnapshot,
+    pub(super) state: AutoscalerState,
     pub(super) now: Timestamp,
     /// `seconds name type=status reason`, one line for each condition.
     pub(super) log: Vec<String>,
@@ -37,18 +37,18 @@ pub(super) struct Scenario {
 
 impl Scenario {
     pub(super) fn new(settings: Settings) -> Self {
-        let mut world = ClusterSnapshot::default();
+        let mut snapshot = ClusterSnapshot::default();
         let one_cpu = Shape {
             requests: [("cpu".to_owned(), 1000)].into(),
             ..Shape::default()
         };
-        world
+        snapshot
             .templates
             .insert(("team".to_owned(), "one-cpu".to_owned()), one_cpu);
         Self {
-            memory: Memory::new(&settings),
+            state: AutoscalerState::new(&settings),
             settings,
-            world,
+            snapshot,
             now: start(),
             log: Vec::new(),
             modes: Vec::new(),
@@ -61,7 +61,7 @@ impl Scenario {
 
     /// Adds a request for `count` pods of 1 CPU.
     pub(super) fn request(mut self, name: &str, class: &str, count: u64) -> Self {
-        self.world.requests.push(Request {
+        self.snapshot.requests.push(Request {
             key: RequestKey {
                 namespace: "team".to_owned(),
                 name: name.to_owned(),
@@ -82,26 +82,26 @@ impl Scenario {
     }
 
     pub(super) fn parameter(mut self, key: &str, value: &str) -> Self {
-        let last = self.world.requests.last_mut().unwrap();
+        let last = self.snapshot.requests.last_mut().unwrap();
         last.parameters.insert(key.to_owned(), value.to_owned());
         self
     }
 
     /// Adds scheduled pods of 1 CPU that consume the request.
     pub(super) fn pods(&mut self, request: &str, count: usize) {
-        let shape = self.world.templates[&("team".to_owned(), "one-cpu".to_owned())].clone();
+        let shape = self.snapshot.templates[&("team".to_owned(), "one-cpu".to_owned())].clone();
         let pod = Pod {
             namespace: "team".to_owned(),
             consumes: Some(request.to_owned()),
             scheduled: true,
             shape,
         };
-        self.world.pods.extend(std::iter::repeat_n(pod, count));
+        self.snapshot.pods.extend(std::iter::repeat_n(pod, count));
     }
 
     /// Runs one loop now.
     pub(super) fn scan(&mut self) -> Step {
-        let step = step(&self.settings, &self.world, &mut self.memory, self.now);
+        let step = step(&self.settings, &self.snapshot, &mut self.state, self.now);
         for write in &step.writes {
             self.apply(&write.request, &write.action);
         }
@@ -149,7 +149,7 @@ impl Scenario {
         match action {
             Action::Delete => {
                 self.log.push(format!("{seconds} {} deleted", key.name));
-                self.world.requests.retain(|request| request.key != *key);
+                self.snapshot.requests.retain(|request| request.key != *key);
             }
             Action::Write {
                 mode,
@@ -179,7 +179,7 @@ impl Scenario {
                     }
                 }
                 let request = self
-                    .world
+                    .snapshot
                     .requests
                     .iter_mut()
                     .find(|request| request.key == *key)
@@ -191,7 +191,7 @@ impl Scenario {
 
     pub(super) fn put(&mut self, key: &RequestKey, condition: &Condition) {
         let request = self
-            .world
+            .snapshot
             .requests
             .iter_mut()
             .find(|request| request.key == *key)
@@ -202,7 +202,7 @@ impl Scenario {
 
     pub(super) fn message(&self, name: &str, kind: &str) -> String {
         let request = self
-            .world
+            .snapshot
             .requests
             .iter()
             .find(|request| request.key.name == name)

@@ -91,7 +91,7 @@ fn the_final_share_protects_what_the_initial_share_does_not() {
 }
 
 #[test]
-fn a_weight_of_zero_borrows_only_what_no_other_queue_wants() {
+fn a_weight_of_zero_borrows_only_what_no_other_queue_requests() {
     in_virtual_time(async {
         let queues = [("a", "0", "0"), ("b", "0", "1"), ("c", "2", "1")];
         let cluster = cluster(FairSharing::Both, &queues);

@@ -26,16 +26,16 @@ pub(super) struct Bounds {
     pub(super) checks: usize,
     pub(super) replicas: usize,
     /// Changes by Kueue and users.
-    pub(super) moves: usize,
+    pub(super) changes: usize,
     /// Lost replies, lapses, deaths.
     pub(super) faults: usize,
     /// How many times the clock may advance to the next timer.
     pub(super) ticks: usize,
     /// The kinds of changes.
-    pub(super) kinds: &'static [Move],
+    pub(super) kinds: &'static [Change],
     /// How many Workloads a check evaluates at once.
     pub(super) concurrency: usize,
-    /// Whether the Workloads get quota before anything else happens; this counts as no move.
+    /// Whether the Workloads get quota before anything else happens; this counts as no change.
     pub(super) reserved: bool,
     /// Whether the checks set contradicting updates.
     pub(super) updates: bool,
@@ -45,7 +45,7 @@ pub(super) struct Bounds {
 
 /// A change by Kueue or a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Move {
+pub(super) enum Change {
     Reserve,
     Admit,
     LoseQuota,
@@ -69,7 +69,7 @@ pub(super) enum Move {
     MakeCheckAgain,
 }
 
-impl Move {
+impl Change {
     fn is_of_a_workload(self) -> bool {
         !matches!(
             self,
@@ -104,7 +104,7 @@ impl Stream {
 /// An action: one thing that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    Move(Move, usize),
+    Change(Change, usize),
     /// The next event of a watch reaches the replica.
     Deliver(usize, Stream),
     /// The API server applies a request.
@@ -147,7 +147,7 @@ struct Settings {
 
 /// A state of the model.
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct Model {
     bounds: Arc<Bounds>,
     controllers: Arc<[Controller]>,
     objects: Vec<Option<Object>>,
@@ -157,7 +157,7 @@ pub(super) struct World {
     lapsed: bool,
     /// The reservations for which the checks hold resources.
     allocated: BTreeSet<Reservation>,
-    moves: usize,
+    changes: usize,
     faults: usize,
     ticks: usize,
     now: Now,
@@ -180,7 +180,7 @@ impl Replica {
     }
 }
 
-impl World {
+impl Model {
     pub(super) fn new(bounds: Bounds) -> Self {
         let controllers: Arc<[Controller]> = (0..bounds.checks)
             .map(|number| {
@@ -206,7 +206,7 @@ impl World {
             deleted: false,
             made: 0,
         };
-        let mut world = Self {
+        let mut model = Self {
             settings,
             objects: (0..bounds.workloads)
                 .map(|uid| {
@@ -228,29 +228,29 @@ impl World {
             holder: None,
             lapsed: false,
             allocated: BTreeSet::new(),
-            moves: 0,
+            changes: 0,
             faults: 0,
             ticks: 0,
             now,
             violation: None,
         };
-        for _ in 0..world.bounds.replicas {
-            let replica = world.process();
-            world.replicas.push(replica);
+        for _ in 0..model.bounds.replicas {
+            let replica = model.process();
+            model.replicas.push(replica);
         }
-        for replica in 0..world.bounds.replicas {
-            world.begin(replica);
+        for replica in 0..model.bounds.replicas {
+            model.begin(replica);
         }
-        world.acquire(0);
-        while let Some(action) = world.next_of_its_own() {
-            world.act(action);
+        model.acquire(0);
+        while let Some(action) = model.next_of_its_own() {
+            model.act(action);
         }
-        if world.bounds.reserved {
-            for uid in 0..world.bounds.workloads {
-                world.change(Move::Reserve, uid);
+        if model.bounds.reserved {
+            for uid in 0..model.bounds.workloads {
+                model.change(Change::Reserve, uid);
             }
         }
-        world
+        model
     }
 
     /// Returns the actions that are possible now.
@@ -290,9 +290,9 @@ impl World {
                 actions.push(Action::Acquire(number));
             }
         }
-        if self.moves < self.bounds.moves {
+        if self.changes < self.bounds.changes {
             // The Workloads are equal, so the first change is one of the first Workload.
-            let alike = if self.moves == 0 {
+            let alike = if self.changes == 0 {
                 1
             } else {
                 self.bounds.workloads
@@ -304,7 +304,7 @@ impl World {
                         .filter(|kind| {
                             self.may(**kind, uid) && (uid == 0 || kind.is_of_a_workload())
                         })
-                        .map(|kind| Action::Move(*kind, uid)),
+                        .map(|kind| Action::Change(*kind, uid)),
                 );
             }
         }
@@ -336,13 +336,13 @@ impl World {
         self.faults < self.bounds.faults
     }
 
-    fn may(&self, kind: Move, uid: usize) -> bool {
+    fn may(&self, kind: Change, uid: usize) -> bool {
         match kind {
-            Move::ChangeParameters | Move::ChangeFlavor => return true,
-            Move::BreakParameters => return self.settings.provided == Provided::Valid,
-            Move::DeleteParameters => return self.settings.provided != Provided::Missing,
-            Move::DeleteCheck => return !self.settings.deleted,
-            Move::MakeCheckAgain => return self.settings.deleted,
+            Change::ChangeParameters | Change::ChangeFlavor => return true,
+            Change::BreakParameters => return self.settings.provided == Provided::Valid,
+            Change::DeleteParameters => return self.settings.provided != Provided::Missing,
+            Change::DeleteCheck => return !self.settings.deleted,
+            Change::MakeCheckAgain => return self.settings.deleted,
             _ => {}
         }
         let Some(object) = &self.objects[uid] else {
@@ -354,8 +354,8 @@ impl World {
             .any(|entry| entry.state != CheckState::Pending);
         match kind {
             // If no replica had the time to withdraw a verdict, no check can win the race.
-            Move::Reserve => !object.quota && (!carries_verdict || self.leader_is_idle()),
-            Move::Admit => {
+            Change::Reserve => !object.quota && (!carries_verdict || self.leader_is_idle()),
+            Change::Admit => {
                 object.quota
                     && !object.evicted
                     && !object.admitted
@@ -364,11 +364,11 @@ impl World {
                         .iter()
                         .all(|entry| entry.state == CheckState::Ready)
             }
-            Move::LoseQuota => object.quota && !object.admitted && !object.evicted,
-            Move::Evict | Move::EvictStale => object.quota && !object.evicted,
-            Move::ReleaseQuota => object.quota && object.evicted,
-            Move::Delete => true,
-            Move::ChangePriority => !object.admitted,
+            Change::LoseQuota => object.quota && !object.admitted && !object.evicted,
+            Change::Evict | Change::EvictStale => object.quota && !object.evicted,
+            Change::ReleaseQuota => object.quota && object.evicted,
+            Change::Delete => true,
+            Change::ChangePriority => !object.admitted,
             _ => false,
         }
     }
@@ -394,8 +394,8 @@ impl World {
     /// Applies `action`.
     pub(super) fn act(&mut self, action: Action) {
         match action {
-            Action::Move(kind, uid) => {
-                self.moves += 1;
+            Action::Change(kind, uid) => {
+                self.changes += 1;
                 self.change(kind, uid);
             }
             Action::Deliver(replica, stream) => {
@@ -498,7 +498,7 @@ impl World {
             fingerprint(&(core.fingerprint(), to_show, tasks, known, holds))
         }));
         let server = (&self.objects, &self.allocated, &self.settings);
-        let counted = (self.lapsed, self.moves, self.faults, self.ticks);
+        let counted = (self.lapsed, self.changes, self.faults, self.ticks);
         fingerprint(&(server, counted, replicas))
     }
 }

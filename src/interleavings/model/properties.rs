@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::server::{name_of, number, uid_of};
-use super::{Action, Provided, TIMERS, World};
+use super::{Action, Model, Provided, TIMERS};
 use crate::api::CheckState;
 use crate::runtime::core::Role;
 
-impl World {
+impl Model {
     pub(super) fn violate(&mut self, what: String) {
         self.violation.get_or_insert(what);
     }

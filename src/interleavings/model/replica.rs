@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::runtime::watcher::Event;
 
 use super::server::{Entry, FLAVOR, index_of, name_of, number, uid_of};
-use super::{Provided, Settings, Stream, World};
+use super::{Model, Provided, Settings, Stream};
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceFlavor, ServedApi, Workload};
 use crate::check::{
     Conflicts, DynCheck, ErrorKind, Parameters, ParametersKind, PodSetUpdates, ReleaseOutcome,
@@ -52,11 +52,11 @@ pub(super) struct Basis {
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
     Sent(Task),
-    Applied(Task, Done),
+    Applied(Task, ApiResult),
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Done {
+pub(super) enum ApiResult {
     Entry(Result<Workload, WriteError>),
     Read(Option<Workload>),
 }
@@ -83,7 +83,7 @@ impl Parameters for Limit {
     }
 }
 
-impl World {
+impl Model {
     pub(super) fn process(&self) -> Replica {
         let limits = Limits {
             concurrency: self.bounds.concurrency,
@@ -153,7 +153,7 @@ impl World {
                 Effect::CancelTasks => self.replicas[replica].tasks.clear(),
                 Effect::WatchWorkloads => self.list(replica),
                 Effect::ScanWithoutQuota => self.scan(replica),
-                Effect::Show(_) | Effect::Leads(_) | Effect::Report(_) => {}
+                Effect::Observe(_) | Effect::Leads(_) | Effect::Report(_) => {}
             }
         }
     }
@@ -403,11 +403,11 @@ impl World {
                         Ok(Self::workload(self.objects[uid].as_ref().unwrap()))
                     }
                 };
-                Done::Entry(result)
+                ApiResult::Entry(result)
             }
             Task::Read { uid, .. } => {
                 let object = self.objects[uid_of(uid)].as_ref();
-                Done::Read(object.map(Self::workload))
+                ApiResult::Read(object.map(Self::workload))
             }
             _ => return,
         };
@@ -455,8 +455,8 @@ impl World {
                 self.allocated.remove(&reservation);
                 TaskResult::Released(Ok(ReleaseOutcome::Done))
             }
-            Stage::Applied(_, Done::Entry(result)) => TaskResult::EntryWritten(result),
-            Stage::Applied(_, Done::Read(result)) => TaskResult::Read(Ok(result)),
+            Stage::Applied(_, ApiResult::Entry(result)) => TaskResult::EntryWritten(result),
+            Stage::Applied(_, ApiResult::Read(result)) => TaskResult::Read(Ok(result)),
             Stage::Sent(Task::Activate {
                 object, parameters, ..
             }) => {

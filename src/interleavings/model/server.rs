@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Move, Provided, START, Settings, World};
+use super::{Change, Model, Provided, START, Settings};
 use crate::api::{AdmissionCheck, CheckState, ResourceFlavor, Uid, Workload};
 use crate::check::Reservation;
 use crate::runtime::informers::StoredParameters;
@@ -87,7 +87,7 @@ impl Settings {
     }
 }
 
-impl World {
+impl Model {
     pub(super) fn workload(object: &Object) -> Workload {
         let mut conditions = vec![json!({
             "type": "QuotaReserved", "status": if object.quota { "True" } else { "False" },
@@ -122,14 +122,14 @@ impl World {
         .unwrap()
     }
 
-    pub(super) fn change(&mut self, kind: Move, uid: usize) {
+    pub(super) fn change(&mut self, kind: Change, uid: usize) {
         if self.settings_change(kind) {
             return;
         }
         let Some(before) = self.objects[uid].clone() else {
             return;
         };
-        if kind == Move::Delete {
+        if kind == Change::Delete {
             let mut last = before.clone();
             last.version += 1;
             self.objects[uid] = None;
@@ -141,7 +141,7 @@ impl World {
             }
             return;
         }
-        if kind == Move::Admit {
+        if kind == Change::Admit {
             let stale = before
                 .entries
                 .iter()
@@ -153,25 +153,25 @@ impl World {
             }
         }
         self.store(uid, before, |object| match kind {
-            Move::Reserve => {
+            Change::Reserve => {
                 object.quota = true;
                 object.evicted = false;
                 object.since += 1;
             }
-            Move::Admit => object.admitted = true,
-            Move::LoseQuota => object.quota = false,
-            Move::Evict => {
+            Change::Admit => object.admitted = true,
+            Change::LoseQuota => object.quota = false,
+            Change::Evict => {
                 object.evicted = true;
                 for entry in &mut object.entries {
                     *entry = Entry::pending("Reset to Pending after eviction");
                 }
             }
-            Move::EvictStale => object.evicted = true,
-            Move::ReleaseQuota => {
+            Change::EvictStale => object.evicted = true,
+            Change::ReleaseQuota => {
                 object.quota = false;
                 object.admitted = false;
             }
-            Move::ChangePriority => object.priority += 1,
+            Change::ChangePriority => object.priority += 1,
             _ => {}
         });
     }
@@ -195,22 +195,22 @@ impl World {
     }
 
     /// Changes an object that belongs to no Workload; returns `false` if `kind` is no such change.
-    fn settings_change(&mut self, kind: Move) -> bool {
+    fn settings_change(&mut self, kind: Change) -> bool {
         let before = self.settings.clone();
         let settings = &mut self.settings;
         match kind {
-            Move::ChangeParameters => {
+            Change::ChangeParameters => {
                 settings.revision += 1;
                 settings.provided = Provided::Valid;
             }
-            Move::BreakParameters => {
+            Change::BreakParameters => {
                 settings.revision += 1;
                 settings.provided = Provided::Invalid;
             }
-            Move::DeleteParameters => settings.provided = Provided::Missing,
-            Move::ChangeFlavor => settings.labelled = !settings.labelled,
-            Move::DeleteCheck => settings.deleted = true,
-            Move::MakeCheckAgain => {
+            Change::DeleteParameters => settings.provided = Provided::Missing,
+            Change::ChangeFlavor => settings.labelled = !settings.labelled,
+            Change::DeleteCheck => settings.deleted = true,
+            Change::MakeCheckAgain => {
                 settings.deleted = false;
                 settings.made += 1;
             }
@@ -219,14 +219,14 @@ impl World {
         let settings = self.settings.clone();
         for replica in &mut self.replicas {
             match kind {
-                Move::ChangeFlavor => replica.flavors.push_back(Event::Apply(settings.flavor())),
-                Move::DeleteParameters => replica
+                Change::ChangeFlavor => replica.flavors.push_back(Event::Apply(settings.flavor())),
+                Change::DeleteParameters => replica
                     .parameters
                     .extend(before.parameters().map(Event::Delete)),
-                Move::DeleteCheck => replica
+                Change::DeleteCheck => replica
                     .checks
                     .push_back(Event::Delete(settings.admission_check(0, &[]))),
-                Move::MakeCheckAgain => replica
+                Change::MakeCheckAgain => replica
                     .checks
                     .push_back(Event::Apply(settings.admission_check(0, &[]))),
                 _ => replica

@@ -1,4 +1,4 @@
-//! The memory of an autoscaler between two loops.
+//! The state of an autoscaler between two loops.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{Nodes, Settings};
 /// The state kept between two loops: the little that a real autoscaler keeps in memory, the nodes,
 /// and the progress of scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct AutoscalerState {
     /// Backoff by UID, as all maps below.
     pub(super) backoff: BTreeMap<String, Duration>,
     /// When the outcome of each accepted request is due.
@@ -22,8 +22,8 @@ pub struct Memory {
     pub(super) conflicts: BTreeMap<String, u32>,
 }
 
-impl Memory {
-    /// Creates the memory of an autoscaler that has just started with the nodes of `settings`.
+impl AutoscalerState {
+    /// Creates the state of an autoscaler that has just started with the nodes of `settings`.
     pub fn new(settings: &Settings) -> Self {
         Self {
             backoff: BTreeMap::new(),
