@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::model::{Action, Bounds, Change, Model};
+use super::model::{Action, Bounds, ClusterChange, Model};
 
 /// What a search found.
 struct Found {
@@ -96,7 +96,7 @@ fn verify(name: &str, bounds: Bounds) {
     );
 }
 
-use Change::{
+use ClusterChange::{
     Admit, BreakParameters, ChangeFlavor, ChangeParameters, ChangePriority, Delete, DeleteCheck,
     DeleteParameters, Evict, EvictStale, LoseQuota, MakeCheckAgain, ReleaseQuota, Reserve,
 };
@@ -113,7 +113,7 @@ fn large() -> bool {
     extent() == Some("large")
 }
 
-fn bounds(kinds: &'static [Change]) -> Bounds {
+fn bounds(kinds: &'static [ClusterChange]) -> Bounds {
     Bounds {
         workloads: 1,
         checks: 1,

@@ -166,7 +166,7 @@ impl Cluster {
             clock: self.clock.clone(),
             verdicts: self.verdicts.clone(),
             outside: self.outside.clone(),
-            replica_fault: Arc::clone(&self.replica_faults[number]),
+            fault: Arc::clone(&self.replica_faults[number]),
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Replica {
     pub(super) clock: Clock,
     pub(super) verdicts: VerdictLog,
     pub(super) outside: ExternalServices,
-    pub(super) replica_fault: Arc<ReplicaFault>,
+    pub(super) fault: Arc<ReplicaFault>,
 }
 
 impl Replica {
@@ -54,7 +54,7 @@ impl Replica {
             let mut life = 0;
             loop {
                 self.live(&mut life).await;
-                self.replica_fault.set_handle(None);
+                self.fault.set_handle(None);
                 sleep(RESTART).await;
                 life += 1;
             }
@@ -67,14 +67,14 @@ impl Replica {
         loop {
             tokio::select! {
                 biased;
-                () = self.replica_fault.dies.notified() => return,
-                () = self.replica_fault.rivalled.notified() => {}
-                () = self.replica_fault.deposed.notified() => {
+                () = self.fault.dies.notified() => return,
+                () = self.fault.rivalled.notified() => {}
+                () = self.fault.deposed.notified() => {
                     self.depose(DEPOSED_FOR);
                     continue;
                 }
                 // The process is not polled meanwhile.
-                () = self.replica_fault.paused.notified() => {
+                () = self.fault.paused.notified() => {
                     sleep(PAUSE).await;
                     continue;
                 }
@@ -88,7 +88,7 @@ impl Replica {
             let mut second = Box::pin(self.process(*life));
             tokio::select! {
                 biased;
-                () = self.replica_fault.dies.notified() => return,
+                () = self.fault.dies.notified() => return,
                 () = sleep(OVERLAP) => {}
                 () = &mut process => {}
                 () = &mut second => return,
@@ -129,7 +129,7 @@ impl Replica {
 
     /// Returns the wall clock of the process.
     pub(super) fn wall_clock(&self) -> Clock {
-        match self.replica_fault.skew.load(Ordering::Relaxed) {
+        match self.fault.skew.load(Ordering::Relaxed) {
             0 => self.clock.clone(),
             skew => {
                 let off = SignedDuration::from_secs(skew);
@@ -157,7 +157,7 @@ impl Replica {
         }
         match builder.build() {
             Ok(runtime) => {
-                self.replica_fault.set_handle(Some(runtime.handle()));
+                self.fault.set_handle(Some(runtime.handle()));
                 // A panic ends the process, which restarts.
                 let run = AssertUnwindSafe(runtime.run(std::future::pending()));
                 if let Ok(Err(error)) = run.catch_unwind().await {

@@ -32,7 +32,7 @@ pub(super) struct Bounds {
     /// How many times the clock may advance to the next timer.
     pub(super) ticks: usize,
     /// The kinds of changes.
-    pub(super) kinds: &'static [Change],
+    pub(super) kinds: &'static [ClusterChange],
     /// How many Workloads a check evaluates at once.
     pub(super) concurrency: usize,
     /// Whether the Workloads get quota before anything else happens; this counts as no change.
@@ -45,7 +45,7 @@ pub(super) struct Bounds {
 
 /// A change by Kueue or a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Change {
+pub(super) enum ClusterChange {
     Reserve,
     Admit,
     LoseQuota,
@@ -69,7 +69,7 @@ pub(super) enum Change {
     MakeCheckAgain,
 }
 
-impl Change {
+impl ClusterChange {
     fn is_of_a_workload(self) -> bool {
         !matches!(
             self,
@@ -104,7 +104,7 @@ impl Stream {
 /// An action: one thing that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    Change(Change, usize),
+    ClusterChange(ClusterChange, usize),
     /// The next event of a watch reaches the replica.
     Deliver(usize, Stream),
     /// The API server applies a request.
@@ -247,7 +247,7 @@ impl Model {
         }
         if model.bounds.reserved {
             for uid in 0..model.bounds.workloads {
-                model.change(Change::Reserve, uid);
+                model.change(ClusterChange::Reserve, uid);
             }
         }
         model
@@ -304,7 +304,7 @@ impl Model {
                         .filter(|kind| {
                             self.may(**kind, uid) && (uid == 0 || kind.is_of_a_workload())
                         })
-                        .map(|kind| Action::Change(*kind, uid)),
+                        .map(|kind| Action::ClusterChange(*kind, uid)),
                 );
             }
         }
@@ -336,13 +336,13 @@ impl Model {
         self.faults < self.bounds.faults
     }
 
-    fn may(&self, kind: Change, uid: usize) -> bool {
+    fn may(&self, kind: ClusterChange, uid: usize) -> bool {
         match kind {
-            Change::ChangeParameters | Change::ChangeFlavor => return true,
-            Change::BreakParameters => return self.settings.provided == Provided::Valid,
-            Change::DeleteParameters => return self.settings.provided != Provided::Missing,
-            Change::DeleteCheck => return !self.settings.deleted,
-            Change::MakeCheckAgain => return self.settings.deleted,
+            ClusterChange::ChangeParameters | ClusterChange::ChangeFlavor => return true,
+            ClusterChange::BreakParameters => return self.settings.provided == Provided::Valid,
+            ClusterChange::DeleteParameters => return self.settings.provided != Provided::Missing,
+            ClusterChange::DeleteCheck => return !self.settings.deleted,
+            ClusterChange::MakeCheckAgain => return self.settings.deleted,
             _ => {}
         }
         let Some(object) = &self.objects[uid] else {
@@ -354,8 +354,8 @@ impl Model {
             .any(|entry| entry.state != CheckState::Pending);
         match kind {
             // If no replica had the time to withdraw a verdict, no check can win the race.
-            Change::Reserve => !object.quota && (!carries_verdict || self.leader_is_idle()),
-            Change::Admit => {
+            ClusterChange::Reserve => !object.quota && (!carries_verdict || self.leader_is_idle()),
+            ClusterChange::Admit => {
                 object.quota
                     && !object.evicted
                     && !object.admitted
@@ -364,11 +364,11 @@ impl Model {
                         .iter()
                         .all(|entry| entry.state == CheckState::Ready)
             }
-            Change::LoseQuota => object.quota && !object.admitted && !object.evicted,
-            Change::Evict | Change::EvictStale => object.quota && !object.evicted,
-            Change::ReleaseQuota => object.quota && object.evicted,
-            Change::Delete => true,
-            Change::ChangePriority => !object.admitted,
+            ClusterChange::LoseQuota => object.quota && !object.admitted && !object.evicted,
+            ClusterChange::Evict | ClusterChange::EvictStale => object.quota && !object.evicted,
+            ClusterChange::ReleaseQuota => object.quota && object.evicted,
+            ClusterChange::Delete => true,
+            ClusterChange::ChangePriority => !object.admitted,
             _ => false,
         }
     }
@@ -394,7 +394,7 @@ impl Model {
     /// Applies `action`.
     pub(super) fn act(&mut self, action: Action) {
         match action {
-            Action::Change(kind, uid) => {
+            Action::ClusterChange(kind, uid) => {
                 self.changes += 1;
                 self.change(kind, uid);
             }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Change, Model, Provided, START, Settings};
+use super::{ClusterChange, Model, Provided, START, Settings};
 use crate::api::{AdmissionCheck, CheckState, ResourceFlavor, Uid, Workload};
 use crate::check::Reservation;
 use crate::runtime::informers::StoredParameters;
@@ -122,14 +122,14 @@ impl Model {
         .unwrap()
     }
 
-    pub(super) fn change(&mut self, kind: Change, uid: usize) {
+    pub(super) fn change(&mut self, kind: ClusterChange, uid: usize) {
         if self.settings_change(kind) {
             return;
         }
         let Some(before) = self.objects[uid].clone() else {
             return;
         };
-        if kind == Change::Delete {
+        if kind == ClusterChange::Delete {
             let mut last = before.clone();
             last.version += 1;
             self.objects[uid] = None;
@@ -141,7 +141,7 @@ impl Model {
             }
             return;
         }
-        if kind == Change::Admit {
+        if kind == ClusterChange::Admit {
             let stale = before
                 .entries
                 .iter()
@@ -153,25 +153,25 @@ impl Model {
             }
         }
         self.store(uid, before, |object| match kind {
-            Change::Reserve => {
+            ClusterChange::Reserve => {
                 object.quota = true;
                 object.evicted = false;
                 object.since += 1;
             }
-            Change::Admit => object.admitted = true,
-            Change::LoseQuota => object.quota = false,
-            Change::Evict => {
+            ClusterChange::Admit => object.admitted = true,
+            ClusterChange::LoseQuota => object.quota = false,
+            ClusterChange::Evict => {
                 object.evicted = true;
                 for entry in &mut object.entries {
                     *entry = Entry::pending("Reset to Pending after eviction");
                 }
             }
-            Change::EvictStale => object.evicted = true,
-            Change::ReleaseQuota => {
+            ClusterChange::EvictStale => object.evicted = true,
+            ClusterChange::ReleaseQuota => {
                 object.quota = false;
                 object.admitted = false;
             }
-            Change::ChangePriority => object.priority += 1,
+            ClusterChange::ChangePriority => object.priority += 1,
             _ => {}
         });
     }
@@ -195,22 +195,22 @@ impl Model {
     }
 
     /// Changes an object that belongs to no Workload; returns `false` if `kind` is no such change.
-    fn settings_change(&mut self, kind: Change) -> bool {
+    fn settings_change(&mut self, kind: ClusterChange) -> bool {
         let before = self.settings.clone();
         let settings = &mut self.settings;
         match kind {
-            Change::ChangeParameters => {
+            ClusterChange::ChangeParameters => {
                 settings.revision += 1;
                 settings.provided = Provided::Valid;
             }
-            Change::BreakParameters => {
+            ClusterChange::BreakParameters => {
                 settings.revision += 1;
                 settings.provided = Provided::Invalid;
             }
-            Change::DeleteParameters => settings.provided = Provided::Missing,
-            Change::ChangeFlavor => settings.labelled = !settings.labelled,
-            Change::DeleteCheck => settings.deleted = true,
-            Change::MakeCheckAgain => {
+            ClusterChange::DeleteParameters => settings.provided = Provided::Missing,
+            ClusterChange::ChangeFlavor => settings.labelled = !settings.labelled,
+            ClusterChange::DeleteCheck => settings.deleted = true,
+            ClusterChange::MakeCheckAgain => {
                 settings.deleted = false;
                 settings.made += 1;
             }
@@ -219,14 +219,16 @@ impl Model {
         let settings = self.settings.clone();
         for replica in &mut self.replicas {
             match kind {
-                Change::ChangeFlavor => replica.flavors.push_back(Event::Apply(settings.flavor())),
-                Change::DeleteParameters => replica
+                ClusterChange::ChangeFlavor => {
+                    replica.flavors.push_back(Event::Apply(settings.flavor()));
+                }
+                ClusterChange::DeleteParameters => replica
                     .parameters
                     .extend(before.parameters().map(Event::Delete)),
-                Change::DeleteCheck => replica
+                ClusterChange::DeleteCheck => replica
                     .checks
                     .push_back(Event::Delete(settings.admission_check(0, &[]))),
-                Change::MakeCheckAgain => replica
+                ClusterChange::MakeCheckAgain => replica
                     .checks
                     .push_back(Event::Apply(settings.admission_check(0, &[]))),
                 _ => replica

@@ -78,7 +78,7 @@ async fn rule_15_stale_verdicts_of_a_dead_leader_are_withdrawn_though_the_select
             usize::MAX,
             Fault::Status(400, None),
             RecordedRequest::selects,
-        )
+        );
     };
     withdraws_stale_verdicts(V0_19_2, refused).await;
 }
