@@ -148,8 +148,8 @@ impl PodSet {
         self.counts.assigned
     }
 
-    /// Returns the number of pods that ended for good (`status.reclaimablePods`). Kueue has
-    /// released their quota, and [`count`](Self::count) does not include them.
+    /// Returns the number of pods that ended and are not replaced (`status.reclaimablePods`). Kueue
+    /// has released their quota, and [`count`](Self::count) does not include them.
     pub fn reclaimable(&self) -> u32 {
         self.counts.reclaimable
     }

@@ -14,7 +14,7 @@ struct Place {
 }
 
 impl Core {
-    /// Carries out a change of what is known about the Workloads `affected` of a job. Shows and
+    /// Carries out a change of the records of the Workloads `affected` of a job. Shows and
     /// reconciles those whose place in their job is another one then.
     pub(super) fn change_families(&mut self, affected: Vec<Uid>, change: impl FnOnce(&mut Self)) {
         let present = |uid: Uid| {

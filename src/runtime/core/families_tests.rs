@@ -347,7 +347,7 @@ async fn an_admission_of_a_growth_while_the_lease_had_lapsed_is_evaluated() {
     assert_eq!(evaluated, [vec![whole.clone()], vec![whole]]);
 }
 
-/// A read after conflicts, and a reply that the Workload is gone, change what is known about its
+/// A read after conflicts, and a reply that the Workload is gone, change the record of its
 /// job like the event that was lost.
 #[tokio::test(start_paused = true)]
 async fn what_a_read_or_a_write_shows_counts_for_the_whole_job() {

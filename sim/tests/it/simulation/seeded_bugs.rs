@@ -84,22 +84,22 @@ const SEEDED_BUGS: [(SeededBug, &str, &str); 6] = [
 #[test]
 fn each_seeded_bug_is_found() {
     let mut missed = Vec::new();
-    for ((defect, alter), name, rule) in SEEDED_BUGS {
+    for ((bug, alter), name, rule) in SEEDED_BUGS {
         let scenario = Scenario::named(name).unwrap();
         let simulation = scenario.simulation().altering(alter);
         let explored = simulation.explore_until_failure(scenario.steps());
         let Some(run) = explored.failed.first() else {
-            missed.push(defect);
+            missed.push(bug);
             continue;
         };
         let text = run.to_string();
         println!(
-            "{defect} ({} runs): {}",
+            "{bug} ({} runs): {}",
             explored.runs,
             text.lines().next().unwrap()
         );
         if !text.contains(rule) {
-            missed.push(defect);
+            missed.push(bug);
             println!("by another rule than {rule}:\n{text}");
         }
     }
