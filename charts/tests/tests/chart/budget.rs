@@ -16,11 +16,13 @@ struct Money;
 
 const GROUP: &str = "budget.kueue-check.dev";
 
-/// Returns a budget of `limit` for each namespace and a pool, in which a CPU costs 1 per hour.
+/// Returns a budget of `limit` for each namespace and a pool, in which a CPU costs 1 per hour. Its
+/// period is far from its end, whenever the test runs: near the end a job costs less within it.
 fn budget(name: &str, limit: &str, quota: &str) -> Value {
     let pool = json!({"name": "all", "limit": "1000", "namespaceSelector": {"matchLabels": {"team": "budget"}}});
     let spec = json!({
-        "unit": "USD", "period": {"calendar": "Month"}, "source": {"fixed": {}, "interval": "15s", "settleDelay": "1s"},
+        "unit": "USD", "period": {"term": {"from": "2020-01-01T00:00:00Z", "until": "2400-01-01T00:00:00Z"}},
+        "source": {"fixed": {}, "interval": "15s", "settleDelay": "1s"},
         "namespaceLimits": {"default": limit}, "pools": [pool], "onExhausted": {"quota": quota},
         "prices": [{"flavor": "*", "resources": {"cpu": "1"}}], "estimate": {"safetyFactor": "1"},
     });

@@ -15,10 +15,11 @@ use super::harness::{Stage, eventually, stage_alone, unique};
 use super::program::{Program, install, output_to};
 use super::server::{Reply, Server};
 
-/// Returns the spec of a Budget of `limit` a month, in which a CPU costs 1 for an hour.
+/// Returns the spec of a Budget of `limit`, in which a CPU costs 1 for an hour. Its period is far
+/// from its end, whenever the test runs: near the end a job costs less within the period.
 fn spec(server: &Server, limit: &str) -> Value {
     json!({
-        "unit": "USD", "period": {"calendar": "Month"},
+        "unit": "USD", "period": {"term": {"from": "2020-01-01T00:00:00Z", "until": "2400-01-01T00:00:00Z"}},
         "source": {
             "prometheus": {"url": server.url, "query": "namespace:cost:sum", "sampleInterval": "1s", "freshness": "raw", "auth": {"bearerTokenFile": "token"}},
             "interval": "15s", "settleDelay": "1s", "stalenessBound": "20s",

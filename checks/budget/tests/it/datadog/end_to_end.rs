@@ -26,10 +26,12 @@ async fn jobs_start_by_the_spend_in_datadog_and_the_keys_are_nowhere_to_be_seen(
     }
     let (name, keys) = (unique("budget"), Keys::new());
     let kubeconfig = install(&stage, &name).await;
+    // The test is in the middle of a period, whenever it runs.
+    let anchor = crate::harness::timestamp() - jiff::SignedDuration::from_hours(10 * 24);
     // Nothing has run before, so its Workloads can be trusted. Otherwise the test would wait until
     // Datadog has data of the time since which the program watches.
     let spec = json!({
-        "unit": "USD", "period": {"every": "20d", "anchor": "2026-01-01T00:00:00Z"}, "takeover": "TrustWorkloads",
+        "unit": "USD", "period": {"every": "20d", "anchor": anchor.to_string()}, "takeover": "TrustWorkloads",
         "source": {"datadog": {
             "site": "datadoghq.eu", "url": service.url,
             "query": format!("sum:{METRIC}{{*}} by {{kube_namespace}}.as_count()"),
