@@ -19,7 +19,7 @@ use crate::samples::{Samples, changed_at};
 
 /// How often the cluster and the sample file are read.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long `--once` waits for verdicts.
+/// How long `--once` waits for verdicts after the start of the check.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The options of a run.
@@ -74,12 +74,13 @@ pub(crate) async fn run(program: &Path, samples: &Path, options: &Options) -> Re
     let kubeconfig = cluster.kubeconfig.display();
     note(&format!("for kubectl   export KUBECONFIG={kubeconfig}"))?;
     let mut check = check::start(program, &cluster.kubeconfig, admin, &log)?;
+    let started = Instant::now();
     loop {
         let decided = report.show(&cluster.client).await?;
         if options.once && decided {
             return Ok(());
         }
-        if options.once && report.began.elapsed() > VERDICT_TIMEOUT {
+        if options.once && started.elapsed() > VERDICT_TIMEOUT {
             let missing = format!("not every Workload has a verdict after {VERDICT_TIMEOUT:?}");
             return Err(failed(&missing, &log));
         }

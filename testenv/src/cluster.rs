@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::build::{Programs, Unavailable, programs};
 use crate::folder::create;
+use crate::killed::free_address;
 use crate::process::Process;
 
 /// A running kube-apiserver and etcd, without controller manager, scheduler or Kueue.
@@ -315,21 +315,11 @@ fn http_get(path: &str) -> http::Request<Vec<u8>> {
 impl Ports {
     /// Returns three ports without a listener.
     fn free() -> io::Result<Self> {
-        let listeners = [
-            TcpListener::bind("127.0.0.1:0")?,
-            TcpListener::bind("127.0.0.1:0")?,
-            TcpListener::bind("127.0.0.1:0")?,
-        ];
-        let [apiserver, etcd, peer] = [
-            listeners[0].local_addr()?,
-            listeners[1].local_addr()?,
-            listeners[2].local_addr()?,
-        ]
-        .map(|address| address.port());
+        let port = || free_address().map(|address| address.port());
         Ok(Self {
-            apiserver,
-            etcd,
-            peer,
+            apiserver: port()?,
+            etcd: port()?,
+            peer: port()?,
         })
     }
 }

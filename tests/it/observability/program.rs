@@ -45,7 +45,7 @@ impl AdmissionCheckController for Seats {
             "waits" => Ok(Verdict::pending("seats are taken")),
             "panics" => panic!("no seat\nfor password=hunter2"),
             "slow" => {
-                sleep(Duration::from_millis(700)).await;
+                sleep(Duration::from_secs(2)).await;
                 Ok(Verdict::ready("a seat at last"))
             }
             _ => Ok(Verdict::ready("a seat")),

@@ -7,7 +7,6 @@
 //! the program itself decides in the pod's place.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -17,7 +16,8 @@ use jiff::tz::TimeZone;
 use kueue_check::Clock;
 use kueue_check_book::repository;
 use kueue_check_testenv::{
-    Cluster, Kueue, KueueVersion, crds, crds_of_autoscaler, helm, or_skipped, programs, workload,
+    Cluster, Kueue, KueueVersion, crds, crds_of_autoscaler, free_address, helm, or_skipped,
+    programs, workload,
 };
 use serde_json::json;
 
@@ -93,8 +93,7 @@ impl Reader {
                 .success()
         );
         symlink(helm().unwrap(), folder.join("bin/helm")).unwrap();
-        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [port, probe_port] = ports.map(|port| port.local_addr().unwrap().port());
+        let [port, probe_port] = [(); 2].map(|()| free_address().unwrap().port());
         let reader = Self {
             cluster,
             kueue: None,

@@ -1523,7 +1523,9 @@ fn a_decision_among_ten_thousand_takes_less_than_a_millisecond() {
     println!(
         "a decision among 10,000 committed Workloads: {median:?} in the median, one in twenty {best:?} or less"
     );
-    assert!(best < std::time::Duration::from_millis(1), "{best:?}");
+    // Without optimization it is several times as much.
+    let limit = if cfg!(debug_assertions) { 10 } else { 1 };
+    assert!(best < std::time::Duration::from_millis(limit), "{best:?}");
 }
 
 #[test]
