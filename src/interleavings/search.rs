@@ -75,7 +75,7 @@ fn verify(name: &str, bounds: Bounds) {
         Some("large") => 30_000_000,
         _ => 3_000_000,
     };
-    let found = search(bounds, limit);
+    let found = search(bounds.clone(), limit);
     println!(
         "{name}: {} states{}, depth {}, {:.1} s, {} violations",
         found.states,
@@ -85,8 +85,10 @@ fn verify(name: &str, bounds: Bounds) {
         usize::from(found.violation.is_some()),
     );
     if let Some((path, violation)) = found.violation {
-        for (step, action) in path.iter().enumerate() {
-            println!("{:>3}. {action:?}", step + 1);
+        let mut model = Model::new(bounds);
+        for (step, action) in path.into_iter().enumerate() {
+            println!("{:>3}. {}", step + 1, model.describe(action));
+            model.act(action);
         }
         panic!("{name}: {violation}");
     }
@@ -121,6 +123,8 @@ fn bounds(kinds: &'static [ClusterChange]) -> Bounds {
         changes: 4,
         faults: 1,
         ticks: 2,
+        slow: false,
+        answers: 0,
         kinds,
         concurrency: 10,
         reserved: false,
@@ -165,8 +169,8 @@ async fn two_replicas_that_lead_in_turn() {
         "one Workload, two replicas",
         Bounds {
             replicas: 2,
-            changes: if large() { 3 } else { 2 },
-            faults: if large() { 2 } else { 1 },
+            changes: if large() { 4 } else { 3 },
+            faults: 2,
             ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
         },
     );
@@ -180,9 +184,60 @@ async fn two_workloads_and_two_checks() {
             workloads: 2,
             checks: 2,
             changes: if large() { 3 } else { 2 },
-            faults: 0,
+            faults: usize::from(large()),
             ticks: 1,
             ..bounds(&[Reserve, Delete, LoseQuota])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_answer_of_a_check() {
+    verify(
+        "one Workload, every answer",
+        Bounds {
+            changes: if large() { 4 } else { 3 },
+            answers: 2,
+            ..bounds(&[Reserve, Admit, LoseQuota, Evict, ReleaseQuota, Delete])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_that_fire_while_everything_is_on_its_way() {
+    verify(
+        "one Workload, a slow API server",
+        Bounds {
+            slow: true,
+            changes: if large() { 4 } else { 3 },
+            answers: 1,
+            ..bounds(&[Reserve, LoseQuota, Evict, ReleaseQuota, Delete])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_to_replicas_that_lead_in_turn() {
+    verify(
+        "one Workload, two replicas, every answer",
+        Bounds {
+            replicas: 2,
+            changes: if large() { 3 } else { 2 },
+            answers: if large() { 2 } else { 1 },
+            ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activation_that_fails() {
+    verify(
+        "one Workload, parameters, every answer",
+        Bounds {
+            parameters: true,
+            changes: if large() { 3 } else { 2 },
+            answers: if large() { 2 } else { 1 },
+            ..bounds(&[Reserve, ChangeParameters, BreakParameters])
         },
     );
 }
@@ -237,7 +292,38 @@ async fn two_of_everything() {
             replicas: 2,
             reserved: true,
             concurrency: 1,
+            // A change in addition has millions of states.
             changes: usize::from(large()),
+            ticks: 1,
+            ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_workloads_and_two_replicas() {
+    verify(
+        "two Workloads, two replicas",
+        Bounds {
+            workloads: 2,
+            replicas: 2,
+            reserved: true,
+            changes: if large() { 2 } else { 1 },
+            ticks: 1,
+            ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_checks_and_two_replicas() {
+    verify(
+        "one Workload, two checks, two replicas",
+        Bounds {
+            checks: 2,
+            replicas: 2,
+            reserved: true,
+            changes: if large() { 2 } else { 1 },
             ticks: 1,
             ..bounds(&[Reserve, Evict, ReleaseQuota, LoseQuota, Delete])
         },

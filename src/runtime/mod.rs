@@ -9,7 +9,7 @@ mod connection;
 pub(crate) mod core;
 pub(crate) mod decide;
 pub(crate) mod error_text;
-mod evaluate;
+pub(crate) mod evaluate;
 mod events;
 mod health;
 pub(crate) mod informers;

@@ -1,5 +1,6 @@
 //! The model of the API server, Kueue, the Lease and the checks.
 
+mod describe;
 mod properties;
 mod replica;
 mod server;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use self::replica::{Limit, Replica, Stage, modelled};
+use self::replica::{ApiResult, Limit, Replica, Stage, Write, modelled};
 use self::server::{Entry, Object};
 use crate::api::CheckState;
 use crate::check::{NoParameters, Reservation};
@@ -31,6 +32,10 @@ pub(super) struct Bounds {
     pub(super) faults: usize,
     /// How many times the clock may advance to the next timer.
     pub(super) ticks: usize,
+    /// Whether a timer may fire while something is in flight.
+    pub(super) slow: bool,
+    /// How many times the checks' code may answer otherwise than [`Answer::Usual`].
+    pub(super) answers: usize,
     /// The kinds of changes.
     pub(super) kinds: &'static [ClusterChange],
     /// How many Workloads a check evaluates at once.
@@ -69,6 +74,18 @@ pub(super) enum ClusterChange {
     MakeCheckAgain,
 }
 
+impl Answer {
+    /// Returns the answers to `task` beside the usual one; none if the API server carries it out.
+    fn of(task: &Task) -> &'static [Self] {
+        match task {
+            Task::Evaluate(_) => &[Self::Pending, Self::Retry, Self::Rejected, Self::Fails],
+            Task::Release { .. } => &[Self::Later, Self::Fails],
+            Task::Activate { .. } => &[Self::Fails],
+            _ => &[],
+        }
+    }
+}
+
 impl ClusterChange {
     fn is_of_a_workload(self) -> bool {
         !matches!(
@@ -101,6 +118,20 @@ impl Stream {
     ];
 }
 
+/// An answer of the checks' code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Ready, everything is released, active.
+    Usual,
+    Pending,
+    Retry,
+    Rejected,
+    /// A transient error.
+    Fails,
+    /// The release takes time.
+    Later,
+}
+
 /// An action: one thing that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -109,10 +140,15 @@ pub(super) enum Action {
     Deliver(usize, Stream),
     /// The API server applies a request.
     Apply(usize, TaskId),
-    /// A result reaches the replica.
+    /// A reply, or the usual answer of a check's code, reaches the replica.
     Reply(usize, TaskId),
+    /// Another answer of a check's code reaches the replica.
+    Answer(usize, TaskId, Answer),
     /// The reply is lost.
     Lose(usize, TaskId),
+    /// The API server applies the request with this place, which a process sent before it died or
+    /// its Lease lapsed.
+    ApplyLate(usize),
     Lapse(usize),
     Regain(usize),
     /// The replica acquires the Lease, after the holder has stopped.
@@ -153,6 +189,8 @@ pub(super) struct Model {
     objects: Vec<Option<Object>>,
     settings: Settings,
     replicas: Vec<Replica>,
+    /// Writes whose sender no longer waits for them, and that the API server has not refused yet.
+    late: Vec<Write>,
     holder: Option<usize>,
     lapsed: bool,
     /// The reservations for which the checks hold resources.
@@ -160,6 +198,7 @@ pub(super) struct Model {
     changes: usize,
     faults: usize,
     ticks: usize,
+    answers: usize,
     now: Now,
     pub(super) violation: Option<String>,
 }
@@ -225,12 +264,14 @@ impl Model {
             bounds: Arc::new(bounds),
             controllers,
             replicas: Vec::new(),
+            late: Vec::new(),
             holder: None,
             lapsed: false,
             allocated: BTreeSet::new(),
             changes: 0,
             faults: 0,
             ticks: 0,
+            answers: 0,
             now,
             violation: None,
         };
@@ -263,15 +304,21 @@ impl Model {
             actions.extend(streams.map(|stream| Action::Deliver(number, stream)));
             for (id, stage) in &replica.tasks {
                 match stage {
-                    Stage::Sent(
-                        Task::Evaluate(_) | Task::Release { .. } | Task::Activate { .. },
-                    ) => {
+                    Stage::Sent(task) => {
+                        let answers = Answer::of(task);
+                        if answers.is_empty() {
+                            actions.push(Action::Apply(number, *id));
+                            continue;
+                        }
                         actions.push(Action::Reply(number, *id));
+                        if self.answers < self.bounds.answers {
+                            let others = answers.iter();
+                            actions.extend(others.map(|other| Action::Answer(number, *id, *other)));
+                        }
                     }
-                    Stage::Sent(_) => actions.push(Action::Apply(number, *id)),
-                    Stage::Applied(task, _) => {
+                    Stage::Applied(..) => {
                         actions.push(Action::Reply(number, *id));
-                        if self.may_fail() && matches!(task, Task::WriteEntry { .. }) {
+                        if self.may_fail() {
                             actions.push(Action::Lose(number, *id));
                         }
                     }
@@ -290,6 +337,7 @@ impl Model {
                 actions.push(Action::Acquire(number));
             }
         }
+        actions.extend((0..self.late.len()).map(Action::ApplyLate));
         if self.changes < self.bounds.changes {
             // The Workloads are equal, so the first change is one of the first Workload.
             let alike = if self.changes == 0 {
@@ -308,7 +356,8 @@ impl Model {
                 );
             }
         }
-        if self.is_idle() && self.ticks < self.bounds.ticks && self.next_timer().is_some() {
+        let may_pass = self.bounds.slow || self.is_idle();
+        if may_pass && self.ticks < self.bounds.ticks && self.next_timer().is_some() {
             actions.push(Action::Tick);
         }
         actions
@@ -405,15 +454,23 @@ impl Model {
                 }
             }
             Action::Apply(replica, id) => self.apply(replica, id),
-            Action::Reply(replica, id) => self.reply(replica, id),
+            Action::Reply(replica, id) => self.reply(replica, id, Answer::Usual),
+            Action::Answer(replica, id, answer) => {
+                self.answers += 1;
+                self.reply(replica, id, answer);
+            }
             Action::Lose(replica, id) => {
                 self.faults += 1;
-                self.replicas[replica].tasks.remove(&id);
                 let lost = WriteError::Unavailable("lost".to_owned());
-                self.feed(
-                    replica,
-                    Input::Finished(id, TaskResult::EntryWritten(Err(lost))),
-                );
+                let result = match self.replicas[replica].tasks.remove(&id) {
+                    Some(Stage::Applied(_, ApiResult::Read(_))) => TaskResult::Read(Err(lost)),
+                    _ => TaskResult::EntryWritten(Err(lost)),
+                };
+                self.feed(replica, Input::Finished(id, result));
+            }
+            Action::ApplyLate(place) => {
+                let write = self.late.remove(place);
+                let _ = self.write(&write);
             }
             Action::Lapse(replica) => {
                 self.faults += 1;
@@ -452,6 +509,9 @@ impl Model {
                 }
             }
         }
+        // The API server refuses the others, whenever they arrive.
+        let objects = &self.objects;
+        self.late.retain(|write| write.applies_to(objects));
         self.check_updates();
         self.check_at_rest();
     }
@@ -463,6 +523,7 @@ impl Model {
     }
 
     fn restart(&mut self, replica: usize) {
+        self.forget_tasks(replica);
         self.replicas[replica] = self.process();
         self.begin(replica);
     }
@@ -490,15 +551,17 @@ impl Model {
                 settings,
                 activated,
                 evaluated,
+                answered,
             } = replica;
             let to_show = (events, checks, parameters, flavors);
             let tasks = fingerprints(tasks.values());
-            let known = (shown_deleted, settings, activated, evaluated);
+            let known = (shown_deleted, settings, activated, evaluated, answered);
             let holds = self.holder == Some(number);
             fingerprint(&(core.fingerprint(), to_show, tasks, known, holds))
         }));
-        let server = (&self.objects, &self.allocated, &self.settings);
-        let counted = (self.lapsed, self.changes, self.faults, self.ticks);
-        fingerprint(&(server, counted, replicas))
+        let late = fingerprints(&self.late);
+        let server = (&self.objects, &self.allocated, &self.settings, late);
+        let counted = (self.changes, self.faults, self.ticks, self.answers);
+        fingerprint(&(server, self.lapsed, counted, replicas))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::server::{name_of, number, uid_of};
-use super::{Action, Model, Provided, TIMERS};
+use super::{Action, Answer, Model, Provided, TIMERS};
 use crate::api::CheckState;
 use crate::runtime::core::Role;
 
@@ -54,6 +54,9 @@ impl Model {
             self.act(Action::Tick);
         }
         let problem = self.violation.take();
+        let leads = self.holder.filter(|_| !self.lapsed);
+        let leads = leads.is_some_and(|leader| self.replicas[leader].core.role == Role::Leading);
+        let problem = problem.or_else(|| (!leads).then(|| "nobody leads".to_owned()));
         let problem = problem.or_else(|| self.problem());
         problem.map_or(Ok(()), |problem| Err(format!("in the end {problem}")))
     }
@@ -65,6 +68,7 @@ impl Model {
                 action,
                 Action::Deliver(..)
                     | Action::Apply(..)
+                    | Action::ApplyLate(_)
                     | Action::Reply(..)
                     | Action::Regain(_)
                     | Action::Acquire(_)
@@ -92,7 +96,14 @@ impl Model {
                 if check == 0 && self.settings.deleted {
                     continue;
                 }
-                if decides && configured && !contested && entry.state == CheckState::Pending {
+                let answered = self.replicas[leader].answered.get(&(uid, check));
+                let waits = answered == Some(&(object.since, Answer::Pending));
+                if decides
+                    && configured
+                    && !contested
+                    && !waits
+                    && entry.state == CheckState::Pending
+                {
                     problems.push(format!("check-{check} leaves w{uid} undecided"));
                 }
                 if decides

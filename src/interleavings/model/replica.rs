@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use kube::runtime::watcher::Event;
 
-use super::server::{Entry, FLAVOR, index_of, name_of, number, uid_of};
-use super::{Model, Provided, Settings, Stream};
+use super::server::{Entry, FLAVOR, Object, index_of, name_of, number, uid_of};
+use super::{Answer, Model, Provided, Settings, Stream};
 use crate::api::{AdmissionCheck, ApiVersion, CheckState, ResourceFlavor, ServedApi, Workload};
 use crate::check::{
     Conflicts, DynCheck, ErrorKind, Parameters, ParametersKind, PodSetUpdates, ReleaseOutcome,
     ReleaseReason, Reservation, Verdict, samples, written_updates_are_suspected,
 };
 use crate::runtime::backoff::Backoff;
-use crate::runtime::core::{Core, Effect, Input, Limits, Task, TaskId, TaskResult};
-use crate::runtime::decide::Outcome;
+use crate::runtime::core::{Core, Effect, Input, Limits, NotActivated, Task, TaskId, TaskResult};
+use crate::runtime::decide::{EntryPatch, Outcome};
+use crate::runtime::evaluate::CallError;
 use crate::runtime::informers::StoredParameters;
 use crate::runtime::writer::WriteError;
 
@@ -38,12 +39,34 @@ pub(super) struct Replica {
     pub(super) activated: BTreeMap<usize, u64>,
     /// The inputs of the last evaluation of each Workload and check.
     pub(super) evaluated: BTreeMap<(usize, usize), Basis>,
+    /// The last answer to an evaluation, and the reservation that it was about.
+    pub(super) answered: BTreeMap<(usize, usize), (u64, Answer)>,
+}
+
+/// A write of an entry.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) uid: usize,
+    pub(super) check: usize,
+    /// The version of the Workload that it is about.
+    version: u64,
+    pub(super) patch: EntryPatch,
+    /// The revision of the parameters that the entry was decided with.
+    decided_with: u64,
+}
+
+impl Write {
+    /// Returns true if the API server does not refuse it.
+    pub(super) fn applies_to(&self, objects: &[Option<Object>]) -> bool {
+        let object = objects[self.uid].as_ref();
+        object.is_some_and(|object| object.version == self.version)
+    }
 }
 
 /// The inputs of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Basis {
-    reservation: u64,
+    pub(super) reservation: u64,
     pub(super) priority: u64,
     revision: u64,
     labelled: bool,
@@ -106,6 +129,7 @@ impl Model {
             tasks: BTreeMap::new(),
             shown_deleted: BTreeSet::new(),
             evaluated: BTreeMap::new(),
+            answered: BTreeMap::new(),
         }
     }
 
@@ -150,10 +174,20 @@ impl Model {
         for effect in effects {
             match effect {
                 Effect::Start(id, task) => self.started(replica, id, *task),
-                Effect::CancelTasks => self.replicas[replica].tasks.clear(),
+                Effect::CancelTasks => self.forget_tasks(replica),
                 Effect::WatchWorkloads => self.list(replica),
                 Effect::ScanWithoutQuota => self.scan(replica),
                 Effect::Observe(_) | Effect::Leads(_) | Effect::Report(_) => {}
+            }
+        }
+    }
+
+    /// Ends all tasks of the replica. What was sent may still arrive.
+    pub(super) fn forget_tasks(&mut self, replica: usize) {
+        let tasks = std::mem::take(&mut self.replicas[replica].tasks);
+        for stage in tasks.into_values() {
+            if let Stage::Sent(task) = stage {
+                self.late.extend(self.write_of(replica, &task));
             }
         }
     }
@@ -244,6 +278,28 @@ impl Model {
                 if patch.state == CheckState::Ready && inputs != bound.as_ref() {
                     self.violate(format!(
                         "Ready for w{uid} is written for {bound:?}, decided from {inputs:?}"
+                    ));
+                }
+                let known = &self.replicas[replica];
+                let answered = known.answered.get(&(uid, index_of(check)));
+                let requires = match patch.state {
+                    CheckState::Retry => Some(Answer::Retry),
+                    CheckState::Rejected => Some(Answer::Rejected),
+                    CheckState::Ready => Some(Answer::Usual),
+                    _ => None,
+                };
+                let answer = bound.zip(requires);
+                let answer = answer.map(|(bound, answer)| (bound.reservation, answer));
+                if requires.is_some() && answered != answer.as_ref() {
+                    self.violate(format!(
+                        "{} for w{uid} is written for {answer:?}, the check answered {answered:?}",
+                        patch.state.as_str()
+                    ));
+                }
+                if requires.is_some() && workload.conditions().evicted().is_true() {
+                    self.violate(format!(
+                        "{} is written for w{uid}, which is being evicted",
+                        patch.state.as_str()
                     ));
                 }
             }
@@ -363,49 +419,9 @@ impl Model {
         let Some(Stage::Sent(task)) = self.replicas[replica].tasks.remove(&id) else {
             return;
         };
-        let done = match &task {
-            Task::WriteEntry {
-                workload,
-                check,
-                patch,
-                ..
-            } => {
-                let uid = uid_of(workload.uid());
-                let known = workload.resource_version().to_string();
-                let result = match &self.objects[uid] {
-                    None => Err(WriteError::Gone),
-                    Some(object) if object.version.to_string() != known => {
-                        Err(WriteError::Conflict)
-                    }
-                    Some(object) => {
-                        let before = object.clone();
-                        let updates: Vec<serde_json::Value> = patch
-                            .updates
-                            .as_slice()
-                            .iter()
-                            .map(|update| serde_json::to_value(update).unwrap())
-                            .collect();
-                        let decided_for = object.since;
-                        let basis = self.replicas[replica]
-                            .evaluated
-                            .get(&(uid, index_of(check)));
-                        let decided_with = basis.map_or(0, |basis| basis.revision);
-                        let entry = Entry {
-                            state: patch.state.clone(),
-                            message: patch.message.to_string(),
-                            updates,
-                            decided_for,
-                            decided_with,
-                        };
-                        self.store(uid, before, |object| {
-                            object.entries[index_of(check)] = entry;
-                        });
-                        Ok(Self::workload(self.objects[uid].as_ref().unwrap()))
-                    }
-                };
-                ApiResult::Entry(result)
-            }
-            Task::Read { uid, .. } => {
+        let done = match (self.write_of(replica, &task), &task) {
+            (Some(write), _) => ApiResult::Entry(self.write(&write)),
+            (None, Task::Read { uid, .. }) => {
                 let object = self.objects[uid_of(uid)].as_ref();
                 ApiResult::Read(object.map(Self::workload))
             }
@@ -416,19 +432,74 @@ impl Model {
             .insert(id, Stage::Applied(task, done));
     }
 
-    pub(super) fn reply(&mut self, replica: usize, id: TaskId) {
+    /// Returns the write that `task` requests.
+    fn write_of(&self, replica: usize, task: &Task) -> Option<Write> {
+        let Task::WriteEntry {
+            workload,
+            check,
+            patch,
+            ..
+        } = task
+        else {
+            return None;
+        };
+        let (uid, check) = (uid_of(workload.uid()), index_of(check));
+        let basis = self.replicas[replica].evaluated.get(&(uid, check));
+        Some(Write {
+            uid,
+            check,
+            version: workload.resource_version().to_string().parse().unwrap(),
+            patch: patch.clone(),
+            decided_with: basis.map_or(0, |basis| basis.revision),
+        })
+    }
+
+    /// Carries out a write.
+    pub(super) fn write(&mut self, write: &Write) -> Result<Workload, WriteError> {
+        let before = self.objects[write.uid].clone().ok_or(WriteError::Gone)?;
+        if !write.applies_to(&self.objects) {
+            return Err(WriteError::Conflict);
+        }
+        let updates = write.patch.updates.as_slice().iter();
+        let entry = Entry {
+            state: write.patch.state.clone(),
+            message: write.patch.message.to_string(),
+            updates: updates
+                .map(|update| serde_json::to_value(update).unwrap())
+                .collect(),
+            decided_for: before.since,
+            decided_with: write.decided_with,
+        };
+        let stored = self.store(write.uid, before, |object| {
+            object.entries[write.check] = entry;
+        });
+        Ok(stored)
+    }
+
+    pub(super) fn reply(&mut self, replica: usize, id: TaskId, answer: Answer) {
         let Some(stage) = self.replicas[replica].tasks.remove(&id) else {
             return;
         };
         let result = match stage {
             Stage::Sent(Task::Evaluate(task)) => {
-                let basis = &self.replicas[replica].evaluated
-                    [&(uid_of(task.workload.uid()), task.controller)];
-                let verdict = self.verdict(task.controller, basis.revision);
-                let updates = &verdict.updates;
-                let fits = updates.conflicts(&task.workload, &task.check, &task.flavors);
+                let about = (uid_of(task.workload.uid()), task.controller);
+                let basis = &self.replicas[replica].evaluated[&about];
+                let (reservation, revision) = (basis.reservation, basis.revision);
+                let known = &mut self.replicas[replica].answered;
+                known.insert(about, (reservation, answer));
                 let (workload, check) = (&task.workload, &task.check);
-                let outcome = Outcome::Verdict(verdict);
+                let verdict = match answer {
+                    Answer::Usual | Answer::Later => Some(self.verdict(task.controller, revision)),
+                    Answer::Pending => Some(Verdict::pending("not yet")),
+                    Answer::Retry => Some(Verdict::retry_now("others first")),
+                    Answer::Rejected => Some(Verdict::rejected("never")),
+                    Answer::Fails => None,
+                };
+                let fits = verdict.as_ref().map_or(Conflicts::None, |verdict| {
+                    let updates = &verdict.updates;
+                    updates.conflicts(workload, check, &task.flavors)
+                });
+                let outcome = verdict.map_or_else(fails, Outcome::Verdict);
                 let outcome = if outcome.keeps_ready(workload, check)
                     && written_updates_are_suspected(workload, check, &task.flavors)
                 {
@@ -451,12 +522,22 @@ impl Model {
                     events: Vec::new(),
                 }
             }
-            Stage::Sent(Task::Release { reservation, .. }) => {
-                self.allocated.remove(&reservation);
-                TaskResult::Released(Ok(ReleaseOutcome::Done))
-            }
+            Stage::Sent(Task::Release { reservation, .. }) => match answer {
+                Answer::Fails => TaskResult::Released(Err(timed_out())),
+                Answer::Later => {
+                    let later = ReleaseOutcome::RetryAfter(Duration::from_secs(20));
+                    TaskResult::Released(Ok(later))
+                }
+                _ => {
+                    self.allocated.remove(&reservation);
+                    TaskResult::Released(Ok(ReleaseOutcome::Done))
+                }
+            },
             Stage::Applied(_, ApiResult::Entry(result)) => TaskResult::EntryWritten(result),
             Stage::Applied(_, ApiResult::Read(result)) => TaskResult::Read(Ok(result)),
+            Stage::Sent(Task::Activate { .. }) if answer == Answer::Fails => {
+                TaskResult::Activated(Err(NotActivated::Failed(timed_out())))
+            }
             Stage::Sent(Task::Activate {
                 object, parameters, ..
             }) => {
@@ -481,5 +562,17 @@ impl Model {
             .pod_set("main", |pods| pods.node_selector("zone", zone))
             .build();
         verdict.with_updates(updates.unwrap())
+    }
+}
+
+fn timed_out() -> CallError {
+    CallError::TimedOut(Duration::from_secs(30))
+}
+
+fn fails() -> Outcome {
+    let error = timed_out();
+    Outcome::Failed {
+        kind: error.kind(),
+        message: error.to_string().into(),
     }
 }

@@ -176,22 +176,28 @@ impl Model {
         });
     }
 
-    /// Stores an object as `change` changes it, and sends it to each watch.
-    pub(super) fn store(&mut self, uid: usize, before: Object, change: impl FnOnce(&mut Object)) {
+    /// Stores an object as `change` changes it, and sends it to each watch. Returns it.
+    pub(super) fn store(
+        &mut self,
+        uid: usize,
+        before: Object,
+        change: impl FnOnce(&mut Object),
+    ) -> Workload {
         let was_selected = before.quota;
         let mut object = before;
         change(&mut object);
         object.version += 1;
         let workload = Self::workload(&object);
         let event = match (was_selected, object.quota) {
-            (_, true) => Some(Event::Apply(workload)),
-            (true, false) => Some(Event::Delete(workload)),
+            (_, true) => Some(Event::Apply(workload.clone())),
+            (true, false) => Some(Event::Delete(workload.clone())),
             (false, false) => None,
         };
         self.objects[uid] = Some(object);
         for replica in &mut self.replicas {
             replica.events.extend(event.clone());
         }
+        workload
     }
 
     /// Changes an object that belongs to no Workload; returns `false` if `kind` is no such change.

@@ -408,9 +408,11 @@ impl Core {
 #[cfg(test)]
 pub(crate) fn fingerprint(shown: &impl std::fmt::Debug) -> u64 {
     use std::fmt::Write;
-    use std::hash::{DefaultHasher, Hasher};
+    use std::hash::{BuildHasher, Hasher};
 
-    struct Hashed(DefaultHasher);
+    use foldhash::fast::{FixedState, FoldHasher};
+
+    struct Hashed(FoldHasher<'static>);
     impl Write for Hashed {
         fn write_str(&mut self, text: &str) -> std::fmt::Result {
             self.0.write(text.as_bytes());
@@ -418,7 +420,7 @@ pub(crate) fn fingerprint(shown: &impl std::fmt::Debug) -> u64 {
         }
     }
 
-    let mut hashed = Hashed(DefaultHasher::new());
+    let mut hashed = Hashed(FixedState::default().build_hasher());
     assert!(write!(hashed, "{shown:?}").is_ok());
     hashed.0.finish()
 }
