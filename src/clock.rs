@@ -66,6 +66,20 @@ impl Clock {
         }))
     }
 
+    /// Returns this clock with the offset that `offset` returns: a wall clock that is set while a
+    /// process runs.
+    #[doc(hidden)]
+    pub fn with_offset(
+        &self,
+        offset: impl Fn() -> jiff::SignedDuration + Send + Sync + 'static,
+    ) -> Self {
+        let clock = self.clone();
+        Self(Arc::new(move || {
+            let now = clock.now();
+            now.saturating_add(offset()).unwrap_or(now)
+        }))
+    }
+
     /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         (self.0)()

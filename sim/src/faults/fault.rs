@@ -82,9 +82,10 @@ pub enum Fault {
     /// Another replica takes the Lease by force. After 2 min the first holder leads again, with its
     /// state in memory.
     LeaseRegained,
-    /// The replica dies and restarts where the wall clock is 90 s fast.
+    /// The wall clock of the replica is set 90 s forward while its process runs. Timers, which use
+    /// the monotonic clock, go on.
     ClockForward,
-    /// The replica dies and restarts where the wall clock is 90 s slow.
+    /// The wall clock of the replica is set 90 s back while its process runs.
     ClockBack,
 }
 
@@ -189,11 +190,7 @@ impl Fault {
     pub(crate) fn crashes(self) -> bool {
         matches!(
             self,
-            Self::CrashBefore
-                | Self::CrashAfter
-                | Self::CrashOnEvent
-                | Self::ClockForward
-                | Self::ClockBack
+            Self::CrashBefore | Self::CrashAfter | Self::CrashOnEvent
         )
     }
 
@@ -245,9 +242,7 @@ impl Fault {
     pub(crate) fn of_event(self) -> Option<EventFault> {
         Some(match self {
             Self::Close => EventFault::Close,
-            Self::Break | Self::CrashOnEvent | Self::ClockForward | Self::ClockBack => {
-                EventFault::Break
-            }
+            Self::Break | Self::CrashOnEvent => EventFault::Break,
             Self::Duplicate => EventFault::Duplicate,
             Self::DelayEvent => EventFault::Delay(Duration::from_secs(30)),
             Self::Paused => EventFault::Delay(PAUSE),
@@ -345,7 +340,11 @@ mod tests {
             assert_eq!(fault.as_str(), name);
             let on_a_request = fault.of_request().is_some();
             let on_an_event = fault.of_event().is_some();
-            assert!(on_a_request || on_an_event, "{name} does nothing");
+            let on_a_clock = fault.skew().is_some();
+            assert!(
+                on_a_request || on_an_event || on_a_clock,
+                "{name} does nothing"
+            );
         }
     }
 }

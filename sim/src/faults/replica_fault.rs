@@ -1,7 +1,7 @@
 //! Faults of a replica's process.
 
 use std::sync::atomic::AtomicI64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kueue_check::runtime::RuntimeHandle;
 use tokio::sync::Notify;
@@ -17,8 +17,8 @@ pub(crate) struct ReplicaFault {
     pub(crate) paused: Notify,
     /// The Lease is taken from its holder, who regains it later.
     pub(crate) deposed: Notify,
-    /// The offset of the wall clock where the process starts next, in seconds.
-    pub(crate) skew: AtomicI64,
+    /// The offset of its wall clock, in seconds. It changes while the process runs.
+    pub(crate) skew: Arc<AtomicI64>,
     /// The handle of the newest process.
     handle: Mutex<Option<RuntimeHandle>>,
 }

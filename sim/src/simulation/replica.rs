@@ -127,15 +127,11 @@ impl Replica {
         tried.map(|check| (check.make)(&tools, &log)).collect()
     }
 
-    /// Returns the wall clock of the process.
-    pub(super) fn wall_clock(&self) -> Clock {
-        match self.fault.skew.load(Ordering::Relaxed) {
-            0 => self.clock.clone(),
-            skew => {
-                let off = SignedDuration::from_secs(skew);
-                Clock::following_tokio(self.clock.now().saturating_add(off).unwrap_or_default())
-            }
-        }
+    /// Returns the wall clock of the replica, which a fault sets while the process runs.
+    fn wall_clock(&self) -> Clock {
+        let skew = Arc::clone(&self.fault.skew);
+        let offset = move || SignedDuration::from_secs(skew.load(Ordering::Relaxed));
+        self.clock.with_offset(offset)
     }
 
     async fn process(&self, life: u64) {

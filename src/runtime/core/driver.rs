@@ -327,6 +327,7 @@ impl Driver {
 
     pub(super) fn pass(&mut self, time: Duration) {
         self.now.instant += time;
+        self.now.wall += time;
         self.feed(Input::Time);
     }
 }

@@ -21,6 +21,8 @@ mod managed_check;
 mod report;
 mod tasks;
 mod unreleased;
+#[cfg(test)]
+mod wall_clock_tests;
 mod workloads;
 mod writes;
 

@@ -646,7 +646,8 @@ impl Draft<'_> {
 }
 
 /// Returns the time from which `pendingTimeout` counts; `None` while the check is Ready. With Admit
-/// the policy's own Ready stays, whatever was Ready before it.
+/// the policy's own Ready stays, whatever was Ready before it. The end of a Ready is known from
+/// `lastTransitionTime` only, so it is moved by a step of the wall clock during the reservation.
 pub(crate) fn waits_since(
     entry: &AdmissionCheckState,
     reserved: Timestamp,
