@@ -276,7 +276,7 @@ impl<P: Send + Sync + 'static> Check<P> {
     /// Watches the objects of kind `K` in the whole cluster. `trigger` returns which Workloads are
     /// evaluated again when one is changed or deleted; after a change, those that it returned before
     /// are evaluated too. The generated ClusterRole lets the check list and watch them. A panic in
-    /// `trigger` ends the process, which is then restarted.
+    /// `trigger` is logged with the object's name, and all Workloads of the check are evaluated.
     pub fn watches<K>(
         self,
         config: watcher::Config,
@@ -336,8 +336,8 @@ impl<P: Send + Sync + 'static> Check<P> {
     /// Evaluates Workloads again when a stream yields their [`Trigger`].
     ///
     /// `open` is called once for each session with the cluster; `name` is for diagnostics. A stream
-    /// that ends is not reopened in that session. A panic in it ends the process, which is then
-    /// restarted.
+    /// that ends is not reopened in that session. After a panic in it, `open` is called again, with
+    /// a delay that doubles up to 5 min, and all Workloads of the check are evaluated.
     pub fn watches_stream<S>(
         self,
         name: impl Into<String>,
@@ -366,7 +366,8 @@ impl<P: Send + Sync + 'static> Check<P> {
     ///
     /// It is started once for each session with the cluster, on standbys too, and dropped with the
     /// session. [`BackgroundContext::is_leader`] returns true on the leader. When it returns, it is
-    /// not started again. A panic ends the process, which is then restarted.
+    /// not started again. A panic ends the process, which is then restarted: what the work and the
+    /// evaluations share may be half changed.
     pub fn background<F>(
         self,
         work: impl Fn(BackgroundContext) -> F + Send + Sync + 'static,

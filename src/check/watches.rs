@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{BoxStream, Stream, StreamExt};
@@ -103,6 +104,9 @@ impl WatchSource {
     where
         K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
+        let resource = ApiResource::erase::<K>(&());
+        let called = resource.plural.clone();
+        let trigger = move |object: &K| caught(&called, &place(object), || trigger(object));
         let trigger = Arc::new(trigger);
         let open = move || -> StartWatch {
             let known = Arc::new(Mutex::new(KnownObjects::default()));
@@ -124,7 +128,7 @@ impl WatchSource {
                     .boxed()
             })
         };
-        Self::watch(&ApiResource::erase::<K>(&()), Arc::new(open))
+        Self::watch(&resource, Arc::new(open))
     }
 
     /// Watches objects, with all events.
@@ -159,6 +163,16 @@ impl WatchSource {
     where
         K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
     {
+        let called = resource.plural.clone();
+        let handle = move |event: watcher::Event<K>| {
+            let object = match &event {
+                watcher::Event::Apply(object)
+                | watcher::Event::Delete(object)
+                | watcher::Event::InitApply(object) => place(object),
+                watcher::Event::Init | watcher::Event::InitDone => Place::default(),
+            };
+            caught(&called, &object, || handle(event))
+        };
         let handle = Arc::new(handle);
         let begin: StartWatch = Arc::new(move |client| {
             let handle = Arc::clone(&handle);
@@ -201,7 +215,7 @@ impl WatchSource {
 #[derive(Default)]
 struct KnownObjects {
     /// Each with the number of the list that contained it, or that it followed.
-    triggers: BTreeMap<(String, String), (u64, Trigger)>,
+    triggers: BTreeMap<Place, (u64, Trigger)>,
     lists: u64,
 }
 
@@ -254,7 +268,24 @@ impl KnownObjects {
     }
 }
 
-fn place<K: Resource>(object: &K) -> (String, String) {
+/// The namespace and the name of an object.
+type Place = (String, String);
+
+/// Runs `code` of the check author about the object `at`, or about the list if that is empty. A
+/// panic is logged. Which Workloads the object concerns is unknown then, so it triggers all.
+fn caught(watch: &str, at: &Place, code: impl FnOnce() -> Trigger) -> Trigger {
+    std::panic::catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|_| {
+        tracing::error!(
+            watch,
+            namespace = at.0,
+            name = at.1,
+            "the check's code panicked at a watched object; all Workloads are evaluated"
+        );
+        Trigger::AllWorkloads
+    })
+}
+
+fn place<K: Resource>(object: &K) -> Place {
     let metadata = object.meta();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     (text(&metadata.namespace), text(&metadata.name))
@@ -439,6 +470,27 @@ mod tests {
                 });
                 assert_eq!(deleted.count().await, deletions);
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_at_an_object_triggers_all_workloads() {
+        let config = watcher::Config::default;
+        for source in [
+            WatchSource::objects::<ConfigMap>(config(), |_| panic!("an odd object")),
+            WatchSource::events::<ConfigMap>(config(), |event| match event {
+                watcher::Event::InitDone => Trigger::Ignore,
+                _ => panic!("an odd object"),
+            }),
+        ] {
+            let Start::Objects { open, .. } = source.start else {
+                panic!("a watch of objects");
+            };
+            let events = open()(lists(true)).take(3).collect::<Vec<_>>().await;
+            let shown = events
+                .iter()
+                .any(|event| matches!(event, Ok(watcher::Event::InitApply(Trigger::AllWorkloads))));
+            assert!(shown && events.iter().all(Result::is_ok), "{events:?}");
         }
     }
 

@@ -9,6 +9,7 @@ mod diagnostics;
 mod reporting;
 mod session;
 mod spans;
+mod streams;
 mod tasks;
 mod updates;
 mod watches;
@@ -93,9 +94,7 @@ pub(super) struct Settings {
 /// #   fn controller_name(&self) -> ControllerName { const { ControllerName::from_static("example.com/rates") } }
 /// #   async fn evaluate(&self, _: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> { Ok(Verdict::ready("")) }
 ///     fn configure(self: &std::sync::Arc<Self>, check: Check) -> Check {
-///         check.watches_stream("daily", || {
-///             futures::stream::once(async { panic!("there are no rates for 2027") })
-///         })
+///         check.background(|_| async { panic!("there are no rates for 2027") })
 ///     }
 ///     // ...
 /// }
@@ -111,8 +110,8 @@ pub(super) struct Settings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A task of the runtime ended: by a panic in a check's own stream, watch or background work,
-    /// or by a bug in this SDK.
+    /// A task of the runtime ended: by a panic in a check's background work, or by a bug in this
+    /// SDK.
     #[error("a background task ended: {0}")]
     TaskEnded(String),
     /// Another replica leads now, or has led meanwhile. The checks' state in memory belongs to the

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use kube::Client;
 use tokio::task::AbortHandle;
 
 use super::session::Session;
-use crate::check::{ParametersKind, Start, Trigger, WatchSource};
+use super::streams::TriggerStream;
+use crate::check::{ParametersKind, Start, WatchSource};
 use crate::runtime::connection::instrumented;
 use crate::runtime::core::Controller;
 use crate::runtime::informers::{
-    self, CheckSource, FlavorSource, InformerEvent, Noticed, ParametersSource, Source,
-    TriggerSource, WorkloadSource,
+    self, CheckSource, FlavorSource, Noticed, ParametersSource, Source, TriggerSource,
+    WorkloadSource,
 };
 
 impl Session {
@@ -134,22 +134,16 @@ impl Session {
                     });
                 }
                 Start::Stream(open) => {
-                    let mut triggers = open();
-                    let to = self.incoming.0.clone();
                     let called = format!("the stream {name}");
-                    self.spawn_named(called, async move {
-                        while let Some(trigger) = triggers.next().await {
-                            if trigger != Trigger::Ignore
-                                && to
-                                    .send(InformerEvent::Trigger { check, trigger })
-                                    .await
-                                    .is_err()
-                            {
-                                return;
-                            }
-                        }
-                        tracing::info!(stream = name, "a stream of triggers has ended");
-                    });
+                    let stream = TriggerStream {
+                        name,
+                        check,
+                        open,
+                        metrics: Arc::clone(&self.metrics),
+                        seed: self.settings.seed,
+                        to: self.incoming.0.clone(),
+                    };
+                    self.spawn_named(called, stream.forward());
                 }
             }
         }
@@ -210,6 +204,7 @@ mod tests {
     use kube::runtime::watcher::Config;
 
     use super::*;
+    use crate::check::Trigger;
 
     #[test]
     fn each_watch_of_a_check_has_a_name_of_its_own() {
