@@ -121,13 +121,17 @@ impl Depot {
         self.machines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, reservation: &Reservation) {
-        let mut machines = self.machines();
-        let key = reservation.to_string();
-        if machines.stopped.contains(&key) {
-            machines.revived.insert(key.clone());
+    /// Starts a machine, and returns when it has started.
+    pub(super) async fn start(&self, reservation: &Reservation) {
+        {
+            let mut machines = self.machines();
+            let key = reservation.to_string();
+            if machines.stopped.contains(&key) {
+                machines.revived.insert(key.clone());
+            }
+            machines.running.insert(key, reservation.clone());
         }
-        machines.running.insert(key, reservation.clone());
+        sleep(self.starts).await;
     }
 
     fn stop(&self, reservation: &Reservation) -> ReleaseOutcome {
@@ -157,8 +161,7 @@ impl AdmissionCheckController for Depot {
     }
 
     async fn evaluate(&self, request: CheckRequest<NoParameters>) -> Result<Verdict, CheckError> {
-        self.start(request.reservation());
-        sleep(self.starts).await;
+        self.start(request.reservation()).await;
         Ok(Verdict::ready("has a machine"))
     }
 

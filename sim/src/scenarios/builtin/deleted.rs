@@ -62,7 +62,7 @@ async fn delete_both_and_end(cluster: &Cluster) {
 }
 
 /// Expects that all machines stop, and that none starts after that.
-async fn ended(cluster: &Cluster) {
+pub(super) async fn ended(cluster: &Cluster) {
     let depot: Depot = cluster.external();
     cluster
         .expect("all machines are stopped", |_| depot.running() == 0)
@@ -106,10 +106,8 @@ fn set_queue_checks(cluster: &Cluster, checks: &Value) {
     cluster.merge(&named("ClusterQueue", QUEUE), &strategy);
 }
 
-pub(super) async fn check_while_evaluated(cluster: &Cluster) {
-    cluster.submit(Job::new("first"));
-    expect_quota(cluster, "first").await;
-    cluster.advance(Duration::from_secs(2)).await;
+/// Deletes the AdmissionCheck, of which no ClusterQueue makes use any more.
+async fn delete_check(cluster: &Cluster) {
     set_queue_checks(cluster, &Value::Null);
     cluster.delete(&named("AdmissionCheck", CHECK));
     let checks = crate::kueue::resource("admissionchecks");
@@ -118,9 +116,10 @@ pub(super) async fn check_while_evaluated(cluster: &Cluster) {
             c.server().object(&checks, "", CHECK).is_none()
         })
         .await;
-    cluster.expect_admitted("first").await;
-    cluster.complete("first");
-    ended(cluster).await;
+}
+
+/// Creates the AdmissionCheck again, and expects that it decides.
+async fn create_check(cluster: &Cluster) {
     let mut check = named("AdmissionCheck", CHECK);
     check["spec"] = json!({"controllerName": "example.com/depot"});
     cluster.apply(&check);
@@ -129,6 +128,55 @@ pub(super) async fn check_while_evaluated(cluster: &Cluster) {
     cluster.submit(Job::new("second"));
     cluster.expect_admitted("second").await;
     cluster.expect_state("second", CheckState::Ready).await;
+}
+
+pub(super) async fn check_while_evaluated(cluster: &Cluster) {
+    cluster.submit(Job::new("first"));
+    expect_quota(cluster, "first").await;
+    cluster.advance(Duration::from_secs(2)).await;
+    delete_check(cluster).await;
+    cluster.expect_admitted("first").await;
+    cluster.complete("first");
+    ended(cluster).await;
+    create_check(cluster).await;
+}
+
+/// Deletes the AdmissionCheck at the moment in which a job becomes Ready: the reply to the write
+/// may be in transit.
+pub(super) async fn check_while_written(cluster: &Cluster) {
+    cluster.submit(Job::new("first"));
+    cluster.expect_state("first", CheckState::Ready).await;
+    delete_check(cluster).await;
+    cluster.expect_admitted("first").await;
+    cluster.complete("first");
+    ended(cluster).await;
+    create_check(cluster).await;
+}
+
+/// Deletes the AdmissionCheck while the machine of a completed job stops.
+pub(super) async fn check_while_released(cluster: &Cluster) {
+    cluster.submit(Job::new("first"));
+    cluster.expect_admitted("first").await;
+    cluster.complete("first");
+    cluster.advance(Duration::from_secs(10)).await;
+    delete_check(cluster).await;
+    ended(cluster).await;
+    create_check(cluster).await;
+}
+
+/// Deletes the parameters at the moment in which a job becomes Ready.
+pub(super) async fn parameters_while_written(cluster: &Cluster) {
+    cluster.submit(Job::new("first"));
+    cluster.expect_state("first", CheckState::Ready).await;
+    cluster.delete(&named("Word", "words"));
+    cluster.expect_inactive(CHECK, "words").await;
+    cluster.advance(MINUTE).await;
+    cluster.apply(&Word::object("words", "night"));
+    cluster.expect_active(CHECK).await;
+    cluster.submit(Job::new("second"));
+    cluster.expect_admitted("first").await;
+    cluster.expect_admitted("second").await;
+    cluster.expect_message("second", "by night").await;
 }
 
 /// Deletes the parameters during an evaluation; meanwhile the machine of `early` stops.

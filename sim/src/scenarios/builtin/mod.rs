@@ -4,6 +4,7 @@ mod cohorts;
 mod deleted;
 mod elastic;
 mod external;
+mod later;
 mod quota;
 mod terms;
 mod variants;
@@ -201,6 +202,27 @@ pub fn all() -> Vec<Scenario> {
             run_on: |cluster| Box::pin(deleted::check_while_evaluated(cluster)),
         },
         Scenario {
+            name: "no-check-written",
+            about: "the AdmissionCheck is deleted at the moment in which a job becomes Ready",
+            simulation: deleted::depot,
+            run_on: |cluster| Box::pin(deleted::check_while_written(cluster)),
+        },
+        Scenario {
+            name: "no-check-stopping",
+            about: "the AdmissionCheck is deleted while a machine stops, and made again",
+            simulation: deleted::depot,
+            run_on: |cluster| Box::pin(deleted::check_while_released(cluster)),
+        },
+        Scenario {
+            name: "no-parameters-written",
+            about: "the parameters are deleted at the moment in which a job becomes Ready",
+            simulation: || {
+                Simulation::with_context(|tools| tools.external(Worded::default))
+                    .parameters(&Word::object("words", "day"))
+            },
+            run_on: |cluster| Box::pin(deleted::parameters_while_written(cluster)),
+        },
+        Scenario {
             name: "no-parameters",
             about: "the parameters are deleted while a Workload is evaluated, and made again",
             simulation: || {
@@ -310,6 +332,30 @@ pub fn all() -> Vec<Scenario> {
                 Simulation::new(check).replicas(2).points_of_a_kind(FEW)
             },
             run_on: |cluster| Box::pin(terms::taken_over(cluster)),
+        },
+        Scenario {
+            name: "later-switched",
+            about: "an AdmissionCheck refers to other parameters while a machine stops",
+            simulation: || later::zoned().points_of_a_kind(FEW),
+            run_on: |cluster| Box::pin(later::switched(cluster)),
+        },
+        Scenario {
+            name: "later-zones",
+            about: "two checks send a job to two zones, and agree while a machine stops",
+            simulation: || later::two_zones().points_of_a_kind(FEW),
+            run_on: |cluster| Box::pin(later::zones(cluster)),
+        },
+        Scenario {
+            name: "later-led-again",
+            about: "a leader loses the Lease and leads again while a machine stops",
+            simulation: || later::slow_to_stop().points_of_a_kind(FEW),
+            run_on: |cluster| Box::pin(later::led_again(cluster)),
+        },
+        Scenario {
+            name: "later-taken-over",
+            about: "each of two replicas dies while a machine stops",
+            simulation: || later::slow_to_stop().points_of_a_kind(FEW),
+            run_on: |cluster| Box::pin(later::taken_over(cluster)),
         },
         Scenario {
             name: "kept-ready",
