@@ -275,7 +275,8 @@ impl<P: Send + Sync + 'static> Check<P> {
 
     /// Watches the objects of kind `K` in the whole cluster. `trigger` returns which Workloads are
     /// evaluated again when one is changed or deleted; after a change, those that it returned before
-    /// are evaluated too. The generated ClusterRole lets the check list and watch them. A panic in
+    /// are evaluated too. The list is read again every 30 min, and triggers for what has changed
+    /// without an event. The generated ClusterRole lets the check list and watch them. A panic in
     /// `trigger` is logged with the object's name, and all Workloads of the check are evaluated.
     pub fn watches<K>(
         self,
@@ -294,7 +295,8 @@ impl<P: Send + Sync + 'static> Check<P> {
     ///
     /// As [`watches`](Self::watches), but `handle` receives every event of the watch, also the
     /// start (`Init`) and the end (`InitDone`) of a list. Objects missing at `InitDone` are
-    /// removed. `handle` returns which Workloads are evaluated again, except for `Init`.
+    /// removed. `handle` returns which Workloads are evaluated again, except for `Init`, for an
+    /// object that a later list shows unchanged, and for the end of a list without any change.
     pub fn watches_events<K>(
         self,
         config: watcher::Config,

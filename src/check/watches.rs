@@ -12,7 +12,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::api::Uid;
+use crate::api::{Uid, digest};
 
 /// A trigger: which Workloads to evaluate again.
 ///
@@ -173,14 +173,21 @@ impl WatchSource {
             };
             caught(&called, &object, || handle(event))
         };
-        let handle = Arc::new(handle);
-        let begin: StartWatch = Arc::new(move |client| {
-            let handle = Arc::clone(&handle);
-            watcher(open(client), config.clone())
-                .flat_map(move |event| futures::stream::iter(taken(event, &*handle)))
-                .boxed()
-        });
-        Self::watch(resource, Arc::new(move || Arc::clone(&begin)))
+        let (handle, opens) = (Arc::new(handle), Arc::new(open));
+        let open = move || -> StartWatch {
+            let known = Arc::new(Mutex::new(KnownVersions::default()));
+            let (config, handle, opens) = (config.clone(), Arc::clone(&handle), Arc::clone(&opens));
+            Arc::new(move |client| {
+                let (known, handle) = (Arc::clone(&known), Arc::clone(&handle));
+                watcher(opens(client), config.clone())
+                    .flat_map(move |event| {
+                        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                        futures::stream::iter(taken(event, &mut known, &*handle))
+                    })
+                    .boxed()
+            })
+        };
+        Self::watch(resource, Arc::new(open))
     }
 
     pub(crate) fn stream<S: Stream<Item = Trigger> + Send + 'static>(
@@ -211,12 +218,20 @@ impl WatchSource {
 }
 
 /// The triggers of the watched objects, by namespace and name. A list that follows an interruption
-/// shows what was deleted meanwhile only by its absence.
+/// shows what was deleted meanwhile only by its absence. The list is also read again from time to
+/// time: what it shows unchanged triggers nothing.
 #[derive(Default)]
 struct KnownObjects {
-    /// Each with the number of the list that contained it, or that it followed.
-    triggers: BTreeMap<Place, (u64, Trigger)>,
+    triggers: BTreeMap<Place, KnownObject>,
     lists: u64,
+}
+
+/// What is known of an object.
+struct KnownObject {
+    /// The number of the list that contained it, or that it followed.
+    list: u64,
+    version: Option<u64>,
+    trigger: Trigger,
 }
 
 impl KnownObjects {
@@ -229,16 +244,24 @@ impl KnownObjects {
         let (gone, event) = match event {
             Event::Apply(object) => {
                 let new = trigger(&object);
-                (self.put(&object, &new), Event::Apply(new))
+                let known = self.put(&object, &new);
+                (other_trigger(known, &new), Event::Apply(new))
             }
             Event::InitApply(object) => {
                 let new = trigger(&object);
-                (self.put(&object, &new), Event::InitApply(new))
+                let known = self.put(&object, &new);
+                let version = version(&object);
+                let same = known.as_ref().is_some_and(|known| {
+                    version.is_some() && known.version == version && known.trigger == new
+                });
+                let gone = other_trigger(known, &new);
+                let shown = if same { Trigger::Ignore } else { new };
+                (gone, Event::InitApply(shown))
             }
             Event::Delete(object) => {
                 let last = trigger(&object);
                 let known = self.put(&object, &Trigger::Ignore);
-                (known.filter(|known| *known != last), Event::Delete(last))
+                (other_trigger(known, &last), Event::Delete(last))
             }
             Event::Init => {
                 self.lists += 1;
@@ -246,8 +269,10 @@ impl KnownObjects {
             }
             Event::InitDone => {
                 let latest = self.lists;
-                let missing = self.triggers.extract_if(.., |_, (list, _)| *list != latest);
-                let missing = missing.map(|(_, (_, trigger))| Event::Delete(trigger));
+                let missing = self
+                    .triggers
+                    .extract_if(.., |_, known| known.list != latest);
+                let missing = missing.map(|(_, known)| Event::Delete(known.trigger));
                 return missing.chain([Event::InitDone]).collect();
             }
         };
@@ -255,16 +280,80 @@ impl KnownObjects {
         gone.into_iter().chain([event]).collect()
     }
 
-    /// Remembers the trigger of an object. Returns the one that it had before, if another.
-    fn put<K: Resource>(&mut self, object: &K, trigger: &Trigger) -> Option<Trigger> {
+    /// Remembers the trigger of an object. Returns what was known before.
+    fn put<K: Resource>(&mut self, object: &K, trigger: &Trigger) -> Option<KnownObject> {
         let place = place(object);
-        let known = if *trigger == Trigger::Ignore {
-            self.triggers.remove(&place)
-        } else {
-            self.triggers.insert(place, (self.lists, trigger.clone()))
+        if *trigger == Trigger::Ignore {
+            return self.triggers.remove(&place);
+        }
+        let known = KnownObject {
+            list: self.lists,
+            version: version(object),
+            trigger: trigger.clone(),
         };
-        let known = known.map(|(_, known)| known);
-        known.filter(|known| known != trigger)
+        self.triggers.insert(place, known)
+    }
+}
+
+/// Returns the known trigger, if it is not `trigger`.
+fn other_trigger(known: Option<KnownObject>, trigger: &Trigger) -> Option<Trigger> {
+    let known = known.map(|known| known.trigger);
+    known.filter(|known| known != trigger)
+}
+
+/// Returns a digest of the object's version; `None` if the object has none.
+fn version<K: Resource>(object: &K) -> Option<u64> {
+    object.meta().resource_version.as_ref().map(digest)
+}
+
+/// The versions of watched objects whose events all go to the check. It is all that is known of
+/// them, as digests, because there may be many.
+#[derive(Default)]
+struct KnownVersions {
+    /// By the digest of namespace and name, with the number of the list that contained the object,
+    /// or that it followed.
+    versions: BTreeMap<u64, (u64, Option<u64>)>,
+    lists: u64,
+    /// Whether the last list, or the one in progress, shows what was known before.
+    same: bool,
+}
+
+impl KnownVersions {
+    /// Returns true if `event` shows something new. The end of a list does if the list did.
+    fn is_news<K: Resource>(&mut self, event: &watcher::Event<K>) -> bool {
+        use watcher::Event;
+        match event {
+            Event::Apply(object) => {
+                self.put(object);
+                true
+            }
+            Event::Delete(object) => {
+                self.versions.remove(&digest(&place(object)));
+                true
+            }
+            Event::Init => {
+                self.lists += 1;
+                true
+            }
+            Event::InitApply(object) => {
+                let version = version(object);
+                let known = self.put(object).map(|(_, known)| known);
+                let news = version.is_none() || known != Some(version);
+                self.same &= !news;
+                news
+            }
+            Event::InitDone => {
+                let latest = self.lists;
+                let missing = self.versions.extract_if(.., |_, (list, _)| *list != latest);
+                let missing = missing.count() > 0;
+                !std::mem::replace(&mut self.same, true) || missing
+            }
+        }
+    }
+
+    fn put<K: Resource>(&mut self, object: &K) -> Option<(u64, Option<u64>)> {
+        let known = (self.lists, version(object));
+        self.versions.insert(digest(&place(object)), known)
     }
 }
 
@@ -292,22 +381,32 @@ fn place<K: Resource>(object: &K) -> Place {
 }
 
 /// Maps the objects of events with `take`, and keeps the kinds of events for the watch's health.
-/// Removed objects are determined when a list ends.
-fn taken<K>(
+/// Removed objects are determined when a list ends. What a list shows as it is `known` is taken,
+/// and triggers nothing.
+fn taken<K: Resource>(
     event: watcher::Result<watcher::Event<K>>,
+    known: &mut KnownVersions,
     take: &(dyn Fn(watcher::Event<K>) -> Trigger + Send + Sync),
 ) -> Vec<watcher::Result<watcher::Event<Trigger>>> {
     use watcher::Event;
+    let event = match event {
+        Err(error) => return vec![Err(error)],
+        Ok(event) => event,
+    };
+    let is_news = known.is_news(&event);
+    let take = |event| match take(event) {
+        trigger if is_news => trigger,
+        _ => Trigger::Ignore,
+    };
     match event {
-        Err(error) => vec![Err(error)],
-        Ok(Event::Init) => {
+        Event::Init => {
             take(Event::Init);
             vec![Ok(Event::Init)]
         }
-        Ok(Event::InitDone) => vec![Ok(Event::InitDone), Ok(Event::Apply(take(Event::InitDone)))],
-        Ok(event @ Event::InitApply(_)) => vec![Ok(Event::InitApply(take(event)))],
-        Ok(event @ Event::Apply(_)) => vec![Ok(Event::Apply(take(event)))],
-        Ok(event @ Event::Delete(_)) => vec![Ok(Event::Delete(take(event)))],
+        Event::InitDone => vec![Ok(Event::InitDone), Ok(Event::Apply(take(Event::InitDone)))],
+        event @ Event::InitApply(_) => vec![Ok(Event::InitApply(take(event)))],
+        event @ Event::Apply(_) => vec![Ok(Event::Apply(take(event)))],
+        event @ Event::Delete(_) => vec![Ok(Event::Delete(take(event)))],
     }
 }
 
@@ -343,7 +442,7 @@ mod tests {
             Event::Apply(object()),
             Event::Delete(object()),
         ]
-        .map(|event| taken(Ok(event), &take));
+        .map(|event| taken(Ok(event), &mut KnownVersions::default(), &take));
         let triggers = kept.iter().flatten().flatten().filter(|event| {
             matches!(
                 event,
@@ -406,6 +505,74 @@ mod tests {
         assert!(deleted(Event::InitDone).is_empty(), "once");
     }
 
+    /// A list that is read again, as after a missed event.
+    #[test]
+    fn what_a_later_list_shows_unchanged_triggers_nothing() {
+        use watcher::Event;
+
+        let object = |name: &str, version: &str| -> ConfigMap {
+            let metadata = json!({"namespace": "n", "name": name, "resourceVersion": version});
+            serde_json::from_value(json!({"metadata": metadata})).unwrap()
+        };
+        let mut objects = KnownObjects::default();
+        let mut versions = KnownVersions::default();
+        let of_name =
+            |object: &ConfigMap| Trigger::AdmissionCheck(object.metadata.name.clone().unwrap());
+        let of_event = |event: Event<ConfigMap>| match event {
+            Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => {
+                of_name(&object)
+            }
+            Event::Init | Event::InitDone => Trigger::AllWorkloads,
+        };
+        let mut lists = |listed: &[(&str, &str)]| {
+            let all = listed.iter().map(|(name, version)| object(name, version));
+            let events: Vec<_> = [Event::Init]
+                .into_iter()
+                .chain(all.map(Event::InitApply))
+                .chain([Event::InitDone])
+                .collect();
+            let mapped = events
+                .iter()
+                .flat_map(|event| objects.triggers(event.clone(), &of_name));
+            let mapped: Vec<Trigger> = mapped.filter_map(trigger_of).collect();
+            let taken = events
+                .iter()
+                .flat_map(|event| taken(Ok(event.clone()), &mut versions, &of_event));
+            let taken: Vec<Trigger> = taken.flatten().filter_map(trigger_of).collect();
+            (mapped, taken)
+        };
+        let named = |names: &[&str]| -> Vec<Trigger> {
+            let all = names.iter().map(|name| (*name).to_owned());
+            all.map(Trigger::AdmissionCheck).collect()
+        };
+        let table: [(&[(&str, &str)], &[&str], &[&str]); 5] = [
+            (&[("a", "1"), ("b", "2")], &["a", "b"], &["a", "b"]),
+            (&[("a", "1"), ("b", "2")], &[], &[]),
+            (&[("a", "1"), ("b", "3")], &["b"], &["b"]),
+            // Of a deleted object, the check learns by its absence from the list.
+            (&[("b", "3")], &["a"], &[]),
+            (&[("b", "3")], &[], &[]),
+        ];
+        for (number, (listed, mapped, taken)) in table.into_iter().enumerate() {
+            let mut taken = named(taken);
+            // The first list, and those that differ, end with the trigger of the end.
+            taken.extend((number != 1 && number != 4).then_some(Trigger::AllWorkloads));
+            assert_eq!(lists(listed), (named(mapped), taken), "list {number}");
+        }
+        assert_eq!(lists(&[]).1, [Trigger::AllWorkloads]);
+        assert_eq!(lists(&[]).1, []);
+    }
+
+    fn trigger_of(event: watcher::Event<Trigger>) -> Option<Trigger> {
+        use watcher::Event;
+        match event {
+            Event::Apply(trigger) | Event::InitApply(trigger) | Event::Delete(trigger) => {
+                Some(trigger).filter(|trigger| *trigger != Trigger::Ignore)
+            }
+            Event::Init | Event::InitDone => None,
+        }
+    }
+
     /// As controller-runtime maps both objects of an update.
     #[test]
     fn a_change_also_triggers_what_the_object_named_before() {
@@ -424,17 +591,11 @@ mod tests {
         let mut known = KnownObjects::default();
         let mut triggered = |event: Event<ConfigMap>| -> Vec<String> {
             let events = known.triggers(event, &trigger).into_iter();
-            let trigger = |event| match event {
-                Event::Apply(trigger) | Event::InitApply(trigger) | Event::Delete(trigger) => {
-                    Some(trigger)
-                }
-                Event::Init | Event::InitDone => None,
-            };
             let name = |trigger| match trigger {
                 Trigger::AdmissionCheck(name) => Some(name),
                 _ => None,
             };
-            events.filter_map(trigger).filter_map(name).collect()
+            events.filter_map(trigger_of).filter_map(name).collect()
         };
         assert_eq!(triggered(Event::Apply(names("a"))), ["a"]);
         assert_eq!(triggered(Event::Apply(names("a"))), ["a"]);

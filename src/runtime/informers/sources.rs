@@ -304,7 +304,8 @@ impl Source for ParametersSource {
     }
 }
 
-/// Other objects, whose changes trigger evaluations.
+/// Other objects, whose changes trigger evaluations. A repeated list triggers those of the objects
+/// that have changed.
 pub(crate) struct TriggerSource {
     pub(crate) client: Client,
     pub(crate) start: Arc<dyn Fn(Client) -> Events<Trigger> + Send + Sync>,
@@ -316,11 +317,6 @@ impl Source for TriggerSource {
 
     async fn start(&mut self) -> kube::Result<Events<Trigger>> {
         Ok((self.start)(self.client.clone()))
-    }
-
-    /// Returns false: every event triggers evaluations, also those of a repeated list.
-    fn resyncs(&self) -> bool {
-        false
     }
 
     fn incoming(&mut self, event: Event<Trigger>) -> Option<InformerEvent> {
