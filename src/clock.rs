@@ -69,6 +69,7 @@ impl Clock {
     /// Returns this clock with the offset that `offset` returns: a wall clock that is set while a
     /// process runs.
     #[doc(hidden)]
+    #[must_use]
     pub fn with_offset(
         &self,
         offset: impl Fn() -> jiff::SignedDuration + Send + Sync + 'static,

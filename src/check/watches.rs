@@ -505,6 +505,9 @@ mod tests {
         assert!(deleted(Event::InitDone).is_empty(), "once");
     }
 
+    /// Names and versions.
+    type Listed = &'static [(&'static str, &'static str)];
+
     /// A list that is read again, as after a missed event.
     #[test]
     fn what_a_later_list_shows_unchanged_triggers_nothing() {
@@ -545,7 +548,8 @@ mod tests {
             let all = names.iter().map(|name| (*name).to_owned());
             all.map(Trigger::AdmissionCheck).collect()
         };
-        let table: [(&[(&str, &str)], &[&str], &[&str]); 5] = [
+        // The list, the triggers of its objects, and those of its events.
+        let table: [(Listed, &[&str], &[&str]); 5] = [
             (&[("a", "1"), ("b", "2")], &["a", "b"], &["a", "b"]),
             (&[("a", "1"), ("b", "2")], &[], &[]),
             (&[("a", "1"), ("b", "3")], &["b"], &["b"]),

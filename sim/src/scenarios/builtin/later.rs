@@ -72,6 +72,12 @@ pub(super) fn slow_to_stop() -> Simulation {
         .replicas(2)
 }
 
+/// Returns machines that have not stopped by the end of a run.
+pub(super) fn never_stopped() -> Simulation {
+    let depot = || Depot::default().stops_in(60 * MINUTE);
+    Simulation::with_context(move |tools| tools.external(depot))
+}
+
 fn switches_to_zone_b(cluster: &Cluster) {
     let other = json!({"spec": {"parameters": {"name": "zone-b"}}});
     cluster.merge(&named("AdmissionCheck", CHECK), &other);
@@ -135,7 +141,8 @@ pub(super) async fn taken_over(cluster: &Cluster) {
     continued(cluster).await;
 }
 
-async fn stopping(cluster: &Cluster) {
+/// Submits and completes a job, whose machine stops.
+pub(super) async fn stopping(cluster: &Cluster) {
     cluster.submit(Job::new("first"));
     cluster.expect_admitted("first").await;
     cluster.complete("first");

@@ -358,6 +358,12 @@ pub fn all() -> Vec<Scenario> {
             run_on: |cluster| Box::pin(later::taken_over(cluster)),
         },
         Scenario {
+            name: "still-stopping",
+            about: "a machine takes an hour to stop, and the run ends before",
+            simulation: || later::never_stopped().points_of_a_kind(FEW),
+            run_on: |cluster| Box::pin(later::stopping(cluster)),
+        },
+        Scenario {
             name: "kept-ready",
             about: "a preemption leaves a Ready as it stands, and quota comes again later",
             simulation: || {
