@@ -48,9 +48,11 @@ impl AdmissionCheckController for ZonedDepot {
     }
 }
 
-/// Returns a simulation of machines in zone a, with parameters for zone b beside.
+/// Returns a simulation of machines in zone a, with parameters for zone b beside. They take longer
+/// to stop than an event may be delayed.
 pub(super) fn zoned() -> Simulation {
-    let check = |tools: &CheckContext| ZonedDepot(tools.external(Depot::default));
+    let depot = || Depot::default().stops_in(2 * MINUTE);
+    let check = move |tools: &CheckContext| ZonedDepot(tools.external(depot));
     Simulation::with_context(check)
         .parameters(&Word::object("zone-a", "a"))
         .object(&Word::object("zone-b", "b"))
