@@ -297,7 +297,8 @@ impl fmt::Debug for ControllerName {
 /// | only in another system, or in the AdmissionCheck | [`activate`](AdmissionCheckController::activate), as `Inactive` |
 /// | only with a Workload | [`evaluate`](AdmissionCheckController::evaluate), as [`CheckError::parameters`] |
 ///
-/// All set the condition `Active=False`, so a ClusterQueue admits no new jobs meanwhile.
+/// All set the condition `Active=False`, so a ClusterQueue admits no new jobs meanwhile. The last one
+/// does so if [more than one Workload](crate::ErrorKind::Parameters) has the problem, or each one.
 ///
 /// ```
 /// use std::time::Duration;

@@ -51,9 +51,14 @@ pub enum ErrorKind {
         /// The pause.
         after: Duration,
     },
-    /// The AdmissionCheck's parameters are invalid. Its condition `Active` reports it, and so does
-    /// the check's message. The AdmissionCheck is activated again after 1 to 5 min, or when the
-    /// parameters change.
+    /// The AdmissionCheck's parameters are invalid: the check's message reports it. The Workload is
+    /// evaluated again after 1 to 5 min, or when the parameters change.
+    ///
+    /// One Workload alone does not stop a ClusterQueue. The AdmissionCheck's condition `Active`
+    /// becomes False if all Workloads that were asked reject the parameters, or a second one in a
+    /// row does after verdicts. It becomes True again with the first verdict. The AdmissionCheck is
+    /// also activated again after 1 to 5 min, and is then active if only one Workload has rejected
+    /// the parameters: those without quota have not been asked.
     Parameters,
     /// This Workload cannot be evaluated: the check stays Pending and reports why, until the
     /// Workload or the parameters change.

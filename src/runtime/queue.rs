@@ -157,6 +157,11 @@ impl<K: Ord + Clone> Queue<K> {
             .is_some_and(|turns| !turns.order.is_empty())
     }
 
+    /// Returns the keys that wait.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.waiting.keys()
+    }
+
     /// Returns how many keys wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()

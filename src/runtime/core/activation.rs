@@ -1,19 +1,20 @@
 //! Activation of AdmissionChecks, and their condition `Active`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cache::Key;
-use super::managed_check::{ActivationInput, Next, Problem, ValidParameters, view};
-use super::tasks::{InFlight, NotActivated};
+use super::cache::{Key, KeyState};
+use super::managed_check::{ActivationInput, Next, Problem, Standing, ValidParameters, view};
+use super::tasks::{InFlight, NotActivated, Started};
 use super::workloads::is_undecided;
 use super::writes::NOT_LEADER_DELAY;
 use super::{Core, Report, Task, Timer};
-use crate::api::{AdmissionCheck, Name};
+use crate::api::{AdmissionCheck, Name, Uid};
 use crate::check::{Message, Policy};
 use crate::runtime::activation::{Located, decode, locate};
-use crate::runtime::decide::Delay;
-use crate::runtime::queue::Lane;
+use crate::runtime::decide::{CheckPhase, Delay};
+use crate::runtime::queue::{Lane, Queue};
 use crate::runtime::writer::WriteError;
 
 /// Number of repeated writes of the same condition before further ones are delayed: another client
@@ -138,23 +139,14 @@ impl Core {
         let activation = &mut check.activation;
         activation.in_flight = None;
         let generation = tried.generation;
-        activation.input = Some(tried);
+        activation.input = Some(tried.clone());
         activation.failures = match &result {
             Err(NotActivated::Failed(_)) => activation.failures.saturating_add(1),
             _ => 0,
         };
         let failures = activation.failures;
         match result {
-            Ok(()) => {
-                let author = self.controllers[check.controller].check.policy();
-                check.policy = Policy::resolve(valid.read.policy.as_ref(), &author);
-                check.activation.valid = Some(valid);
-                let author = &self.controllers[check.controller].check;
-                check.activation.message = author.active_message(&check.object);
-                self.set_activation_timer(name, None);
-                self.set_result(name, generation, Ok(()));
-                self.enqueue_users(name);
-            }
+            Ok(()) => self.activation_succeeded(name, tried, valid),
             Err(NotActivated::Inactive(inactive)) => {
                 let delay = Delay::retry(inactive.recheck_in).get();
                 self.set_activation_timer(name, Some(delay));
@@ -184,6 +176,62 @@ impl Core {
         self.refresh(name);
     }
 
+    fn activation_succeeded(
+        &mut self,
+        name: &Name,
+        inputs: ActivationInput,
+        valid: Arc<ValidParameters>,
+    ) {
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let author = &self.controllers[check.controller].check;
+        check.policy = Policy::resolve(valid.read.policy.as_ref(), &author.policy());
+        check.activation.message = author.active_message(&check.object);
+        let generation = inputs.generation;
+        let activation = &mut check.activation;
+        let is_again = activation.standing.is_of(&inputs);
+        if is_again && activation.standing.is_rejected() {
+            return self.rejected_activated(name, generation, valid);
+        }
+        if !is_again {
+            activation.standing = Standing::new(inputs);
+        }
+        let unchanged = is_again && matches!(activation.result, Some((_, Ok(()))));
+        if !unchanged {
+            activation.valid = Some(valid);
+        }
+        self.set_activation_timer(name, None);
+        self.set_result(name, generation, Ok(()));
+        if !unchanged {
+            self.enqueue_users(name, |_, _| true);
+        }
+    }
+
+    /// Handles an activation with the parameters that evaluations have rejected. While the check
+    /// stays inactive, Workloads that did not reject them are asked again.
+    fn rejected_activated(&mut self, name: &Name, generation: i64, valid: Arc<ValidParameters>) {
+        let users = self.decidable_users(name);
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let activation = &mut check.activation;
+        let had_none = activation.valid.is_none();
+        activation.valid.get_or_insert(valid);
+        let opens = activation.standing.activated(&users);
+        if opens {
+            self.set_activation_timer(name, None);
+            self.set_result(name, generation, Ok(()));
+        } else {
+            self.retry_rejected(name);
+        }
+        if had_none {
+            self.enqueue_users(name, |_, _| true);
+        } else if !opens {
+            self.enqueue_users(name, |uid, state| users.contains(uid) && !state.fails());
+        }
+    }
+
     /// Stores whether the AdmissionCheck is active.
     fn set_result(&mut self, name: &Name, generation: i64, result: Result<(), Problem>) {
         let Some(check) = self.checks.get_mut(name) else {
@@ -198,41 +246,105 @@ impl Core {
         }
         let never_valid = result.is_err() && check.activation.valid.is_none();
         check.activation.result = Some((generation, result));
+        check.activation.standing.set_rejected(false);
         if changed && never_valid {
-            self.enqueue_users(name);
+            self.enqueue_users(name, |_, _| true);
         }
         self.write_active(name);
     }
 
-    /// Handles parameters that a check rejected in an evaluation. It is activated again after an
-    /// exponential backoff: unreadable inputs may be readable then.
-    pub(super) fn reject_parameters(&mut self, name: &Name, message: Message) {
-        let Some(check) = self.checks.get_mut(name) else {
+    /// Handles an evaluation that rejected the parameters; `failed_before` is true if the one
+    /// before failed as well. See [`Standing`].
+    pub(super) fn parameters_rejected_by(
+        &mut self,
+        key: &Key,
+        failed_before: bool,
+        message: &Message,
+    ) {
+        let asked = self.evaluates_others(key);
+        let Some(check) = self.checks.get_mut(&key.check) else {
             return;
         };
-        let Some((generation, Ok(()))) = check.activation.result else {
-            return;
-        };
-        check.activation.refusals = check.activation.refusals.saturating_add(1);
-        let refusals = check.activation.refusals;
-        let delay = self.delay(refusals.saturating_add(REFUSED_STEPS), 0);
-        self.set_activation_timer(name, Some(delay));
-        let problem = Problem::new("ParametersRejected", message);
-        self.set_result(name, generation, Err(problem));
-    }
-
-    /// Handles a verdict that a check returned with its parameters.
-    pub(super) fn accept_parameters(&mut self, name: &Name) {
-        if let Some(check) = self.checks.get_mut(name) {
-            check.activation.refusals = 0;
+        let standing = &mut check.activation.standing;
+        if standing.reject(&key.uid, failed_before, asked) {
+            self.reject_parameters(&key.check, message.clone());
         }
     }
 
-    /// Enqueues every Workload of the check for evaluation.
-    fn enqueue_users(&mut self, name: &Name) {
+    /// Makes an active AdmissionCheck inactive, because evaluations reject its parameters. It is
+    /// activated again after an exponential backoff: unreadable inputs may be readable then.
+    pub(super) fn reject_parameters(&mut self, name: &Name, message: Message) {
+        let result = self.checks.get(name).map(|check| &check.activation.result);
+        let Some(&Some((generation, Ok(())))) = result else {
+            return;
+        };
+        let problem = Problem::new("ParametersRejected", message);
+        self.set_result(name, generation, Err(problem));
+        if let Some(check) = self.checks.get_mut(name) {
+            check.activation.standing.set_rejected(true);
+        }
+        self.retry_rejected(name);
+    }
+
+    fn retry_rejected(&mut self, name: &Name) {
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let retries = check.activation.standing.retry();
+        let delay = self.delay(retries.saturating_add(REFUSED_STEPS), 0);
+        self.set_activation_timer(name, Some(delay));
+    }
+
+    /// Handles a verdict that a check returned with its parameters: they are valid. If they counted
+    /// as rejected, Workloads whose evaluation failed are evaluated again.
+    pub(super) fn accept_parameters(&mut self, name: &Name) {
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        if !check.activation.standing.accept() {
+            return;
+        }
+        let result = check.activation.result.as_ref();
+        let Some(generation) = result.map(|(generation, _)| *generation) else {
+            return;
+        };
+        self.set_activation_timer(name, None);
+        self.set_result(name, generation, Ok(()));
+        self.enqueue_users(name, |_, state| state.fails());
+    }
+
+    /// Returns true if another Workload of the check is being evaluated, or is about to be.
+    fn evaluates_others(&self, key: &Key) -> bool {
+        let is_other = |other: &Key| other.check == key.check && other.uid != key.uid;
+        let mut queued = self.work.queues.iter().flat_map(Queue::keys);
+        let in_flight = |started: &Started| matches!(&started.purpose, InFlight::Evaluation { key, .. } if is_other(key));
+        queued.any(is_other) || self.work.in_flight.values().any(in_flight)
+    }
+
+    /// Returns the Workloads of the check about which it may decide.
+    fn decidable_users(&self, name: &Name) -> BTreeSet<Uid> {
+        let Some(check) = self.checks.get(name) else {
+            return BTreeSet::new();
+        };
+        let lifetime = self.controllers[check.controller].lifetime;
+        let users = self.workloads.present().filter(|(workload, tracked)| {
+            let state = tracked.key(name);
+            let phase = || self.phase(workload, name, lifetime);
+            state.is_some_and(|state| state.reservation.is_some())
+                && !self.cleanups.blocks(&Key::new(workload.uid(), name))
+                && matches!(phase(), CheckPhase::AwaitingVerdict | CheckPhase::Admitted)
+        });
+        users.map(|(workload, _)| workload.uid().clone()).collect()
+    }
+
+    /// Enqueues the `wanted` Workloads of the check for evaluation.
+    fn enqueue_users(&mut self, name: &Name, wanted: impl Fn(&Uid, &KeyState) -> bool) {
         let users = self.workloads.present().filter_map(|(workload, tracked)| {
             let state = tracked.key(name)?;
             state.reservation?;
+            if !wanted(workload.uid(), state) {
+                return None;
+            }
             let lane = state.lane(is_undecided(workload, name));
             Some((Key::new(workload.uid(), name), lane))
         });

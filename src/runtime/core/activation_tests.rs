@@ -8,7 +8,7 @@ use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
 use crate::api::{ResourceFlavor, StatusCondition, Uid, Workload};
 use crate::check::samples::Limit;
-use crate::check::{Check, DynCheck, Trigger, Verdict};
+use crate::check::{Check, DynCheck, ErrorKind, ReleaseOutcome, Trigger, Verdict};
 use crate::runtime::core::managed_check::Activation;
 use crate::runtime::decide::Outcome;
 use crate::runtime::evaluate::CallError;
@@ -117,21 +117,153 @@ async fn an_activation_that_failed_after_the_reference_was_changed_is_retried() 
     assert_eq!(valid.read.value.downcast_ref::<Limit>().unwrap().0, "\"b\"");
 }
 
-#[tokio::test(start_paused = true)]
-async fn parameters_that_a_check_has_rejected_are_retried() {
-    let mut driver = one(limited());
+/// A Workload of a scenario of rejections: its name, and the seconds at which it gets quota, begins
+/// to reject the parameters, and stops.
+type Rejecter = (&'static str, u64, u64, u64);
+
+const NEVER: u64 = u64::MAX;
+
+/// Returns, for an hour in which the Workloads are evaluated as soon as the core asks for it, each
+/// change of whether the AdmissionCheck is active, with its time in units of 5 min, and how often
+/// each Workload was evaluated. Of the Workloads that are evaluated at a time, the `last` one comes
+/// last.
+fn an_hour(check: Check<Limit>, all: &[Rejecter], last: &str) -> (Vec<(u64, bool)>, Vec<usize>) {
+    let mut driver = one(check);
     refers_to(&mut driver, 1, "a");
-    activated(&mut driver, Ok(()));
-    let name = Name::from("c");
-    driver
-        .core
-        .reject_parameters(&name, Message::new("no such zone"));
-    assert!(driver.core.checks["c"].active().unwrap().is_err());
-    driver.pass(Duration::from_secs(20));
-    assert!(activation(&mut driver).is_none(), "not at once");
-    driver.pass(Duration::from_mins(5));
-    activated(&mut driver, Ok(()));
-    assert!(driver.core.checks["c"].active().unwrap().is_ok());
+    let mut evaluations = vec![0; all.len()];
+    let mut changes = Vec::new();
+    for second in 0..3600 {
+        for (name, ..) in all.iter().filter(|(_, since, ..)| *since == second) {
+            let changes = json!({"/metadata/name": name, "/metadata/uid": name});
+            driver.shows(reserved(5, 1, &changes));
+        }
+        driver.pass(Duration::from_secs(1));
+        while let Some((id, task)) = driver
+            .take(|task| !matches!(task, Task::Evaluate(task) if task.workload.name() == last))
+            .or_else(|| driver.take(|_| true))
+        {
+            let result = match task {
+                Task::Evaluate(task) => {
+                    let is_it = |(name, ..): &Rejecter| *name == task.workload.name();
+                    let number = all.iter().position(is_it).unwrap();
+                    evaluations[number] += 1;
+                    let (_, _, from, until) = all[number];
+                    let outcome = if (from..until).contains(&second) {
+                        Outcome::Failed {
+                            kind: ErrorKind::Parameters,
+                            message: "no such budget".into(),
+                        }
+                    } else {
+                        Outcome::Verdict(Verdict::ready("ok"))
+                    };
+                    driver.concluded(id, outcome);
+                    continue;
+                }
+                Task::WriteEntry { workload, .. } => TaskResult::EntryWritten(Ok(workload)),
+                Task::Activate { .. } => TaskResult::Activated(Ok(())),
+                Task::WriteConditions { .. } => {
+                    TaskResult::ConditionsWritten(Err(WriteError::Gone))
+                }
+                Task::ListUnreleased { .. } => TaskResult::Unreleased(Ok(Vec::new())),
+                Task::Release { .. } => TaskResult::Released(Ok(ReleaseOutcome::Done)),
+                Task::Read { .. } => unreachable!(),
+            };
+            driver.ends(id, result);
+            let active = driver.core.checks["c"]
+                .active()
+                .map(|active| active.is_ok());
+            if let Some(active) = active
+                && changes.last().is_none_or(|(_, last)| *last != active)
+            {
+                changes.push((second / 300, active));
+            }
+        }
+    }
+    (changes, evaluations)
+}
+
+#[tokio::test(start_paused = true)]
+async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none_accepts_them() {
+    let strange = |name| (name, 0, 0, NEVER);
+    let good = |name| (name, 0, NEVER, NEVER);
+    type Changes = &'static [(u64, bool)];
+    let table: [(&str, &[Rejecter], Changes, &[usize]); 9] = [
+        (
+            "two of four, and a verdict between them",
+            &[
+                good("a"),
+                ("b", 60, 0, NEVER),
+                ("e", 100, NEVER, NEVER),
+                ("d", 110, 0, NEVER),
+            ],
+            &[(0, true)],
+            &[1, 18, 1, 18],
+        ),
+        (
+            "one of two",
+            &[strange("a"), good("b")],
+            &[(0, true)],
+            &[18, 1],
+        ),
+        (
+            "two of three, which come one after the other",
+            &[good("a"), ("b", 60, 0, NEVER), ("d", 600, 0, NEVER)],
+            &[(0, true), (2, false), (2, true)],
+            &[2, 18, 18],
+        ),
+        (
+            "both",
+            &[strange("a"), strange("b")],
+            &[(0, true), (0, false)],
+            &[18, 18],
+        ),
+        (
+            "the only one: others may not have quota yet",
+            &[strange("a")],
+            &[(0, true), (0, false), (0, true)],
+            &[18],
+        ),
+        (
+            "the only one, and another one later",
+            &[strange("a"), ("b", 1800, 0, NEVER)],
+            &[(0, true), (0, false), (0, true), (6, false)],
+            &[18, 9],
+        ),
+        (
+            "the only one, and another one for which they are valid",
+            &[strange("a"), ("b", 1800, NEVER, NEVER)],
+            &[(0, true), (0, false), (0, true)],
+            &[18, 1],
+        ),
+        (
+            "all, until what they refer to is created",
+            &[("a", 0, 0, 1800), ("b", 0, 0, 1800)],
+            &[(0, true), (0, false), (6, true)],
+            &[12, 12],
+        ),
+        (
+            "all, once what they refer to is deleted",
+            &[
+                ("a", 0, 1200, NEVER),
+                ("b", 1300, 1200, NEVER),
+                ("d", 1400, 1200, NEVER),
+            ],
+            &[(0, true), (4, false)],
+            &[12, 12, 12],
+        ),
+    ];
+    for (name, all, changes, most) in table {
+        for last in ["a", "b"] {
+            let with_message = limited().on_parameters_unavailable(|_| Some("it waits".to_owned()));
+            for check in [limited(), with_message] {
+                let (of, evaluations) = an_hour(check, all, last);
+                assert_eq!(of, changes, "{name}, {last} last");
+                let all = evaluations.iter().zip(most);
+                let within = all.clone().all(|(evaluations, most)| evaluations <= most);
+                assert!(within, "{name}, {last} last: {evaluations:?}");
+            }
+        }
+    }
 }
 
 fn with_quota(version: u32, message: &str) -> Workload {

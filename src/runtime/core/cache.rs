@@ -172,6 +172,11 @@ impl KeyState {
         }
     }
 
+    /// Returns true if the last evaluation failed.
+    pub(super) fn fails(&self) -> bool {
+        self.memory.failure_state().failures > 0
+    }
+
     fn is_idle(&self) -> bool {
         self.reservation.is_none() && !self.in_flight
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cache::Key;
+use super::cache::{Key, KeyState};
 use super::freshness::{Freshness, has_no_verdict};
 use super::managed_check::{Problem, Readiness, ValidParameters};
 use super::report::summary;
@@ -189,6 +189,7 @@ impl Core {
                         event,
                     });
                 }
+                let failed_before = self.workloads.key(key).is_some_and(KeyState::fails);
                 self.record_outcome(key, &basis.reservation, outcome, label);
                 self.conclude(key, outcome);
                 if let Outcome::Failed {
@@ -196,7 +197,7 @@ impl Core {
                     message,
                 } = outcome
                 {
-                    self.reject_parameters(&key.check, message.clone());
+                    self.parameters_rejected_by(key, failed_before, message);
                 } else if matches!(outcome, Outcome::Verdict(_)) {
                     self.accept_parameters(&key.check);
                 }

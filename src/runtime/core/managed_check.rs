@@ -1,5 +1,6 @@
 //! An AdmissionCheck of this process: its parameters, activation and conditions.
 
+use std::collections::BTreeSet;
 use std::iter;
 use std::sync::Arc;
 
@@ -154,8 +155,112 @@ pub(super) struct Activation {
     pub(super) retry_at: Option<Instant>,
     /// Consecutive failed attempts.
     pub(super) failures: u32,
-    /// Consecutive evaluations in which the check itself rejected the parameters.
-    pub(super) refusals: u32,
+    pub(super) standing: Standing,
+}
+
+/// What evaluations have shown about the parameters with which an AdmissionCheck was activated.
+///
+/// While it is inactive, Kueue reserves no quota in its ClusterQueues (0.19.2, `nominate` in
+/// `pkg/scheduler/scheduler.go`). So one Workload that rejects the parameters must not keep it
+/// inactive, and only Workloads that have quota already can show that the parameters are valid.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    /// The inputs of the activation.
+    of: Option<ActivationInput>,
+    /// Workloads that have rejected the parameters since the last verdict, at most
+    /// [`MOST_NEEDED`](Self::MOST_NEEDED). A Workload whose evaluation before had failed shows
+    /// nothing new, and is not among them once there was a verdict.
+    rejected_by: BTreeSet<Uid>,
+    /// The number of such Workloads with which the parameters are rejected: 1 until there is a
+    /// verdict, then 2. It doubles with each verdict that shows that the parameters were not
+    /// invalid, so that a check which rejects them for some Workloads does not flap.
+    needed: usize,
+    /// Whether the parameters are rejected, which makes the AdmissionCheck inactive.
+    rejected: bool,
+    /// Consecutive activations that were scheduled because of it.
+    retries: u32,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self {
+            of: None,
+            rejected_by: BTreeSet::new(),
+            needed: 1,
+            rejected: false,
+            retries: 0,
+        }
+    }
+}
+
+impl Standing {
+    const MOST_NEEDED: usize = 16;
+
+    pub(super) fn new(of: ActivationInput) -> Self {
+        Self {
+            of: Some(of),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn is_of(&self, inputs: &ActivationInput) -> bool {
+        self.of.as_ref() == Some(inputs)
+    }
+
+    pub(super) fn is_rejected(&self) -> bool {
+        self.rejected
+    }
+
+    /// Stores whether the parameters are rejected.
+    pub(super) fn set_rejected(&mut self, rejected: bool) {
+        self.rejected = rejected;
+    }
+
+    /// Handles a rejection by `workload`, whose evaluation before had failed too if `failed_before`.
+    /// `asked`: others are being evaluated, which may return a verdict. Returns whether the
+    /// parameters are rejected.
+    pub(super) fn reject(&mut self, workload: &Uid, failed_before: bool, asked: bool) -> bool {
+        let counts = !failed_before || self.needed == 1;
+        if counts && self.rejected_by.len() < Self::MOST_NEEDED {
+            self.rejected_by.insert(workload.clone());
+        }
+        let needed = if asked {
+            self.needed.max(2)
+        } else {
+            self.needed
+        };
+        self.rejected_by.len() >= needed
+    }
+
+    /// Handles a verdict. Returns whether the parameters were rejected until then.
+    pub(super) fn accept(&mut self) -> bool {
+        let doubled = self.needed.saturating_mul(2).min(Self::MOST_NEEDED);
+        let needed = if self.rejected { doubled } else { self.needed };
+        self.needed = needed.max(2);
+        self.rejected_by.clear();
+        self.retries = 0;
+        std::mem::take(&mut self.rejected)
+    }
+
+    /// Counts another activation. Returns their number.
+    pub(super) fn retry(&mut self) -> u32 {
+        self.retries = self.retries.saturating_add(1);
+        self.retries
+    }
+
+    /// Handles an activation with rejected parameters. `users` are the Workloads that can be
+    /// evaluated. Returns whether the check is active again: if not more than one Workload has
+    /// rejected the parameters, or only one is left, only others can show whether they are valid,
+    /// and these have no quota yet.
+    pub(super) fn activated(&mut self, users: &BTreeSet<Uid>) -> bool {
+        let opens = self.rejected_by.len() < 2 || users.len() < 2;
+        if opens {
+            self.rejected_by.retain(|workload| users.contains(workload));
+            self.needed = self.needed.max(2);
+            self.rejected = false;
+        }
+        opens
+    }
 }
 
 /// The next step for the current inputs.

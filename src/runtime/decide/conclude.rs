@@ -124,6 +124,10 @@ const FAILING_VERDICT_SPACING: SignedDuration = SignedDuration::from_mins(1);
 /// starts at [`FAILING_VERDICT_RECHECK`] and doubles.
 const GROWTH_RECHECK: Duration = Duration::from_mins(15);
 
+/// The first and the maximum recheck delay of a Workload that has rejected the parameters. It
+/// doubles each time.
+const REJECTED_RECHECK: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(5));
+
 /// The desired entry.
 struct Target {
     state: CheckState,
@@ -491,7 +495,8 @@ impl Draft<'_> {
         let again = match kind {
             ErrorKind::Transient => NextEvaluation::Backoff { at_most: None },
             ErrorKind::Throttled { after } => NextEvaluation::After(Delay::retry(after).get()),
-            ErrorKind::Parameters | ErrorKind::Permanent => NextEvaluation::OnChange,
+            ErrorKind::Parameters => NextEvaluation::After(self.rejected_recheck()),
+            ErrorKind::Permanent => NextEvaluation::OnChange,
         };
         let text = match kind {
             ErrorKind::Transient => format!("the check failed; will retry: {message}"),
@@ -539,6 +544,14 @@ impl Draft<'_> {
                 )
             }
         }
+    }
+
+    /// Returns the recheck delay of a Workload that has rejected the parameters: something that they
+    /// refer to may exist by then.
+    fn rejected_recheck(&self) -> Duration {
+        let (first, most) = REJECTED_RECHECK;
+        let doubled = self.memory.failure_state().failures.clamp(1, 8) - 1;
+        (first * (1 << doubled)).min(most)
     }
 
     /// Withdraws a Ready whose updates contradict others, and evaluates again: other updates can be

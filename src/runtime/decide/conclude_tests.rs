@@ -431,7 +431,7 @@ fn an_error_determines_the_message_and_the_next_evaluation() {
         (
             ErrorKind::Parameters,
             "the check's parameters are invalid: refused",
-            NextEvaluation::OnChange,
+            NextEvaluation::After(MINUTE),
         ),
         (
             ErrorKind::Permanent,
