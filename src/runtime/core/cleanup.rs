@@ -41,6 +41,9 @@ pub(crate) struct Cleanup {
     release: bool,
     failures: u32,
     since: Instant,
+    /// The end of the delay before the next step. No event shortens it: `release` may change what
+    /// the check watches, or the Workload.
+    due: Instant,
 }
 
 /// The next step of a cleanup.
@@ -112,6 +115,7 @@ impl Cleanups {
                     known.why = None;
                 }
                 if cleanup.withdraw.is_some() {
+                    known.due = known.due.min(cleanup.due);
                     known.withdraw = cleanup.withdraw;
                     known.why = known.why.take().or(cleanup.why);
                 }
@@ -190,6 +194,7 @@ impl Core {
                 release,
                 failures: 0,
                 since: now,
+                due: now,
             },
         );
         self.enqueue(key, Lane::Release);
@@ -213,6 +218,10 @@ impl Core {
         let Some(cleanup) = self.cleanups.first(key) else {
             return;
         };
+        let left = cleanup.due.saturating_duration_since(self.now.instant);
+        if !left.is_zero() {
+            return self.set_timer(key, Some(left));
+        }
         let subject = cleanup.subject.clone();
         let (reservation, controller) = (&subject.reservation, subject.controller);
         if self.is_full(controller) {
@@ -503,6 +512,10 @@ impl Core {
         cleanup.failures = cleanup.failures.saturating_add(1);
         let failures = cleanup.failures;
         let delay = delay.unwrap_or_else(|| self.delay(failures, digest(key)));
+        let due = self.now.instant.checked_add(delay);
+        if let Some(cleanup) = self.cleanups.get_mut(key, subject) {
+            cleanup.due = due.unwrap_or(cleanup.due);
+        }
         if waits {
             let message =
                 format!("resources of an earlier reservation are not released yet: {problem}")
@@ -536,6 +549,7 @@ mod tests {
             release,
             failures: 0,
             since: Instant::now(),
+            due: Instant::now(),
         }
     }
 

@@ -683,6 +683,83 @@ async fn what_waits_for_a_delay_survives_the_admission() {
     assert!(driver.release().is_some(), "it is retried");
 }
 
+/// Ends the started writes with the Workloads that were sent.
+fn write_back(driver: &mut Driver) {
+    while let Some((id, workload)) = driver.write() {
+        driver.ends(id, TaskResult::EntryWritten(Ok(workload)));
+    }
+}
+
+/// The check watches what its `release` changes, so each call causes an event.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_retried_after_its_delay_whatever_happens_meanwhile() {
+    type Change = fn(&mut Driver);
+    let table: [(&str, Change); 7] = [
+        ("nothing", |_| {}),
+        (
+            "the Workload, so that the message is not written",
+            |driver| {
+                if let Some((id, _)) = driver.write() {
+                    let conflict = TaskResult::EntryWritten(Err(WriteError::Conflict));
+                    driver.ends(id, conflict);
+                }
+            },
+        ),
+        ("a watch of the check's about all", |driver| {
+            driver.triggers(OLD, Trigger::AllWorkloads);
+        }),
+        ("one about this Workload", |driver| {
+            driver.triggers(OLD, Trigger::Uid(Uid::new("w")));
+        }),
+        ("a label of the Workload", |driver| {
+            let labels = json!({"/metadata/labels": {"team": "a"}});
+            driver.shows(reserved(10, 3, &labels));
+        }),
+        ("its entry", |driver| {
+            let entry = json!([{"name": "c", "state": "Pending", "message": "of another client"}]);
+            driver.shows(reserved(10, 3, &json!({"/status/admissionChecks": entry})));
+        }),
+        ("its flavor", |driver| {
+            let flavor = crate::api::ResourceFlavor {
+                name: "spot".to_owned(),
+                ..Default::default()
+            };
+            driver.feed(Input::Flavors(Event::Apply(flavor)));
+        }),
+    ];
+    for (changed, change) in table {
+        for during in ["the call", "the write", "the delay"] {
+            let mut driver = ready();
+            driver.shows(reserved(8, 3, &json!({})));
+            let (id, _) = driver.release().expect("it is released");
+            if during == "the call" {
+                change(&mut driver);
+            }
+            let later = ReleaseOutcome::RetryAfter(Duration::from_secs(20));
+            driver.ends(id, TaskResult::Released(Ok(later)));
+            if during == "the write" {
+                change(&mut driver);
+            }
+            write_back(&mut driver);
+            if during == "the delay" {
+                change(&mut driver);
+            }
+            for _ in 0..18 {
+                write_back(&mut driver);
+                driver.pass(Duration::from_secs(1));
+                assert!(driver.release().is_none(), "{changed} during {during}");
+            }
+            driver.pass(Duration::from_secs(5));
+            let (id, _) = driver.release().expect("it is retried");
+            driver.ends(id, TaskResult::Released(Ok(ReleaseOutcome::Done)));
+            assert!(
+                driver.evaluation(OLD).is_some(),
+                "{changed} during {during}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_reservation_ended_by_an_eviction_if_that_was_not_before_it() {
     use super::super::workloads::replacement_reason;
