@@ -33,7 +33,7 @@ pub(super) struct Replica {
     pub(super) tasks: BTreeMap<TaskId, Stage>,
     /// The deletions that were delivered to it.
     pub(super) shown_deleted: BTreeSet<usize>,
-    /// The AdmissionCheck's deletion and the flavor, as delivered to it.
+    /// The AdmissionCheck's deletion, the parameters and the flavor, as delivered to it.
     pub(super) settings: Settings,
     /// The revision of the parameters with which each check was last activated.
     pub(super) activated: BTreeMap<usize, u64>,
@@ -378,10 +378,10 @@ impl Model {
                 known.settings.deleted = matches!(event, Event::Delete(_));
                 Input::AdmissionChecks(event)
             }),
-            Stream::Parameters => known
-                .parameters
-                .pop_front()
-                .map(|event| Input::Parameters { kind: 0, event }),
+            Stream::Parameters => known.parameters.pop_front().map(|event| {
+                known.settings.take_parameters(&event);
+                Input::Parameters { kind: 0, event }
+            }),
             Stream::Flavors => known.flavors.pop_front().map(|event| {
                 known.settings.labelled =
                     matches!(&event, Event::Apply(flavor) if !flavor.node_labels().is_empty());
@@ -541,8 +541,13 @@ impl Model {
             Stage::Sent(Task::Activate {
                 object, parameters, ..
             }) => {
-                if let Ok(limit) = parameters.downcast::<Limit>() {
-                    let activated = &mut self.replicas[replica].activated;
+                let known = &mut self.replicas[replica];
+                let (settings, activated) = (&known.settings, &mut known.activated);
+                // An activation with parameters that have changed since is repeated.
+                if let Ok(limit) = parameters.downcast::<Limit>()
+                    && settings.provided != Provided::Missing
+                    && settings.revision == limit.0
+                {
                     activated.insert(index_of(object.name()), limit.0);
                 }
                 TaskResult::Activated(Ok(()))

@@ -52,6 +52,17 @@ impl Settings {
         matches!(self.provided, Provided::Valid | Provided::Invalid).then(|| object.into())
     }
 
+    /// Takes what a watch of the parameters shows.
+    pub(super) fn take_parameters(&mut self, event: &Event<StoredParameters>) {
+        match event {
+            Event::Apply(shown) => {
+                self.revision = shown.generation.unsigned_abs();
+                self.provided = Provided::Valid;
+            }
+            _ => self.provided = Provided::Missing,
+        }
+    }
+
     /// Returns the flavor: with a label that contradicts the checks' updates, or without.
     pub(super) fn flavor(&self) -> ResourceFlavor {
         let labels = if self.labelled {

@@ -9,7 +9,7 @@ use super::managed_check::{ActivationInput, Next, Problem, Standing, ValidParame
 use super::tasks::{InFlight, NotActivated, Started};
 use super::workloads::is_undecided;
 use super::writes::NOT_LEADER_DELAY;
-use super::{Core, Report, Task, Timer};
+use super::{Core, ManagedCheck, Report, Task, Timer};
 use crate::api::{AdmissionCheck, Name, Uid};
 use crate::check::{Message, Policy};
 use crate::runtime::activation::{Located, decode, locate};
@@ -59,15 +59,7 @@ impl Core {
             return;
         }
         let generation = check.object.generation();
-        let kinds = self.controllers[controller].check.parameters();
-        let store = kinds
-            .kind
-            .as_ref()
-            .and_then(|kind| self.parameters.iter().find(|(known, _)| known == kind))
-            .map(|(_, store)| store);
-        let all = self.controllers.iter().map(|controller| &controller.check);
-        let others = self.controllers[controller].check.other_kinds(all);
-        let (stored, revision) = match locate(&check.object, &kinds, &others, store) {
+        let (stored, revision) = match self.locate(check) {
             Located::Unknown => return,
             Located::Invalid { reason, message } => {
                 let problem = Problem::new(reason, message);
@@ -79,16 +71,13 @@ impl Core {
             }
             Located::Found(stored, revision) => (stored, revision),
         };
-        let inputs = ActivationInput {
-            uid: check.object.uid().clone(),
-            generation,
-            parameters: revision,
-        };
+        let inputs = check.inputs(revision);
         match check.activation.next(&inputs) {
             Next::Wait => return,
             Next::Known => return self.write_active(name),
             Next::Try => {}
         }
+        let kinds = self.controllers[controller].check.parameters();
         let valid = match decode(&kinds, stored) {
             Ok((read, generation)) => Arc::new(ValidParameters { read, generation }),
             Err(problem) => {
@@ -136,8 +125,14 @@ impl Core {
             // It is another AdmissionCheck of that name, or another check manages it.
             return self.refresh(name);
         }
+        check.activation.in_flight = None;
+        if !self.are_current(name, &tried) {
+            return self.refresh(name);
+        }
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
         let activation = &mut check.activation;
-        activation.in_flight = None;
         let generation = tried.generation;
         activation.input = Some(tried.clone());
         activation.failures = match &result {
@@ -174,6 +169,28 @@ impl Core {
             }
         }
         self.refresh(name);
+    }
+
+    /// Locates the parameters of `check`.
+    fn locate(&self, check: &ManagedCheck) -> Located<'_> {
+        let author = &self.controllers[check.controller].check;
+        let kinds = author.parameters();
+        let store = kinds
+            .kind
+            .as_ref()
+            .and_then(|kind| self.parameters.iter().find(|(known, _)| known == kind))
+            .map(|(_, store)| store);
+        let all = self.controllers.iter().map(|controller| &controller.check);
+        locate(&check.object, &kinds, &author.other_kinds(all), store)
+    }
+
+    /// Returns true if `inputs` are the current ones of an AdmissionCheck.
+    fn are_current(&self, name: &Name, inputs: &ActivationInput) -> bool {
+        let check = self.checks.get(name);
+        check.is_some_and(|check| match self.locate(check) {
+            Located::Found(_, revision) => check.inputs(revision) == *inputs,
+            Located::Invalid { .. } | Located::Unknown => false,
+        })
     }
 
     fn activation_succeeded(

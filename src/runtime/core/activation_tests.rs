@@ -3,7 +3,7 @@
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::super::driver::{Driver, OLD, evicts_at_once, limited, reserved};
+use super::super::driver::{Driver, OLD, evicts_at_once, limited, reserved, stored};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
 use crate::api::{ResourceFlavor, StatusCondition, Uid, Workload};
@@ -12,7 +12,7 @@ use crate::check::{Check, DynCheck, ErrorKind, ReleaseOutcome, Trigger, Verdict}
 use crate::runtime::core::managed_check::Activation;
 use crate::runtime::decide::Outcome;
 use crate::runtime::evaluate::CallError;
-use crate::runtime::informers::Revision;
+use crate::runtime::informers::{Revision, StoredParameters};
 
 fn inputs(generation: i64) -> ActivationInput {
     ActivationInput {
@@ -264,6 +264,60 @@ async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none
             }
         }
     }
+}
+
+/// Ends all writes. Returns the messages of the conditions `Active`.
+fn all_written(driver: &mut Driver) -> Vec<String> {
+    let mut messages = Vec::new();
+    loop {
+        if let Some(message) = written(driver) {
+            messages.push(message);
+        } else if let Some((id, workload)) = driver.write() {
+            driver.ends(id, TaskResult::EntryWritten(Ok(workload)));
+        } else {
+            return messages;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activation_is_not_announced_if_its_parameters_have_changed_meanwhile() {
+    let deleted = || Event::Delete(stored("a"));
+    let created = || Event::Apply(stored("a"));
+    let missing = "there is no Limit (group example.com) `a`: create it";
+    let active = "The admission check is active";
+    let table: [(&str, Vec<Event<StoredParameters>>, &[&str], bool); 3] = [
+        ("unchanged", vec![], &[active], true),
+        ("deleted", vec![deleted()], &[missing], false),
+        (
+            "deleted and created again",
+            vec![deleted(), created()],
+            &[missing, active],
+            true,
+        ),
+    ];
+    for (name, events, messages, evaluated) in table {
+        let mut driver = one(limited());
+        refers_to(&mut driver, 1, "a");
+        driver.shows(with_quota(5, ""));
+        for event in events {
+            driver.feed(Input::Parameters { kind: 0, event });
+        }
+        let mut all = all_written(&mut driver);
+        activated(&mut driver, Ok(()));
+        all.extend(all_written(&mut driver));
+        assert_eq!(all, messages, "{name}");
+        assert_eq!(driver.evaluation(OLD).is_some(), evaluated, "{name}");
+    }
+    let mut driver = one(limited());
+    refers_to(&mut driver, 1, "a");
+    driver.shows(with_quota(5, ""));
+    refers_to(&mut driver, 2, "b");
+    activated(&mut driver, Ok(()));
+    assert!(all_written(&mut driver).is_empty() && driver.evaluation(OLD).is_none());
+    assert_eq!(activated(&mut driver, Ok(())), "\"b\"");
+    assert_eq!(all_written(&mut driver), [active]);
+    assert!(driver.evaluation(OLD).is_some());
 }
 
 fn with_quota(version: u32, message: &str) -> Workload {

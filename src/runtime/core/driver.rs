@@ -332,7 +332,8 @@ impl Driver {
     }
 }
 
-fn stored(name: &str) -> StoredParameters {
+/// The parameters `name`.
+pub(super) fn stored(name: &str) -> StoredParameters {
     StoredParameters {
         name: name.to_owned(),
         revision: Revision::default(),

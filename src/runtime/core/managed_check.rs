@@ -93,6 +93,15 @@ impl ManagedCheck {
         self.activation.valid()
     }
 
+    /// Returns the inputs of an activation with the parameters in this revision.
+    pub(super) fn inputs(&self, parameters: Revision) -> ActivationInput {
+        ActivationInput {
+            uid: self.object.uid().clone(),
+            generation: self.object.generation(),
+            parameters,
+        }
+    }
+
     /// Returns whether it is active, or the problem; `None` until that is determined.
     pub(crate) fn active(&self) -> Option<Result<(), &Problem>> {
         self.activation.result()
