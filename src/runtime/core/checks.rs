@@ -52,7 +52,7 @@ impl Core {
 
     /// Applies an AdmissionCheck. A list is authoritative, even if its versions went back.
     fn apply_check(&mut self, check: AdmissionCheck, listed: bool) {
-        let (name, leads) = (check.name.clone(), self.leads());
+        let (name, leads, has_led) = (check.name.clone(), self.leads(), self.has_led());
         let known = self.checks.get(&name);
         let same = known.is_some_and(|known| known.object.uid() == check.uid());
         let older = known.is_some_and(|known| check.version.is_older_than(&known.object.version));
@@ -78,7 +78,7 @@ impl Core {
             Some(known) if same => {
                 known.object = check;
                 let recorded = known.object.after_admission.as_ref();
-                if leads {
+                if has_led {
                     known.after_admission.merge(recorded);
                 } else {
                     known.after_admission = AfterAdmission::read(recorded);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::driver::{Driver, OLD, admission_check, limited, reserved};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
-use crate::api::{Name, ResourceVersion, Uid};
+use crate::api::{Name, ResourceVersion, StatusCondition, Uid};
 use crate::check::samples::Limit;
 use crate::check::{DynCheck, Message, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger};
 use crate::runtime::evaluate::CallError;
@@ -579,11 +579,55 @@ async fn an_eviction_without_a_reply_counts_though_the_next_write_of_it_fails() 
         let second = driver.evaluation(OLD).expect("it is evaluated again");
         let id = evicts(&mut driver, second);
         driver.ends(id, TaskResult::EntryWritten(Err(WriteError::Conflict)));
-        let (at, uid) = (jiff::Timestamp::UNIX_EPOCH, Uid::new("other"));
-        let other = Reservation::new("t", "other", uid, "c", at);
-        let limit = &driver.core.checks["c"].after_admission;
-        assert_eq!(limit.used(driver.now.wall, &other), 1, "{lapses}");
+        assert_eq!(evictions(&driver), 1, "{lapses}");
     }
+}
+
+/// Without its record no eviction is written.
+#[tokio::test(start_paused = true)]
+async fn an_eviction_whose_record_was_canceled_does_not_count() {
+    for recorded in [false, true] {
+        let (mut driver, id) = evaluating(admitted(5));
+        driver.evaluated(id, Verdict::rejected("no more"));
+        let record = |task: &Task| matches!(task, Task::WriteConditions { .. });
+        let Some((
+            _,
+            Task::WriteConditions {
+                mut object,
+                conditions,
+                ..
+            },
+        )) = driver.take(record)
+        else {
+            panic!("it is recorded")
+        };
+        assert_eq!(evictions(&driver), 1);
+        driver.feed(Input::Lease(LeaseState::Lapsed));
+        if recorded {
+            object.version = ResourceVersion::new("9");
+            object.after_admission = Some(StatusCondition {
+                status: "True".to_owned(),
+                reason: "Recorded".to_owned(),
+                message: conditions[1].message.clone(),
+                observed_generation: None,
+                since: None,
+            });
+            driver.feed(Input::AdmissionChecks(Event::Apply(object)));
+        }
+        driver.feed(Input::Lease(LeaseState::Acquired));
+        assert_eq!(evictions(&driver), 0, "{recorded}");
+        let id = driver.evaluation(OLD).expect("it is evaluated again");
+        driver.evaluated(id, Verdict::ready("ok"));
+        assert_eq!(evictions(&driver), 0, "{recorded}");
+    }
+}
+
+/// Returns the number of evictions that count for another Workload.
+fn evictions(driver: &Driver) -> u32 {
+    let (at, uid) = (jiff::Timestamp::UNIX_EPOCH, Uid::new("other"));
+    let other = Reservation::new("t", "other", uid, "c", at);
+    let limit = &driver.core.checks["c"].after_admission;
+    limit.used(driver.now.wall, &other)
 }
 
 /// Ends the evaluation `id` with Rejected, and returns the write of the eviction.

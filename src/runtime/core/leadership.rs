@@ -98,6 +98,12 @@ impl Core {
         self.role == Role::Leading
     }
 
+    /// Returns true if this replica leads or has led. Then no other one has led since: the process
+    /// would have ended.
+    pub(super) fn has_led(&self) -> bool {
+        self.work.restoring.until.is_some()
+    }
+
     /// Returns true if this replica leads, or will once it has read its lists.
     pub(crate) fn holds_lease(&self) -> bool {
         matches!(self.role, Role::Leading | Role::Starting)
@@ -140,6 +146,10 @@ impl Core {
                     reservation,
                     conclusion,
                 } if conclusion.evicts => self.keep_slot(&key, &reservation),
+                // The eviction was not sent. Its record may have been written.
+                InFlight::Eviction { key, verdict } => {
+                    self.release_slot(&key, &verdict.reservation, true);
+                }
                 _ => {}
             }
         }

@@ -125,7 +125,9 @@ impl Core {
         self.finish_without_write(key);
     }
 
-    fn release_slot(&mut self, key: &Key, reservation: &Reservation, recorded: bool) {
+    /// Releases the slot of an eviction that was certainly not written. `recorded` is true if the
+    /// slot may be recorded.
+    pub(super) fn release_slot(&mut self, key: &Key, reservation: &Reservation, recorded: bool) {
         if let Some(check) = self.checks.get_mut(&key.check) {
             check.after_admission.release(reservation, recorded);
         }
