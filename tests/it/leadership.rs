@@ -192,6 +192,60 @@ async fn a_replica_stops_leading_when_its_lease_expires_while_a_renewal_hangs() 
     let handle = runtime.handle();
     tokio::spawn(runtime.run(std::future::pending()));
     sleep(Duration::from_secs(10)).await;
+    let expires = cut_off(&server, &clock);
+    let steps = [(-100, "leader"), (100, "lapsed"), (1_000, "lapsed")];
+    for (milliseconds, leadership) in steps {
+        let at = expires + SignedDuration::from_millis(milliseconds);
+        sleep(at.duration_since(clock.now()).unsigned_abs()).await;
+        let shown = serde_json::to_value(handle.diagnostics().await).unwrap();
+        assert_eq!(shown["leadership"], leadership, "{milliseconds} ms");
+    }
+}
+
+/// Stores when it is dropped.
+struct Dropped(Clock, Arc<Mutex<Option<Timestamp>>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        *self.1.lock().unwrap() = Some(self.0.now());
+    }
+}
+
+/// From then on another replica may call the check.
+#[tokio::test(start_paused = true)]
+async fn a_stopped_leader_calls_the_check_no_longer_than_its_lease_is_valid() {
+    let (clock, server) = cluster();
+    let ended = Arc::new(Mutex::new(None));
+    let (of_check, at) = (clock.clone(), Arc::clone(&ended));
+    let check = Check::new(open).on_activate(move |_, _| {
+        let call = Dropped(of_check.clone(), Arc::clone(&at));
+        async move {
+            let _call = call;
+            std::future::pending().await
+        }
+    });
+    let checks = Resource::new("kueue.x-k8s.io", "v1beta2", "admissionchecks");
+    let create = ApiRequest::new(Verb::Create, &checks);
+    let object = json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck",
+        "metadata": {"name": "check"}, "spec": {"controllerName": "example.com/open"},
+    });
+    assert_eq!(server.call(&create.body(object)).code, 201);
+    let runtime = replica(&server, &clock, "open-0", check);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(runtime.run(async { drop(stopped.await) }));
+    sleep(Duration::from_secs(10)).await;
+    let expires = cut_off(&server, &clock);
+    let before = expires - SignedDuration::from_secs(1);
+    sleep(before.duration_since(clock.now()).unsigned_abs()).await;
+    stop.send(()).unwrap();
+    running.await.unwrap().unwrap();
+    let late = ended.lock().unwrap().unwrap().duration_since(expires);
+    assert!(late < SignedDuration::from_millis(100), "{late}");
+}
+
+/// From now on renewals of the Lease hang. Returns when it expires.
+fn cut_off(server: &ApiServer, clock: &Clock) -> Timestamp {
     let now = clock.now();
     server.set_faults(Arc::new(CutOff {
         agent: "open-0",
@@ -202,12 +256,5 @@ async fn a_replica_stops_leading_when_its_lease_expires_while_a_renewal_hangs() 
     }));
     let renewals = server.history().into_iter();
     let renewals = renewals.filter(|change| change.resource.plural == "leases");
-    let expires = renewals.last().unwrap().at + LeaseTimes::default().renew_deadline;
-    let steps = [(-100, "leader"), (100, "lapsed"), (1_000, "lapsed")];
-    for (milliseconds, leadership) in steps {
-        let at = expires + SignedDuration::from_millis(milliseconds);
-        sleep(at.duration_since(clock.now()).unsigned_abs()).await;
-        let shown = serde_json::to_value(handle.diagnostics().await).unwrap();
-        assert_eq!(shown["leadership"], leadership, "{milliseconds} ms");
-    }
+    renewals.last().unwrap().at + LeaseTimes::default().renew_deadline
 }

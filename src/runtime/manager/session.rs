@@ -160,15 +160,17 @@ impl Session {
 
     /// Starts no new evaluation. Evaluations in flight may end within the grace time, and each
     /// verdict is written as it arrives. Then running evaluations are canceled, because the Lease
-    /// is held meanwhile. A write that was sent is waited for. The next leader starts from the
-    /// cluster's state.
+    /// is held meanwhile. A write that was sent is waited for. When the Lease expires, everything is
+    /// canceled. The next leader starts from the cluster's state.
     async fn wind_down(&mut self, queries: &mut mpsc::Receiver<Query>) -> Result<(), RunError> {
         self.watches.running.abort_all();
         self.core.stop_starting();
         let end = Instant::now() + self.settings.grace;
         while self.core.tasks() > 0 && (Instant::now() < end || self.core.writes() > 0) {
+            let expires = self.expires();
             tokio::select! {
                 biased;
+                () = sleep_until(expires.unwrap_or_else(Instant::now)), if expires.is_some() => break,
                 Some(ended) = self.tasks.join_next() => self.task_ended(ended)?,
                 Ok(()) = self.leadership.changed() => {
                     if !self.leadership.borrow_and_update().may_write(Instant::now()) {
