@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::{Key, KeyState};
-use super::managed_check::{ActivationInput, Next, Problem, Standing, ValidParameters, view};
+use super::managed_check::{Acceptance, ActivationInput, Next, Problem, ValidParameters, view};
 use super::tasks::{InFlight, NotActivated, Started};
 use super::workloads::is_undecided;
 use super::writes::NOT_LEADER_DELAY;
@@ -207,12 +207,12 @@ impl Core {
         check.activation.message = author.active_message(&check.object);
         let generation = inputs.generation;
         let activation = &mut check.activation;
-        let is_again = activation.standing.is_of(&inputs);
-        if is_again && activation.standing.is_rejected() {
+        let is_again = activation.acceptance.is_of(&inputs);
+        if is_again && activation.acceptance.is_rejected() {
             return self.rejected_activated(name, generation, valid);
         }
         if !is_again {
-            activation.standing = Standing::new(inputs);
+            activation.acceptance = Acceptance::new(inputs);
         }
         let unchanged = is_again && matches!(activation.result, Some((_, Ok(()))));
         if !unchanged {
@@ -235,7 +235,7 @@ impl Core {
         let activation = &mut check.activation;
         let had_none = activation.valid.is_none();
         activation.valid.get_or_insert(valid);
-        let opens = activation.standing.activated(&users);
+        let opens = activation.acceptance.activated(&users);
         if opens {
             self.set_activation_timer(name, None);
             self.set_result(name, generation, Ok(()));
@@ -263,7 +263,7 @@ impl Core {
         }
         let never_valid = result.is_err() && check.activation.valid.is_none();
         check.activation.result = Some((generation, result));
-        check.activation.standing.set_rejected(false);
+        check.activation.acceptance.set_rejected(false);
         if changed && never_valid {
             self.enqueue_users(name, |_, _| true);
         }
@@ -271,7 +271,7 @@ impl Core {
     }
 
     /// Handles an evaluation that rejected the parameters; `failed_before` is true if the one
-    /// before failed as well. See [`Standing`].
+    /// before failed as well. See [`Acceptance`].
     pub(super) fn parameters_rejected_by(
         &mut self,
         key: &Key,
@@ -282,8 +282,8 @@ impl Core {
         let Some(check) = self.checks.get_mut(&key.check) else {
             return;
         };
-        let standing = &mut check.activation.standing;
-        if standing.reject(&key.uid, failed_before, asked) {
+        let acceptance = &mut check.activation.acceptance;
+        if acceptance.reject(&key.uid, failed_before, asked) {
             self.reject_parameters(&key.check, message.clone());
         }
     }
@@ -298,7 +298,7 @@ impl Core {
         let problem = Problem::new("ParametersRejected", message);
         self.set_result(name, generation, Err(problem));
         if let Some(check) = self.checks.get_mut(name) {
-            check.activation.standing.set_rejected(true);
+            check.activation.acceptance.set_rejected(true);
         }
         self.retry_rejected(name);
     }
@@ -307,7 +307,7 @@ impl Core {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        let retries = check.activation.standing.retry();
+        let retries = check.activation.acceptance.retry();
         let delay = self.delay(retries.saturating_add(REFUSED_STEPS), 0);
         self.set_activation_timer(name, Some(delay));
     }
@@ -318,7 +318,7 @@ impl Core {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        if !check.activation.standing.accept() {
+        if !check.activation.acceptance.accept() {
             return;
         }
         let result = check.activation.result.as_ref();

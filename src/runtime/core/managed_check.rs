@@ -164,7 +164,7 @@ pub(super) struct Activation {
     pub(super) retry_at: Option<Instant>,
     /// Consecutive failed attempts.
     pub(super) failures: u32,
-    pub(super) standing: Standing,
+    pub(super) acceptance: Acceptance,
 }
 
 /// What evaluations have shown about the parameters with which an AdmissionCheck was activated.
@@ -173,7 +173,7 @@ pub(super) struct Activation {
 /// `pkg/scheduler/scheduler.go`). So one Workload that rejects the parameters must not keep it
 /// inactive, and only Workloads that have quota already can show that the parameters are valid.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct Acceptance {
     /// The inputs of the activation.
     of: Option<ActivationInput>,
     /// Workloads that have rejected the parameters since the last verdict, at most
@@ -190,7 +190,7 @@ pub(super) struct Standing {
     retries: u32,
 }
 
-impl Default for Standing {
+impl Default for Acceptance {
     fn default() -> Self {
         Self {
             of: None,
@@ -202,7 +202,7 @@ impl Default for Standing {
     }
 }
 
-impl Standing {
+impl Acceptance {
     const MOST_NEEDED: usize = 16;
 
     pub(super) fn new(of: ActivationInput) -> Self {
