@@ -8,6 +8,7 @@ use super::labels::{QUEUE, label};
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
 use super::role::{ROLE, role_hash};
 use crate::json::list;
+use crate::kueue::KueueVersion;
 use crate::kueue::api::Api;
 
 /// The gate behind which a Pod waits for admission.
@@ -24,7 +25,7 @@ pub(super) fn pods() -> Resource {
 
 /// Returns a new Pod of a queue with its gates, or `None` if Kueue does not manage it. Pods with an
 /// owner are managed through their owner.
-pub(crate) fn gated(pod: &Value) -> Option<Value> {
+pub(crate) fn gated(pod: &Value, version: KueueVersion) -> Option<Value> {
     let owners = pod["metadata"]["ownerReferences"].as_array();
     if label(pod, QUEUE).is_none() || owners.is_some_and(|owners| !owners.is_empty()) {
         return None;
@@ -36,7 +37,7 @@ pub(crate) fn gated(pod: &Value) -> Option<Value> {
     let topology = json!({"name": TOPOLOGY_GATE});
     add(&mut pod["spec"]["schedulingGates"], topology);
     if pod["metadata"]["annotations"][ROLE].is_null() {
-        pod["metadata"]["annotations"][ROLE] = json!(role_hash(&pod["spec"]));
+        pod["metadata"]["annotations"][ROLE] = json!(role_hash(&pod["spec"], version));
     }
     Some(pod)
 }

@@ -9,6 +9,7 @@ mod local_queue;
 mod namespace;
 mod pod_requests;
 mod priority_class;
+mod quantity;
 mod selector;
 mod workload;
 
@@ -23,8 +24,9 @@ pub(crate) use flavor::{NodeLabels, ResourceFlavor};
 pub(crate) use local_queue::LocalQueue;
 pub(crate) use namespace::Namespace;
 pub(crate) use pod_requests::amount_of;
-pub(crate) use pod_requests::{Requests, pod_requests};
+pub(crate) use pod_requests::{Requests, effective_requests, pod_requests};
 pub(crate) use priority_class::WorkloadPriorityClass;
+pub(crate) use quantity::with_canonical_quantities;
 pub(crate) use selector::Selector;
 pub(crate) use workload::{
     Admission, AdmissionCheckState, LACKS_PODS, Metadata, PodSet, PodSetAssignment, PodSetRequest,

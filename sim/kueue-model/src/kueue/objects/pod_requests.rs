@@ -67,10 +67,20 @@ fn is_of_pod(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// Returns the requests in the field `resources` of a container or Pod.
+/// Returns the requests in the field `resources` of a container or Pod, in Kueue's units.
 fn requests(of: &Value) -> Requests {
-    let mut all = amounts(&of["resources"]["limits"]);
-    all.append(&mut amounts(&of["resources"]["requests"]));
+    amounts(&effective_requests(of))
+}
+
+/// Returns the requests in the field `resources` of a container or Pod, with limits as missing ones
+/// (Kueue 0.19.2, `UseLimitsAsMissingRequestsInPod` in `pkg/workload/resources.go`).
+pub(crate) fn effective_requests(of: &Value) -> Value {
+    let [mut all, requests] = ["limits", "requests"].map(|field| of["resources"][field].clone());
+    match (all.as_object_mut(), requests) {
+        (Some(all), Value::Object(requests)) => all.extend(requests),
+        (None, requests) => return requests,
+        (Some(_), _) => {}
+    }
     all
 }
 

@@ -13,7 +13,6 @@ pub(crate) use rank::{Rank, SchedulingHash, queued_since};
 
 use super::KueueVersion;
 use super::objects::{Condition, QueueingStrategy, ReclaimablePods, Workload};
-use super::pods_ready::RequeuingTimestamp;
 
 /// The reason for a requeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +41,7 @@ pub(crate) enum Requeue {
 #[derive(Debug, Default)]
 pub(crate) struct PendingQueue {
     strategy: QueueingStrategy,
-    hashing: bool,
-    /// The time that decides the place of a Workload whose Pods were not ready in time.
-    by: RequeuingTimestamp,
+    version: KueueVersion,
     active: BTreeSet<Rank>,
     inadmissible: BTreeSet<String>,
     entries: BTreeMap<String, Entry>,
@@ -79,12 +76,12 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(workload: &Workload, arrival: u64, by: RequeuingTimestamp) -> Self {
+    fn of(workload: &Workload, arrival: u64, version: KueueVersion) -> Self {
         let conditions = &workload.status.conditions;
         Self {
             local_queue: workload.queue_key(),
-            rank: Rank::of(workload, arrival, by),
-            hash: SchedulingHash::of(workload),
+            rank: Rank::of(workload, arrival, version.requeuing_timestamp()),
+            hash: SchedulingHash::of(workload, version),
             generation: workload.metadata.generation,
             done: workload.status.reclaimable_pods.clone(),
             evicted: conditions.get("Evicted").cloned(),
@@ -112,8 +109,7 @@ impl PendingQueue {
     /// Creates an empty queue.
     pub(crate) fn new(version: KueueVersion) -> Self {
         Self {
-            hashing: version.equivalence_hashing,
-            by: version.requeuing_timestamp(),
+            version,
             ..Self::default()
         }
     }
@@ -127,7 +123,7 @@ impl PendingQueue {
     /// Adds a Workload, or updates it after a change.
     pub(crate) fn push(&mut self, workload: &Workload, arrival: u64, now: Timestamp) {
         let key = workload.metadata.key();
-        let entry = Entry::of(workload, arrival, self.by);
+        let entry = Entry::of(workload, arrival, self.version);
         let was_active = match self.entries.insert(key.clone(), entry.clone()) {
             Some(old) if self.inadmissible.contains(&key) => {
                 if entry.unchanged(&old) {
@@ -152,7 +148,7 @@ impl PendingQueue {
     pub(crate) fn push_from_local_queue(&mut self, workload: &Workload, arrival: u64) {
         let key = workload.metadata.key();
         if !self.entries.contains_key(&key) {
-            let entry = Entry::of(workload, arrival, self.by);
+            let entry = Entry::of(workload, arrival, self.version);
             self.active.insert(entry.rank.clone());
             self.entries.insert(key, entry);
             self.stuck = false;
@@ -164,7 +160,7 @@ impl PendingQueue {
     }
 
     fn hashes(&self) -> bool {
-        self.hashing && self.strategy == QueueingStrategy::BestEffortFIFO
+        self.version.equivalence_hashing && self.strategy == QueueingStrategy::BestEffortFIFO
     }
 
     /// Returns the number of Workloads that wait here.

@@ -5,7 +5,11 @@ use std::cmp::Reverse;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::kueue::objects::Workload;
+use crate::json::list;
+use crate::kueue::KueueVersion;
+use crate::kueue::objects::{
+    Workload, effective_requests, pod_requests, with_canonical_quantities,
+};
 use crate::kueue::pods_ready::RequeuingTimestamp;
 
 /// The position of a Workload in the queue.
@@ -54,16 +58,16 @@ pub(crate) struct SchedulingHash(String);
 
 impl SchedulingHash {
     /// Returns the hash of the priority, the flavor of a variant, and what of the pod sets matters
-    /// to the scheduler.
-    pub(crate) fn of(workload: &Workload) -> Self {
+    /// to the scheduler (Kueue 0.18.3 and 0.19.2, `computeSchedulingHash` in
+    /// `pkg/workload/workload.go`).
+    pub(crate) fn of(workload: &Workload, version: KueueVersion) -> Self {
         let sets = workload.spec.pod_sets.iter();
         let shapes = sets.map(|set| {
             let (count, least) = (workload.count_after_reclaim(set), set.min_count);
-            format!(
-                "{count}/{least:?}x{}:{}",
-                set.name,
-                shape(&set.template["spec"])
-            )
+            let spec = &set.template["spec"];
+            let requests = pod_requests(spec, version);
+            let (name, shape) = (&set.name, shape(spec));
+            format!("{count}/{least:?}x{name}:{shape}:{requests:?}")
         });
         let shapes = shapes.collect::<Vec<_>>().join("+");
         let (priority, flavor) = (workload.spec.priority, workload.variant_flavor());
@@ -72,27 +76,29 @@ impl SchedulingHash {
 }
 
 /// Returns the parts of a Pod spec that matter to the scheduler: not images, gates or restart
-/// policy (Kueue 0.19.2, `SpecShape` in `pkg/util/pod/pod.go`).
+/// policy (Kueue 0.19.2, `SpecShape` in `pkg/util/pod/pod.go`). Kueue hashes Workloads with limits
+/// as requests (0.18.3 and 0.19.2: `AdjustResources` in `pkg/workload/resources.go`).
 fn shape(spec: &Value) -> Value {
-    const FIELDS: [&str; 8] = [
+    const FIELDS: [&str; 7] = [
         "nodeSelector",
         "affinity",
         "tolerations",
         "runtimeClassName",
         "priority",
         "topologySpreadConstraints",
-        "overhead",
         "resourceClaims",
     ];
+    let requests = |of: &Value| with_canonical_quantities(&effective_requests(of));
     let containers = |field: &str| -> Value {
-        let all = spec[field].as_array().into_iter().flatten();
-        all.map(|c| json!([c["resources"]["requests"], c["ports"]]))
-            .collect()
+        let all = list(&spec[field]);
+        all.map(|c| json!([requests(c), c["ports"]])).collect()
     };
     let fields = FIELDS.map(|field| spec[field].clone());
     json!([
         containers("initContainers"),
         containers("containers"),
+        requests(spec),
+        with_canonical_quantities(&spec["overhead"]),
         fields
     ])
 }
@@ -115,6 +121,7 @@ mod tests {
         };
         let gated = json!({"schedulingGates": [{"name": "g"}], "restartPolicy": "Always"});
         assert_eq!(pods("1", json!({})), pods("1", gated));
+        assert_eq!(pods("1", json!({})), pods("1000m", json!({})));
         assert_ne!(pods("1", json!({})), pods("2", json!({})));
         assert_ne!(
             pods("1", json!({})),

@@ -88,9 +88,9 @@ impl Admission for Webhook {
             (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
                 Ok(in_queue(review, |job| suspended(job, self.version)))
             }
-            (Phase::Mutating, Operation::Create, ("", "pods")) => {
-                Ok(in_queue(review, crate::jobs::gated))
-            }
+            (Phase::Mutating, Operation::Create, ("", "pods")) => Ok(in_queue(review, |pod| {
+                crate::jobs::gated(pod, self.version)
+            })),
             (Phase::Validating, operation, ("", "pods")) if of_object => {
                 if operation == Operation::Update {
                     let errors = crate::jobs::refused_directives(review.old, review.object);

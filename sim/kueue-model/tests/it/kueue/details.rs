@@ -4,7 +4,7 @@
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, KUEUE, groups, in_virtual_time, kueue, on_queue, pod_set};
+use super::cluster::{Cluster, KUEUE, groups, in_virtual_time, kueue, on_queue, pod_set, with};
 
 #[test]
 fn a_workload_with_quota_is_given_no_class() {
@@ -493,4 +493,42 @@ fn a_local_queue_counts_what_waits_for_a_missing_cluster_queue() {
         cluster.pass(3.0).await;
         assert_eq!(pending(), 1);
     });
+}
+
+/// Each row has fields of the Pods of `a`, which do not fit into two CPUs, and of `b`, which do. The
+/// scheduler must not take them for alike, or it tries `b` no more than `a`.
+#[test]
+fn the_scheduler_distinguishes_workloads_by_all_that_counts_as_requests() {
+    let cpus = |field: &str, cpus: &str| json!({"resources": {field: {"cpu": cpus}}});
+    let containers =
+        |cpus: Value| json!({"containers": [with(json!({"name": "c", "image": "pause"}), &cpus)]});
+    let starting = |policy: Value| {
+        let first = with(
+            json!({"name": "i", "image": "pause"}),
+            &cpus("requests", "2"),
+        );
+        json!({"initContainers": [with(first, &policy)]})
+    };
+    let sidecar = json!({"restartPolicy": "Always"});
+    let rows = [
+        [
+            containers(cpus("limits", "3")),
+            containers(cpus("limits", "1")),
+        ],
+        [cpus("requests", "3"), cpus("requests", "1")],
+        [cpus("limits", "3"), cpus("limits", "1")],
+        [starting(sidecar), starting(json!({}))],
+    ];
+    for row in rows {
+        on_queue("2", &[], async |cluster| {
+            for (name, fields) in ["a", "b"].into_iter().zip(&row) {
+                let mut set = pod_set("main", 1, "1");
+                let spec = &mut set["template"]["spec"];
+                *spec = with(spec.take(), fields);
+                cluster.workload_of(name, &set);
+            }
+            cluster.pass(1.0).await;
+            assert_eq!(cluster.line(), "a: b:RA", "{row:?}");
+        });
+    }
 }
