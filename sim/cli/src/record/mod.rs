@@ -1,9 +1,22 @@
 //! Recording of a cluster as a trace for [`replay`](crate::replay).
 //!
 //! The recorder only lists and watches: Kueue's configuration, Workloads, Jobs and their events. A
-//! trace contains the inputs of Kueue and its checks: quota, pod sets with their requests,
-//! priorities, admission check states, conditions, times. Names of objects, labels and controllers,
-//! images, and the messages of checks and Jobs are replaced by pseudonyms.
+//! trace contains the inputs of Kueue and its checks, and what Kueue did:
+//!
+//! - **kept**: amounts and counts (quota, requests, limits, usage, Pods), priorities and values of
+//!   classes, admission check states with their delays, the state and type of conditions, policies
+//!   and strategies, times, UIDs, booleans; the end of generated names of Workloads; the texts of
+//!   Kueue's conditions and events around names. Also what Kubernetes or Kueue defines: names of
+//!   resources (`cpu`, `memory`), keys of labels, annotations, taints and gates
+//!   (`record/public.rs`), numbers in Kueue's own labels and annotations, types and reasons of
+//!   conditions, `main` as the name of a pod set.
+//! - **replaced** by pseudonyms, the same in all places: names of objects and namespaces, of pod
+//!   sets, controllers, resources, topologies and gates; keys and values of labels, annotations,
+//!   taints and node selectors; messages of checks and Jobs, and their other reasons; paths of
+//!   termination messages. In Kueue's texts each word that is one of them, of any namespace, and
+//!   each `NAMESPACE/NAME`. Pseudonyms have the order of what they replace, on which Kueue depends.
+//! - **left out**: all other fields, such as images, commands, environments and affinities, and
+//!   conditions of other types.
 //!
 //! A watch does not contain requests. The recorder infers them from the changes of objects and from
 //! [`managedFields`]: the replay sends the requests of users, checks and job controllers, and
@@ -16,8 +29,10 @@
 mod infer;
 mod kinds;
 mod pseudonyms;
+mod public;
 mod recording;
 mod redact;
+mod resources;
 mod watch;
 
 use std::num::NonZeroU32;

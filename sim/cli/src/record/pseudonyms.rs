@@ -1,18 +1,12 @@
 //! Pseudonyms for the names of the cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use super::public::{is_known_reason, is_public};
+use super::resources;
 use crate::replay::{NAMESPACE, is_reset};
-
-/// Domains of labels and annotations whose keys are public.
-const PUBLIC: [&str; 3] = ["kubernetes.io", "k8s.io", "x-k8s.io"];
-/// Labels of the Pods of a Job without a domain.
-const OF_BATCH: [&str; 2] = ["controller-uid", "job-name"];
-
-/// Domains of labels whose names the owner of a cluster chooses.
-const CHOSEN: [&str; 2] = ["node-restriction.kubernetes.io", "node-role.kubernetes.io"];
 
 /// The end of a message that Kueue has cut: a note of an event at 1,024 bytes, the message of a
 /// condition at 32 KiB (Kueue 0.19.2, `pkg/util/api/api.go`).
@@ -25,6 +19,10 @@ const LEAST: usize = 16;
 /// The kind of the names of Workloads of Jobs.
 const OF_JOB: &str = "job-workload";
 const LABEL: &str = "label";
+const RESOURCE: &str = "resource";
+const VALUE: &str = "value";
+/// The pod set of a Job.
+const MAIN: &str = "main";
 
 /// The names of the cluster with their pseudonyms.
 ///
@@ -35,6 +33,11 @@ const LABEL: &str = "label";
 pub(super) struct Pseudonyms {
     /// By namespace (empty for none) and name.
     names: BTreeMap<(String, String), Pseudonym>,
+    namespaces: BTreeSet<String>,
+    /// A namespace of each name that is in one.
+    places: BTreeMap<String, String>,
+    /// Names of resources and gates, and reasons of other writers than Kueue.
+    others: BTreeMap<String, Pseudonym>,
     /// The names of pod sets, which may be any word.
     pod_sets: BTreeMap<String, Pseudonym>,
     /// Messages of other writers than Kueue.
@@ -56,9 +59,14 @@ impl Pseudonyms {
             return String::new();
         }
         let key = (namespace.to_owned(), name.to_owned());
+        if !namespace.is_empty() {
+            self.namespaces.insert(key.0.clone());
+            let place = self.places.entry(key.1.clone());
+            place.or_insert_with(|| key.0.clone());
+        }
         let counts = &mut self.counts;
         let known = self.names.entry(key).or_insert_with(|| next(counts, kind));
-        if kind == LABEL && known.kind == "value" {
+        if kind == LABEL && known.kind == VALUE {
             // It is a key in messages, too.
             known.kind = kind;
         }
@@ -68,6 +76,9 @@ impl Pseudonyms {
     /// Adds the pseudonym of the Workload of a Job.
     pub(super) fn insert_workload(&mut self, namespace: &str, name: &str, pseudonym: String) {
         let key = (namespace.to_owned(), name.to_owned());
+        self.namespaces.insert(key.0.clone());
+        let place = self.places.entry(key.1.clone());
+        place.or_insert_with(|| key.0.clone());
         let new = Pseudonym {
             kind: OF_JOB,
             text: pseudonym,
@@ -85,6 +96,7 @@ impl Pseudonyms {
             .iter_mut()
             .map(|((_, name), known)| (name, known));
         let all = all.chain(&mut self.pod_sets).chain(&mut self.texts);
+        let all = all.chain(&mut self.others);
         let mut all: Vec<(&String, &mut Pseudonym)> = all.collect();
         all.sort_by_key(|(name, _)| *name);
         let width = |kind: &str| {
@@ -97,6 +109,12 @@ impl Pseudonyms {
             let count = counts.entry(known.kind).or_default();
             *count += 1;
             known.text = format!("{}-{count:0width$}", known.kind, width = width(known.kind));
+        }
+        let of_kind = |known: &Pseudonym| known.kind == RESOURCE;
+        let named = self.others.iter().filter(|(_, known)| of_kind(known));
+        let mut resources = resources::pseudonyms(named.map(|(name, _)| name.as_str()));
+        for (name, known) in self.others.iter_mut().filter(|(_, known)| of_kind(known)) {
+            known.text = resources.remove(name).unwrap_or_default();
         }
         self
     }
@@ -150,9 +168,18 @@ impl Pseudonyms {
     }
 
     /// Replaces all known names and messages in a message of Kueue about an object of this
-    /// namespace, and messages of checks that it quotes.
+    /// namespace, names with a namespace before them, and messages of checks that it quotes.
     pub(super) fn text(&mut self, namespace: &str, text: &str) -> String {
         let is_cut = is_cut(text);
+        for token in text.split(|c| !is_of_path(c)) {
+            let unknown = namespaced(token).filter(|(place, name)| {
+                let key = ((*place).to_owned(), (*name).to_owned());
+                !self.names.contains_key(&key)
+            });
+            if let Some((place, name)) = unknown.filter(|(_, name)| !is_version(name)) {
+                self.name("workload", place, name);
+            }
+        }
         let Some((before, quoted)) = quoted(text) else {
             return self.known(namespace, text, is_cut);
         };
@@ -194,14 +221,20 @@ impl Pseudonyms {
                 rest = &rest[length..];
                 continue;
             }
+            if let Some((length, known)) = self.namespaced_at(&out, rest) {
+                out.extend([NAMESPACE, "/", known]);
+                rest = &rest[length..];
+                continue;
+            }
             rest = &rest[word.len()..];
             let of_set = before == "set" || rest.starts_with(':');
             let set = self.pod_sets.get(word).filter(|_| of_set);
-            out.push_str(match set {
-                _ if word == namespace && rest.starts_with('/') => NAMESPACE,
+            let known = match set {
                 Some(set) => &set.text,
-                None => self.word(namespace, before, word),
-            });
+                None if before == "set" && word == MAIN => word,
+                None => self.word(namespace, (&out, before), word),
+            };
+            out.push_str(known);
             if is_of_name(first) {
                 before = word;
             }
@@ -241,29 +274,85 @@ impl Pseudonyms {
         let end = rest.find(|c| !is_of_name(c) && c != '/');
         let key = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
         key.contains('/').then_some(())?;
+        if let Some(known) = self.others.get(key) {
+            return Some((key.len(), &known.text));
+        }
         let known = self.names.get(&(String::new(), key.to_owned()))?;
         // Values of annotations contain slashes, too.
         (known.kind == LABEL).then_some((key.len(), &known.text))
     }
 
-    /// Returns the pseudonym of a word. Kueue's messages contain the names of LocalQueues without
-    /// the namespace.
-    fn word<'a>(&'a self, namespace: &str, before: &str, word: &'a str) -> &'a str {
+    /// Returns the length of a name with its namespace at the beginning of `rest`, with the name's
+    /// pseudonym.
+    fn namespaced_at(&self, before: &str, rest: &str) -> Option<(usize, &str)> {
+        let token = rest.split(|c| !is_of_path(c)).next()?;
+        let (place, name) = namespaced(token).filter(|_| !before.ends_with(is_of_path))?;
+        let known = self.names.get(&(place.to_owned(), name.to_owned()))?;
+        Some((place.len() + 1 + name.len(), &known.text))
+    }
+
+    /// Returns the pseudonym of a word after `before` and its last word. Kueue's messages contain
+    /// the names of LocalQueues without the namespace. The value of a label that is a number is
+    /// replaced only as that of a taint.
+    fn word<'a>(&'a self, namespace: &str, (before, last): (&str, &str), word: &'a str) -> &'a str {
+        let in_taint = || {
+            before
+                .rfind("taint {")
+                .is_some_and(|at| !before[at..].contains('}'))
+        };
         let named = |namespace: &str| {
             let key = (namespace.to_owned(), word.to_owned());
-            self.names.get(&key).map(|known| known.text.as_str())
+            let known = self.names.get(&key);
+            let known = known.filter(|known| known.kind != VALUE || !is_number(word) || in_taint());
+            known.map(|known| known.text.as_str())
         };
-        let found = if before == "LocalQueue" {
+        let found = if last == "LocalQueue" {
             named(namespace).or_else(|| named(""))
         } else {
             named("").or_else(|| named(namespace))
         };
-        found.unwrap_or(word)
+        let other = || self.others.get(word).filter(|known| known.kind == RESOURCE);
+        found
+            .or_else(|| other().map(|known| known.text.as_str()))
+            .or_else(|| self.places.get(word).and_then(|place| named(place)))
+            .or_else(|| self.namespaces.contains(word).then_some(NAMESPACE))
+            .unwrap_or(word)
+    }
+
+    /// Returns the pseudonym of a resource, unless Kubernetes defines it.
+    pub(super) fn resource(&mut self, name: &str) -> String {
+        if resources::is_standard(name) || name.is_empty() {
+            return name.to_owned();
+        }
+        self.other(RESOURCE, name)
+    }
+
+    /// Returns the pseudonym of a gate, unless Kueue defines it. It has a domain, as gates must.
+    pub(super) fn gate(&mut self, name: &str) -> String {
+        if is_public(name) || name.is_empty() {
+            return name.to_owned();
+        }
+        self.other("example.com/gate", name)
+    }
+
+    /// Returns the pseudonym of the reason of a condition of another writer than Kueue, unless Kueue
+    /// or Kubernetes defines it.
+    pub(super) fn reason(&mut self, reason: &str) -> String {
+        if is_known_reason(reason) {
+            return reason.to_owned();
+        }
+        self.other("Reason", reason).replace('-', "_")
+    }
+
+    fn other(&mut self, kind: &'static str, name: &str) -> String {
+        let counts = &mut self.counts;
+        let known = self.others.entry(name.to_owned());
+        known.or_insert_with(|| next(counts, kind)).text.clone()
     }
 
     /// Returns the pseudonym of a pod set; `main`, the pod set of a Job, is kept.
     pub(super) fn pod_set(&mut self, name: &str) -> String {
-        if name == "main" {
+        if name == MAIN {
             return name.to_owned();
         }
         let counts = &mut self.counts;
@@ -291,16 +380,22 @@ impl Pseudonyms {
         self.name(LABEL, "", key)
     }
 
-    /// Replaces the value of a label, annotation or taint, except numbers and booleans.
+    /// Replaces the value of a label, annotation or taint, except booleans, and numbers of keys of
+    /// Kueue.
     pub(super) fn value(&mut self, namespace: &str, key: &str, value: &str) -> Value {
-        let plain = value.parse::<f64>().is_ok() || ["", "true", "false"].contains(&value);
-        let kind = match key.strip_prefix("kueue.x-k8s.io/") {
+        let of_kueue = key.contains("kueue.x-k8s.io/");
+        let plain = ["", "true", "false"].contains(&value) || of_kueue && is_number(value);
+        let name = match key.strip_prefix("kueue.x-k8s.io/") {
             // A UID and a boolean.
             Some("job-uid" | "managed") => return value.into(),
             Some("podset") => return self.pod_set(value).into(),
             Some("cluster-queue-name") => return self.name("cluster-queue", "", value).into(),
             Some("queue-name" | "local-queue-name") => {
                 return self.name("queue", namespace, value).into();
+            }
+            Some("admission-gated-by") => {
+                let gates = value.split(',').map(|gate| self.gate(gate.trim()));
+                return gates.collect::<Vec<_>>().join(",").into();
             }
             Some("priority-class") => return self.name("class", "", value).into(),
             Some("workload" | "workload-slice-name") => {
@@ -313,9 +408,9 @@ impl Pseudonyms {
             }
             _ if plain || key.ends_with("controller-uid") => return value.into(),
             _ if key.ends_with("job-name") => return self.name("job", namespace, value).into(),
-            _ => "value",
+            _ => self.name(VALUE, "", value),
         };
-        self.name(kind, "", value).into()
+        name.into()
     }
 }
 
@@ -326,14 +421,6 @@ fn next(counts: &mut BTreeMap<&'static str, usize>, kind: &'static str) -> Pseud
         kind,
         text: format!("{kind}-{count}"),
     }
-}
-
-fn is_public(key: &str) -> bool {
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    let is_chosen = CHOSEN.iter().any(|chosen| domain.ends_with(chosen));
-    let mut parents = domain.match_indices('.').map(|(dot, _)| &domain[dot + 1..]);
-    let is_known = PUBLIC.contains(&domain) || parents.any(|parent| PUBLIC.contains(&parent));
-    is_known && !is_chosen || OF_BATCH.contains(&key)
 }
 
 /// Returns true if Kueue has cut the text.
@@ -385,6 +472,28 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&c)
 }
 
+fn is_of_path(c: char) -> bool {
+    is_of_name(c) || c == '/'
+}
+
+/// Splits `NAMESPACE/NAME`. A domain is no namespace, nor is a number, and a path has more parts.
+fn namespaced(token: &str) -> Option<(&str, &str)> {
+    let (place, name) = token.trim_end_matches('.').split_once('/')?;
+    let is_of_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_label = place.chars().all(is_of_label) && place.contains(|c: char| c.is_alphabetic());
+    (is_label && !name.is_empty() && !name.contains('/')).then_some((place, name))
+}
+
+/// Returns true for the name of a version of an API, such as `v1beta2`.
+fn is_version(name: &str) -> bool {
+    let number = name.strip_prefix('v');
+    number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn is_number(word: &str) -> bool {
+    word.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
 /// Returns true if `text` is a prefix of `rest` and not part of a longer word.
 fn is_whole(before: &str, rest: &str, text: &str) -> bool {
     let ends = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
@@ -406,6 +515,11 @@ mod tests {
         names.name("cluster-queue", "", "train");
         names.name("flavor", "", "spot.large");
         names.name("workload", "team-a", "job-nightly-1a2b3");
+        names.name("workload", "team-b", "secret-train");
+        names.name("job", "team-b", "main");
+        names.resource("acme.example/vault-gpu");
+        names.value("", "acme.example/cost-centre", "4711");
+        names.value("", "acme.example/copies", "2");
         names.foreign("no licence for alice");
         names.pod_set("more");
         names.key("acme.example/vault-team");
@@ -428,6 +542,22 @@ mod tests {
             (
                 "Created Workload: team-a/job-nightly-1a2b3",
                 "Created Workload: t/workload-1",
+            ),
+            (
+                "Preempted workload team-b/secret-train (UID: 1a-2b, JobUID: x); preemptor path: /train",
+                "Preempted workload t/workload-2 (UID: 1a-2b, JobUID: x); preemptor path: /cluster-queue-1",
+            ),
+            (
+                "Preempted workload team-c/unknown for secret-train of team-b",
+                "Preempted workload t/workload-3 for workload-2 of t",
+            ),
+            (
+                "no batch/v1, 1/2. insufficient quota for acme.example/vault-gpu, request 2 of pod set main",
+                "no batch/v1, 1/2. insufficient quota for resource-1, request 2 of pod set main",
+            ),
+            (
+                "untolerated taint {acme.example/cost-centre 4711 NoSchedule}",
+                "untolerated taint {acme.example/cost-centre value-1 NoSchedule}",
             ),
             (
                 "Admission check(s): licences; no licence for alice.",
@@ -519,12 +649,16 @@ mod tests {
         let labels = json!({
             "kueue.x-k8s.io/queue-name": "train", "kueue.x-k8s.io/managed": "true",
             "topology.kubernetes.io/zone": "paris-1", "acme.com/owner": "alice", "tier": "2",
-            "acme.com.node-restriction.kubernetes.io/vault": "1",
+            "acme.com.node-restriction.kubernetes.io/vault": "1", "vault.k8s.io/x": "true",
+            "kueue.x-k8s.io/job-min-parallelism": "3",
+            "kueue.x-k8s.io/admission-gated-by": "acme.com/x, acme.com/y",
         });
         let expected = json!({
             "kueue.x-k8s.io/queue-name": "queue-1", "kueue.x-k8s.io/managed": "true",
-            "topology.kubernetes.io/zone": "value-2",
-            "label-1": "1", "label-2": "value-1", "label-3": "2",
+            "topology.kubernetes.io/zone": "value-4",
+            "label-1": "value-1", "label-2": "value-2", "label-3": "value-3", "label-4": "true",
+            "kueue.x-k8s.io/job-min-parallelism": "3",
+            "kueue.x-k8s.io/admission-gated-by": "example.com/gate-1,example.com/gate-2",
         });
         assert_eq!(names.labels("team-a", &labels), expected);
     }

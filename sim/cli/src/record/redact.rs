@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::kinds::Kind;
 use super::pseudonyms::Pseudonyms;
+use super::public;
 use crate::replay::{NAMESPACE, list, only};
 
 /// Returns the redacted object.
@@ -191,12 +192,31 @@ impl Redactor<'_> {
     }
 
     fn flavors_of_groups(&mut self, spec: &mut Value) {
-        let groups = spec.get_mut("resourceGroups").and_then(Value::as_array_mut);
-        for group in groups.into_iter().flatten() {
-            let flavors = group.get_mut("flavors").and_then(Value::as_array_mut);
-            for flavor in flavors.into_iter().flatten() {
-                self.rename(flavor, "/name", "flavor");
+        for group in list_mut(spec.get_mut("resourceGroups")) {
+            for name in list_mut(group.get_mut("coveredResources")) {
+                self.resource(name);
             }
+            for flavor in list_mut(group.get_mut("flavors")) {
+                self.rename(flavor, "/name", "flavor");
+                let resources = list_mut(flavor.get_mut("resources"));
+                for name in resources.filter_map(|resource| resource.get_mut("name")) {
+                    self.resource(name);
+                }
+            }
+        }
+    }
+
+    fn resource(&mut self, name: &mut Value) {
+        if let Some(known) = name.as_str() {
+            *name = json!(self.names.resource(known));
+        }
+    }
+
+    /// Renames the resources that are the keys of a map at a JSON pointer, if it exists.
+    fn resources(&mut self, value: &mut Value, pointer: &str) {
+        if let Some(map) = value.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            let all = std::mem::take(map).into_iter();
+            map.extend(all.map(|(name, amount)| (self.names.resource(&name), amount)));
         }
     }
 
@@ -217,6 +237,7 @@ impl Redactor<'_> {
             "priorityClassRef",
         ];
         let mut out = only(spec, &fields);
+        self.gates(out.get_mut("preemptionGates"));
         self.rename(&mut out, "/priorityClassName", "class");
         let class = if out["priorityClassRef"]["kind"] == "PriorityClass" {
             Kind::PriorityClass
@@ -268,9 +289,17 @@ impl Redactor<'_> {
                 .labels(self.namespace, &template["metadata"][field]);
         }
         let spec = &template["spec"];
-        let mut out = only(spec, &["overhead", "priorityClassName", "restartPolicy"]);
+        let fields = [
+            "overhead",
+            "priorityClassName",
+            "resources",
+            "restartPolicy",
+        ];
+        let mut out = only(spec, &fields);
         let class = Kind::PriorityClass.pseudonym();
         self.rename(&mut out, "/priorityClassName", class);
+        self.resources(&mut out, "/overhead");
+        self.requirements(&mut out);
         for (field, short) in [("containers", "c"), ("initContainers", "i")] {
             let all = list(&spec[field]).enumerate().map(|(at, container)| {
                 // Kueue compares the containers of a Job with those of its Workload, defaults of
@@ -283,10 +312,7 @@ impl Redactor<'_> {
                     "terminationMessagePolicy",
                 ];
                 let mut out = only(container, &fields);
-                // The model has no dynamic resource allocation.
-                if let Some(resources) = out.get_mut("resources").and_then(Value::as_object_mut) {
-                    resources.remove("claims");
-                }
+                self.requirements(&mut out);
                 if out["terminationMessagePath"] != TERMINATION_LOG {
                     self.rename(&mut out, "/terminationMessagePath", "path");
                 }
@@ -304,13 +330,33 @@ impl Redactor<'_> {
         out["tolerations"] = self.taints(&spec["tolerations"]);
         let gates = list(&spec["schedulingGates"]).map(|gate| {
             let name = gate["name"].as_str().unwrap_or_default();
-            json!({"name": self.names.key(name)})
+            json!({"name": self.names.gate(name)})
         });
         let gates: Vec<Value> = gates.collect();
         if !gates.is_empty() {
             out["schedulingGates"] = json!(gates);
         }
         json!({"metadata": without_nulls(metadata), "spec": without_nulls(out)})
+    }
+
+    /// Redacts the field `resources` of a container or Pod. The claims of a container name those of
+    /// its Pod.
+    fn requirements(&mut self, of: &mut Value) {
+        for field in ["requests", "limits"] {
+            self.resources(of, &format!("/resources/{field}"));
+        }
+        if let Some(resources) = of.get_mut("resources").and_then(Value::as_object_mut) {
+            resources.remove("claims");
+        }
+    }
+
+    /// Redacts preemption gates.
+    fn gates(&mut self, all: Option<&mut Value>) {
+        for name in list_mut(all).filter_map(|gate| gate.get_mut("name")) {
+            if let Some(known) = name.as_str() {
+                *name = json!(self.names.gate(known));
+            }
+        }
     }
 
     /// Redacts taints or tolerations.
@@ -343,14 +389,16 @@ impl Redactor<'_> {
         for (copy, condition) in copied
             .into_iter()
             .flatten()
-            .zip(list(&status["conditions"]))
+            .zip(list(&public::conditions(status)))
         {
             if condition["type"] == "Finished" && !has_job {
-                let message = condition["message"].as_str().unwrap_or_default();
-                copy["message"] = json!(self.names.foreign(message));
+                let text = |field: &str| condition[field].as_str().unwrap_or_default();
+                copy["message"] = json!(self.names.foreign(text("message")));
+                copy["reason"] = json!(self.names.reason(text("reason")));
             }
         }
         let mut out = only(status, &["requeueState", "preemptionGates"]);
+        self.gates(out.get_mut("preemptionGates"));
         let entries: Vec<Value> = list(&status["admissionChecks"])
             .map(|entry| self.entry(entry))
             .collect();
@@ -377,6 +425,9 @@ impl Redactor<'_> {
         let sets = list(&admission["podSetAssignments"]).map(|set| {
             let mut out = only(set, &["flavors", "count", "resourceUsage"]);
             out["name"] = self.pod_set(&set["name"]);
+            for field in ["/flavors", "/resourceUsage"] {
+                self.resources(&mut out, field);
+            }
             let flavors = out.get_mut("flavors").and_then(Value::as_object_mut);
             for (_, flavor) in flavors.into_iter().flatten() {
                 self.rename(flavor, "", "flavor");
@@ -418,7 +469,7 @@ impl Redactor<'_> {
 
     /// Redacts conditions of Kueue.
     fn conditions(&mut self, status: &Value) -> Value {
-        let mut all = status["conditions"].clone();
+        let mut all = public::conditions(status);
         for condition in all.as_array_mut().into_iter().flatten() {
             let text = condition["message"].as_str().unwrap_or_default();
             condition["message"] = json!(self.names.text(self.namespace, text));
@@ -428,10 +479,13 @@ impl Redactor<'_> {
 
     /// Redacts conditions of a check or of the Job controller.
     fn foreign_conditions(&mut self, status: &Value) -> Value {
-        let mut all = status["conditions"].clone();
-        for condition in all.as_array_mut().into_iter().flatten() {
+        let mut all = public::conditions(status);
+        for condition in list_mut(Some(&mut all)) {
             if let Some(text) = condition["message"].as_str() {
                 condition["message"] = json!(self.names.foreign(text));
+            }
+            if let Some(reason) = condition["reason"].as_str() {
+                condition["reason"] = json!(self.names.reason(reason));
             }
         }
         without_nulls(json!({"conditions": all}))
@@ -475,7 +529,7 @@ impl Redactor<'_> {
     }
 
     fn rename_all(&mut self, list: Option<&mut Value>, kind: &'static str) {
-        for name in list.and_then(Value::as_array_mut).into_iter().flatten() {
+        for name in list_mut(list) {
             self.rename(name, "", kind);
         }
     }
@@ -489,6 +543,11 @@ pub(super) fn job_of(workload: &Value) -> Option<&Value> {
 /// Returns the owner reference to the controller.
 pub(super) fn controller_of(object: &Value) -> Option<&Value> {
     list(&object["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)
+}
+
+/// Returns the elements of a list, or none if there is no list.
+fn list_mut(value: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
+    value.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 fn is_of_kueue(name: Option<&str>) -> bool {
@@ -519,7 +578,25 @@ mod tests {
             "levels": ["kubernetes.io/hostname"],
             "slices": [{"domainCount": 1, "valuesPerLevel": [{"universal": "secret-node"}]}],
         });
-        let container = json!({"name": "secret", "terminationMessagePath": "/secret"});
+        let amounts = json!({"secret.example/gpu": "1", "cpu": "1"});
+        let requests = json!({"requests": amounts, "limits": amounts});
+        let container = json!({
+            "name": "secret", "terminationMessagePath": "/secret", "resources": requests,
+        });
+        let spec = json!({
+            "containers": [container], "resources": requests, "overhead": amounts,
+            "nodeSelector": {"secret": "4711"}, "schedulingGates": [{"name": "secret.example/g"}],
+            "tolerations": [{"key": "secret", "value": "4711"}],
+        });
+        let foreign = json!({
+            "type": "SecretThing", "status": "True", "reason": "secret", "message": "secret",
+        });
+        let of = |kind: &str| {
+            json!({
+                "type": kind, "status": "True", "reason": "SecretReason", "message": "secret",
+            })
+        };
+        let gate = json!([{"name": "secret.example/gate"}]);
         let table = [
             (
                 Kind::Workload,
@@ -527,16 +604,16 @@ mod tests {
                     "spec": {"podSets": [{
                         "name": "secret", "count": 1,
                         "topologyRequest": {"required": "secret.example/rack"},
-                        "template": {"spec": {"containers": [container]}},
-                    }]},
+                        "template": {"spec": spec},
+                    }], "preemptionGates": gate},
                     "status": {
+                        "preemptionGates": gate,
                         "admission": {"clusterQueue": "secret", "podSetAssignments": [{
-                            "name": "secret", "count": 1, "flavors": {"cpu": "secret"},
-                            "resourceUsage": {"cpu": "1"}, "topologyAssignment": topology,
+                            "name": "secret", "count": 1,
+                            "flavors": {"cpu": "secret", "secret.example/gpu": "secret"},
+                            "resourceUsage": amounts, "topologyAssignment": topology,
                         }]},
-                        "conditions": [{
-                            "type": "Finished", "status": "True", "message": "RayJob secret failed",
-                        }],
+                        "conditions": [foreign, of("Finished")],
                     },
                 }),
             ),
@@ -544,7 +621,20 @@ mod tests {
                 Kind::ClusterQueue,
                 json!({"spec": {"concurrentAdmissionPolicy": {"migration": {
                     "constraints": {"lastAcceptableFlavorName": "secret"},
-                }}}}),
+                }}, "resourceGroups": [{
+                    "coveredResources": ["secret.example/gpu"],
+                    "flavors": [{"name": "secret", "resources": [
+                        {"name": "secret.example/gpu", "nominalQuota": "4711"},
+                    ]}],
+                }]}}),
+            ),
+            (
+                Kind::AdmissionCheck,
+                json!({"status": {"conditions": [foreign, of("Active")]}}),
+            ),
+            (
+                Kind::Job,
+                json!({"status": {"conditions": [foreign, of("Failed")]}}),
             ),
             (
                 Kind::ResourceFlavor,
@@ -557,8 +647,20 @@ mod tests {
         for (kind, mut object) in table {
             object["metadata"] = json!({"name": "secret", "namespace": "secret"});
             let text = redacted(kind, &object, &mut Pseudonyms::default()).to_string();
-            assert!(!text.contains("secret"), "{text}");
-            for kept in ["lastAcceptableFlavorName", "resourceUsage", "required"] {
+            assert!(!text.to_lowercase().contains("secret"), "{text}");
+            assert!(
+                !text.contains("4711") || text.contains("nominalQuota"),
+                "{text}"
+            );
+            for kept in [
+                "lastAcceptableFlavorName",
+                "resourceUsage",
+                "required",
+                "overhead",
+                "limits",
+                "Finished",
+                "Active",
+            ] {
                 assert_eq!(
                     text.contains(kept),
                     object.to_string().contains(kept),

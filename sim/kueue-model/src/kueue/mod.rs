@@ -35,5 +35,7 @@ pub use fair_sharing::FairSharing;
 pub use kep993::kep993_definitions;
 pub use pods_ready::{RequeuingTimestamp, WaitForPodsReady};
 pub use queue_usage::QueueUsage;
+#[doc(hidden)]
+pub use scheduler::resource_hash;
 pub use version::KueueVersion;
 pub use webhook::Webhook;

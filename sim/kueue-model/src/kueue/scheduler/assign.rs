@@ -145,7 +145,8 @@ struct GroupRequests<'a> {
 
 /// Returns the hash by which Kueue orders resources: 64-bit FNV-1a (0.19.2, `hashResourceName` in
 /// `pkg/resources/slice_requests.go`).
-fn fnv1a(name: &str) -> u64 {
+#[must_use]
+pub fn resource_hash(name: &str) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325_u64;
     name.bytes().fold(start, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -156,7 +157,7 @@ fn fnv1a(name: &str) -> u64 {
 fn sort_resources<T>(resources: &mut [T], name: impl Fn(&T) -> &str) {
     resources.sort_by(|a, b| {
         let (a, b) = (name(a), name(b));
-        (fnv1a(a), a).cmp(&(fnv1a(b), b))
+        (resource_hash(a), a).cmp(&(resource_hash(b), b))
     });
 }
 

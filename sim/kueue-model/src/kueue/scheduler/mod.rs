@@ -20,6 +20,7 @@ mod usage;
 mod tests;
 
 pub(crate) use amount::show;
+pub use assign::resource_hash;
 pub(crate) use assign::{Assignment, AssignmentInput, LastTried, assign};
 pub(crate) use contest::{Candidate, Cause, Contest};
 pub(crate) use fit::Fit;
