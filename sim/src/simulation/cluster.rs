@@ -22,7 +22,7 @@ use crate::apiserver::{ApiResponse, ApiServer, Backup, Resource};
 use crate::definitions::{self, KueueApi};
 use crate::faults::{FaultPlan, Injector, ReplicaFault};
 use crate::jobs::{Jobs, Nodes};
-use crate::kueue::{Kueue, Webhook};
+use crate::kueue::{self, Kueue, Webhook};
 use crate::timeline::{Timeline, is_true};
 
 /// A cluster with Kueue, its jobs, and replicas of the check.
@@ -108,6 +108,11 @@ impl Cluster {
             .collect();
         let checks = replicas[0].checks(0, &self.clock);
         for object in self.all_objects(&checks) {
+            // They do not pass Kueue's webhooks.
+            let plural = objects::resource_of(&object).plural;
+            if let Some(why) = kueue::refusal(&plural, &object) {
+                fail(why);
+            }
             objects::create(&self.server, &object);
         }
         // Each replica would find these errors too, but no test would report them.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::kinds::Kind;
 use super::pseudonyms::Pseudonyms;
 use super::public;
-use crate::replay::{NAMESPACE, list, only};
+use crate::replay::{MULTI_KUEUE, NAMESPACE, list, only};
 
 /// Returns the redacted object.
 pub(super) fn redacted(kind: Kind, object: &Value, names: &mut Pseudonyms) -> Value {
@@ -148,9 +148,14 @@ impl Redactor<'_> {
     fn check(&mut self, spec: &Value) -> Value {
         let mut out = json!({});
         let controller = spec["controllerName"].as_str().unwrap_or_default();
-        // Kueue's own checks are recorded as any other check: their writes are requests.
-        let controller = self.names.name("controller", "", controller);
-        out["controllerName"] = json!(format!("example.com/{controller}"));
+        // Kueue's own checks are recorded as any other check: their writes are requests. `replay`
+        // refuses those of MultiKueue.
+        out["controllerName"] = json!(if controller == MULTI_KUEUE {
+            controller.to_owned()
+        } else {
+            let controller = self.names.name("controller", "", controller);
+            format!("example.com/{controller}")
+        });
         if let Some(name) = spec["parameters"]["name"].as_str() {
             let name = self.names.name("parameters", "", name);
             out["parameters"] =
@@ -251,11 +256,10 @@ impl Redactor<'_> {
         let sets = list(&spec["podSets"]).map(|set| {
             let mut out = only(set, &["count", "minCount"]);
             // Kueue sets the other fields for every pod set.
-            let mut requested = only(
-                &set["topologyRequest"],
-                &["required", "preferred", "unconstrained"],
-            );
-            for field in ["required", "preferred"] {
+            let levels = ["required", "preferred", "podSetSliceRequiredTopology"];
+            let fields = [levels.as_slice(), &["unconstrained"]].concat();
+            let mut requested = only(&set["topologyRequest"], &fields);
+            for field in levels {
                 if let Some(level) = requested[field].as_str() {
                     requested[field] = json!(self.names.key(level));
                 }
@@ -328,6 +332,13 @@ impl Redactor<'_> {
         let selector = self.names.labels("", &spec["nodeSelector"]);
         out["nodeSelector"] = selector;
         out["tolerations"] = self.taints(&spec["tolerations"]);
+        // The model has no claims of devices, and `replay` refuses a trace with them.
+        let claims = list(&spec["resourceClaims"]).enumerate();
+        let claims = claims.map(|(at, _)| json!({"name": format!("claim{at}")}));
+        let claims: Vec<Value> = claims.collect();
+        if !claims.is_empty() {
+            out["resourceClaims"] = json!(claims);
+        }
         let gates = list(&spec["schedulingGates"]).map(|gate| {
             let name = gate["name"].as_str().unwrap_or_default();
             json!({"name": self.names.gate(name)})
@@ -585,6 +596,7 @@ mod tests {
         });
         let spec = json!({
             "containers": [container], "resources": requests, "overhead": amounts,
+            "resourceClaims": [{"name": "secret", "resourceClaimName": "secret"}],
             "nodeSelector": {"secret": "4711"}, "schedulingGates": [{"name": "secret.example/g"}],
             "tolerations": [{"key": "secret", "value": "4711"}],
         });
@@ -630,7 +642,10 @@ mod tests {
             ),
             (
                 Kind::AdmissionCheck,
-                json!({"status": {"conditions": [foreign, of("Active")]}}),
+                json!({
+                    "spec": {"controllerName": MULTI_KUEUE, "parameters": {"name": "secret"}},
+                    "status": {"conditions": [foreign, of("Active")]},
+                }),
             ),
             (
                 Kind::Job,
@@ -656,9 +671,11 @@ mod tests {
                 "lastAcceptableFlavorName",
                 "resourceUsage",
                 "required",
+                "resourceClaims",
                 "overhead",
                 "limits",
                 "Finished",
+                MULTI_KUEUE,
                 "Active",
             ] {
                 assert_eq!(

@@ -44,6 +44,7 @@ pub(crate) use object::{is_reset, list, only};
 pub(crate) use project::is_compared;
 pub use project::{full_projection, projection};
 use races::Races;
+pub(crate) use scope::MULTI_KUEUE;
 pub use trace::{Trace, to_text};
 
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
@@ -113,8 +114,8 @@ pub enum ReplayError {
     #[error("the trace has a request that the model does not support: {0}")]
     Request(String),
     /// The model does not have a feature that the trace uses.
-    #[error("the model has no {0}, which the trace uses")]
-    NotModelled(&'static str),
+    #[error("the model has no {0}")]
+    NotModelled(String),
 }
 
 /// The namespace of all recordings.

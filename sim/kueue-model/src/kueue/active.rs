@@ -55,6 +55,15 @@ pub(crate) fn active(
             format!("references inactive AdmissionCheck(s): {}", names(inactive)),
         ));
     }
+    for name in queue.flavors() {
+        let topology = flavors
+            .get(name)
+            .and_then(|f| f.spec.topology_name.as_ref());
+        why.extend(topology.map(|topology| {
+            let message = format!("there is no Topology {topology:?} for TAS flavor {name:?}");
+            ("TopologyNotFound", message)
+        }));
+    }
     let Some((reason, _)) = why.first() else {
         return Condition::new(
             "Active",

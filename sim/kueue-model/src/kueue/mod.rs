@@ -16,6 +16,7 @@ pub(crate) mod api;
 mod event_series;
 mod fair_sharing;
 mod kep993;
+mod not_modelled;
 mod note;
 pub(crate) mod objects;
 pub(crate) mod patch;
@@ -33,6 +34,8 @@ pub use actor::{Actor, Kueue, Pace, VersionSwitch, run, run_at};
 pub use api::kueue as resource;
 pub use fair_sharing::FairSharing;
 pub use kep993::kep993_definitions;
+#[doc(hidden)]
+pub use not_modelled::{not_modelled, refusal};
 pub use pods_ready::{RequeuingTimestamp, WaitForPodsReady};
 pub use queue_usage::QueueUsage;
 #[doc(hidden)]

@@ -43,6 +43,22 @@ fn a_mistake_before_the_scenario_is_reported() {
         "{refused}"
     );
 
+    let prebuilt = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": "train", "namespace": "default",
+            "labels": {"kueue.x-k8s.io/prebuilt-workload-name": "mine"},
+        },
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
+        }}},
+    });
+    let refused = panic_message(|| drop(simulation().object(&prebuilt).run(job)));
+    assert!(
+        refused.contains("the simulated Kueue has no prebuilt Workloads, which Job train uses"),
+        "{refused}"
+    );
+
     let twice = panic_message(|| drop(simulation().and("second", |_| open).run(job)));
     assert!(
         twice.contains("two checks have the controller name `example.com/open`"),

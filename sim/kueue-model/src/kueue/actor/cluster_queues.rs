@@ -10,8 +10,8 @@ use super::{Kueue, Task};
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, Cohort, FINALIZER, Namespace, QueueStatus, QueueingStrategy,
-    StopPolicy,
+    AdmissionCheck, ClusterQueue, Cohort, Condition, FINALIZER, Namespace, QueueStatus,
+    QueueingStrategy, StopPolicy, True,
 };
 use crate::kueue::queue::PendingQueue;
 use crate::kueue::queue_status::{QuotaUsage, counted};
@@ -311,12 +311,24 @@ impl Kueue {
         }
     }
 
-    /// Reconciles the finalizer of a check. A check that is being deleted keeps it while a
-    /// ClusterQueue names the check.
+    /// Reconciles the finalizer of a check, and the condition of one of `MultiKueue`. A check that is
+    /// being deleted keeps its finalizer while a ClusterQueue names the check.
     pub(super) fn reconcile_check(&mut self, name: &str) {
         let Some(check) = self.cache.checks.get(name) else {
             return;
         };
+        if let Some(why) = check.missing_clusters() {
+            let message = format!("Cannot load the AdmissionChecks parameters: {why}");
+            let now = self.api.now();
+            let mut condition = Condition::new("Active", True(false), "BadConfig", message, now);
+            condition.observed_generation = Some(check.metadata.generation);
+            let mut conditions = check.status.conditions.clone();
+            if conditions.set(condition) {
+                let patch = json!({"status": {"conditions": conditions}});
+                self.api
+                    .merge(&kueue("admissionchecks"), ("", name), "status", patch);
+            }
+        }
         let has = check.metadata.finalizers.iter().any(|f| f == FINALIZER);
         let going = check.metadata.deletion_timestamp.is_some();
         let mut queues = self.cache.cluster_queues.values();

@@ -21,7 +21,7 @@ impl Kueue {
         if new.metadata.deletion_timestamp.is_some() && !gone {
             return;
         }
-        let came = old.is_none() || gone;
+        let came = old.is_none_or(|old| old.spec.topology_name != new.spec.topology_name) || gone;
         let unchanged = old.is_some_and(|old| old.spec == new.spec);
         if !came && unchanged {
             return;

@@ -30,4 +30,6 @@ pub(crate) struct ResourceFlavorSpec {
     pub(crate) node_taints: Vec<Value>,
     /// Tolerations that admitted Pods get.
     pub(crate) tolerations: Vec<Value>,
+    /// Its Topology, if it has one. The model has none.
+    pub(crate) topology_name: Option<String>,
 }

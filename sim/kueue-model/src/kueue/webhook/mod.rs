@@ -14,12 +14,14 @@ use serde_json::{Value, json};
 
 use super::KueueVersion;
 use super::api::kueue;
+use super::not_modelled::refusal;
 use crate::jobs::{ELASTIC_GATE, QUEUE, is_elastic};
 use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
 /// Kueue's webhooks for Workloads, ClusterQueues, Cohorts, ResourceFlavors, Jobs and Pods. Also
 /// includes the API server's own validation of Pod updates, on which Kueue's Pod integration
-/// relies.
+/// relies. An object that uses a feature of Kueue that the model does not have is refused with 501:
+/// a topology, claims of devices, the name of a prebuilt Workload.
 ///
 /// ```
 /// # use kueue_check::Clock;
@@ -56,6 +58,11 @@ impl Admission for Webhook {
         let resource = &review.resource;
         let place = (resource.group.as_str(), resource.plural.as_str());
         let of_object = review.subresource.is_none();
+        if of_object && review.phase == Phase::Validating && review.operation != Operation::Delete {
+            let refusal = refusal(&review.resource.plural, review.object);
+            let refused = refusal.map(|why| Status::new(501, "NotImplemented", why));
+            refused.map_or(Ok(()), Err)?;
+        }
         match (review.phase, review.operation, place) {
             (_, Operation::Delete, _) => Ok(None),
             (Phase::Validating, _, ("kueue.x-k8s.io", "workloads")) => {

@@ -532,3 +532,72 @@ fn the_scheduler_distinguishes_workloads_by_all_that_counts_as_requests() {
         });
     }
 }
+
+#[test]
+fn a_queue_with_a_flavor_whose_topology_does_not_exist_is_inactive() {
+    on_queue("1", &[], async |cluster| {
+        cluster.pass(1.0).await;
+        let racks = json!({"spec": {"topologyName": "racks", "nodeLabels": {"pool": "a"}}});
+        cluster.merge("resourceflavors", "", "default", "", &racks);
+        cluster.workload("a", "1", 0);
+        cluster.pass(3.0).await;
+        assert_eq!(cluster.line(), "a:");
+        let queue = cluster.server.get(&kueue("clusterqueues"), "", "cq");
+        let active = &queue.unwrap()["status"]["conditions"][0];
+        assert_eq!(active["reason"], "TopologyNotFound");
+        assert_eq!(
+            active["message"],
+            "Can't admit new workloads: there is no Topology \"racks\" for TAS flavor \"default\"."
+        );
+        let reserved = cluster.condition("a", "QuotaReserved");
+        assert_eq!(reserved["message"], "ClusterQueue cq is inactive");
+    });
+}
+
+/// Each row has the parameters of a check of `MultiKueue`, and why Kueue cannot use them.
+#[test]
+fn a_check_of_multikueue_is_inactive_without_its_clusters() {
+    let config = |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": "c"});
+    let own = "kueue.x-k8s.io";
+    let rows = [
+        (Value::Null, "missing parameters reference"),
+        (
+            config("example.com", "MultiKueueConfig"),
+            "wrong group \"example.com\", expecting \"kueue.x-k8s.io\": bad parameters reference",
+        ),
+        (
+            config(own, "Other"),
+            "wrong kind \"Other\", expecting \"MultiKueueConfig\": bad parameters reference",
+        ),
+        (
+            config(own, "MultiKueueConfig"),
+            "MultiKueueConfig.kueue.x-k8s.io \"c\" not found",
+        ),
+    ];
+    for (parameters, expected) in rows {
+        in_virtual_time(async {
+            let cluster = Cluster::new(KueueVersion::V0_19);
+            let mut spec = json!({"controllerName": "kueue.x-k8s.io/multikueue"});
+            if !parameters.is_null() {
+                spec["parameters"] = parameters.clone();
+            }
+            cluster.create(&json!({"apiVersion": KUEUE, "kind": "AdmissionCheck", "metadata": {"name": "c"}, "spec": spec}));
+            cluster.queue(
+                "1",
+                &[],
+                &json!({"admissionChecksStrategy": {"admissionChecks": [{"name": "c"}]}}),
+            );
+            cluster.workload("a", "1", 0);
+            cluster.pass(3.0).await;
+            let check = cluster.server.get(&kueue("admissionchecks"), "", "c");
+            let active = &check.unwrap()["status"]["conditions"][0];
+            assert_eq!(
+                (&active["status"], &active["reason"]),
+                (&json!("False"), &json!("BadConfig"))
+            );
+            let message = format!("Cannot load the AdmissionChecks parameters: {expected}");
+            assert_eq!(active["message"], message);
+            assert_eq!(cluster.line(), "a:(c=Pending)");
+        });
+    }
+}

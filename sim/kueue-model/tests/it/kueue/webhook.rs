@@ -2,11 +2,11 @@
 
 use std::fmt::Display;
 
-use kueue_check_apiserver::ApiResponse;
+use kueue_check_apiserver::{ApiRequest, ApiResponse, Verb};
 use kueue_check_kueue_model::kueue::KueueVersion;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, KUEUE, in_virtual_time, on_queue, pod_set, with};
+use super::cluster::{Cluster, KUEUE, in_virtual_time, kueue, on_queue, pod_set, with};
 
 /// Runs a scenario on a cluster with a Workload with quota, whose check `c` is Ready with a label.
 fn on_cluster(scenario: impl AsyncFnOnce(&Cluster)) {
@@ -485,5 +485,50 @@ fn a_job_starts_suspended_and_stays_in_its_queue_while_it_runs() {
         let label = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}});
         let response = cluster.merge("jobs", "t", "eager", "", &label);
         assert_eq!(response.code, 403, "{}", response.body);
+    });
+}
+
+/// Each row has the fields of the metadata and of the Pods of a Job, and the refusal.
+#[test]
+fn what_the_model_does_not_have_is_refused() {
+    let topology = json!({"kueue.x-k8s.io/podset-preferred-topology": "rack"});
+    let prebuilt = json!({"kueue.x-k8s.io/prebuilt-workload-name": "mine"});
+    let claims = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]});
+    let rows = [
+        (
+            json!({}),
+            json!({"metadata": {"annotations": topology}}),
+            "no topology-aware scheduling, which Job a uses: spec.template.metadata.annotations[kueue.x-k8s.io/podset-preferred-topology]",
+        ),
+        (
+            json!({}),
+            json!({"spec": claims}),
+            "no dynamic resource allocation, which Job a uses: spec.template.spec.resourceClaims",
+        ),
+        (
+            json!({"annotations": prebuilt}),
+            json!({}),
+            "no prebuilt Workloads, which Job a uses: metadata.annotations[kueue.x-k8s.io/prebuilt-workload-name]",
+        ),
+    ];
+    let refused = |response: &ApiResponse, expected: &str| {
+        let expected = format!("the simulated Kueue has {expected}");
+        assert_eq!((response.code, message(response)), (501, &*expected));
+    };
+    on_queue("1", &[], async |cluster| {
+        for (metadata, pods, expected) in rows {
+            let mut template = pod_set("main", 1, "1")["template"].clone();
+            for (field, value) in pods.as_object().unwrap() {
+                let part = template[field].take();
+                template[field] = with(if part.is_null() { json!({}) } else { part }, value);
+            }
+            let metadata = with(json!({"name": "a", "namespace": "t"}), &metadata);
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}});
+            refused(&cluster.try_create(&job), expected);
+        }
+        let topology = json!({"apiVersion": KUEUE, "kind": "Topology", "metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": "rack"}]}});
+        let expected = "no topology-aware scheduling, which Topology racks uses: kind";
+        let create = ApiRequest::new(Verb::Create, &kueue("topologies")).body(topology);
+        refused(&cluster.server.call(&create), expected);
     });
 }
