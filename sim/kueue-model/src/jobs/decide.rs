@@ -299,12 +299,15 @@ pub(super) fn changes_class(job: &JobView, workload: &Workload, version: KueueVe
     follows && !fixed && !slice && job.priority_class.as_deref() != class
 }
 
+/// Returns the next condition `PodsReady`. A Job whose Pods have succeeded in sufficient number has
+/// it before it starts (Kueue 0.15.0 to 0.19.2, `generatePodsReadyCondition` in
+/// `pkg/controller/jobframework/reconciler.go`).
 fn pods_ready(job: &JobView, workload: &Workload) -> Option<PodsReady> {
     let known = workload.status.conditions.get("PodsReady");
     let reason = known.map(|condition| condition.reason.as_str());
     let ready = if !workload.is_admitted() {
         PodsReady::WaitForStart
-    } else if job.pods_ready && !job.suspended {
+    } else if job.pods_ready {
         match reason {
             Some("WaitForRecovery" | "Recovered") => PodsReady::Recovered,
             _ => PodsReady::Started,

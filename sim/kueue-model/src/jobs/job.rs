@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::construct::{Count, restored};
 use super::decide::JobView;
 use super::pod_set_info::{Conflict, PodSetInfo, with_info};
+use crate::json::list;
 use crate::kueue::KueueVersion;
 use crate::kueue::api::{Api, jobs};
 use crate::kueue::objects::{PodSet, Workload};
@@ -103,6 +104,9 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>, version: KueueVersi
         .find(|c| c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed"));
     let count = |field: &str| job["status"][field].as_i64().unwrap_or_default();
     let wanted = self::count(job).pods;
+    let uncounted = list(&job["status"]["uncountedTerminatedPods"]["succeeded"]).count();
+    let uncounted = i64::try_from(uncounted).unwrap_or_default();
+    let ready = count("ready") + count("succeeded") + uncounted;
     let other_pods = |set: &PodSet| of_pod_set(job, set)["spec"] != job["spec"];
     let changed = |set: &PodSet| {
         restored(job, &set.template) != job["spec"]["template"]
@@ -121,7 +125,7 @@ pub(super) fn view(job: &Value, workload: Option<&Workload>, version: KueueVersi
             .map(|set| (set.name.clone(), reclaimable(job, version)))
             .into_iter()
             .collect(),
-        pods_ready: count("ready") + count("succeeded") >= wanted,
+        pods_ready: ready >= wanted,
         ..JobView::default()
     }
 }

@@ -129,6 +129,42 @@ fn pods_that_were_ready_have_a_limit_of_their_own() {
     });
 }
 
+/// Half of its Pods have succeeded, which is as many as run at once.
+#[test]
+fn a_job_that_is_admitted_again_has_its_pods_before_it_starts() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(version(QUICK));
+        cluster.queue("2", &["c"], &json!({}));
+        cluster.job_of(
+            "a",
+            &json!({}),
+            &json!({"parallelism": 2, "completions": 4}),
+        );
+        cluster.pass(0.5).await;
+        ready(&cluster, "a").await;
+        let status = json!({"status": {"active": 0, "ready": 0, "succeeded": 2}});
+        cluster.merge("jobs", "t", "a", "status", &status);
+        cluster.pass(0.5).await;
+        cluster.verdict("a", "c", "Retry", 1);
+        cluster.pass(5.0).await;
+        assert_eq!(cluster.line(), "a:R(c=Pending1)");
+        let before = cluster.server.history().len();
+        ready(&cluster, "a").await;
+        let changes = cluster.server.history();
+        let seen = changes[before..].iter().filter_map(|change| {
+            let conditions = change.object["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            let is_ready = conditions.any(|c| c["type"] == "PodsReady" && c["status"] == "True");
+            match change.resource.plural.as_str() {
+                "workloads" if is_ready => Some("ready"),
+                "jobs" if change.object["spec"]["suspend"] == false => Some("starts"),
+                _ => None,
+            }
+        });
+        assert_eq!(seen.take(2).collect::<Vec<_>>(), ["ready", "starts"]);
+    });
+}
+
 #[test]
 fn one_after_the_other_is_admitted_if_admission_is_blocked() {
     in_virtual_time(async {
