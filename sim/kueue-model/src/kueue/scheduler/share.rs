@@ -146,15 +146,19 @@ impl Tournament<'_> {
         of_children.min_by(|one, other| self.compare(*one, *other))
     }
 
+    /// Compares two candidates of a cohort. Those of its child cohorts are the first of equal ones,
+    /// whatever their order of arrival (Kueue 0.15.0 to 0.19.2, `runTournament` in
+    /// `pkg/scheduler/fair_sharing_iterator.go`).
     fn compare(&self, one: (usize, NodeId), other: (usize, NodeId)) -> Ordering {
         let share = |(at, child): (usize, NodeId)| self.shares[at].get(&child);
         let contender = |(at, _): (usize, NodeId)| &self.contenders[at];
         let borrows = |it| share(it).is_some_and(|s| s.borrows_any_of(contender(it).wanted));
-        let rest = |it| {
-            let contender = contender(it);
+        let rest = |(at, child): (usize, NodeId)| {
+            let contender = &self.contenders[at];
             (
                 Reverse(contender.priority),
                 contender.since,
+                self.tree.is_queue(child),
                 contender.arrival,
             )
         };

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use super::assign::Capacity;
 use super::node_affinity::Flavors;
 use super::{
-    Assignment, AssignmentInput, Candidate, Cause, Contest, Fit, LastTried, Tree, Usage, victims,
+    Assignment, AssignmentInput, Candidate, Cause, Contender, Contest, Fit, LastTried, Tree, Usage,
+    fairest, victims,
 };
 use crate::kueue::KueueVersion;
 use crate::kueue::objects::{
-    ClusterQueue, FlavorFungibility, PreemptionPolicy, ResourceFlavor, Workload,
+    ClusterQueue, Cohort, FlavorFungibility, PreemptionPolicy, ResourceFlavor, Workload,
 };
 use crate::kueue::pods_ready::RequeuingTimestamp;
 
@@ -288,5 +289,43 @@ fn the_preference_ranks_flavors_as_each_version_does() {
             .map(|(one, other)| one.is_better_than(other, &by, version));
         let expected = [hopeless_first, preemption_first];
         assert_eq!(found, expected, "{preference} {version:?}");
+    }
+}
+
+/// Returns the tree of `lender`, which lends all its quota of `cpus` to `all`, of `direct`, which is
+/// in `all`, too, and of `nested`, which is in the cohort `team` below it; these two have no quota.
+fn tree_of_two_levels(cpus: &str, taken: &BTreeMap<String, Usage>) -> Tree {
+    let queue = |name: &str, cohort: &str, cpus: &str| {
+        let mut queue = member(name, json!({"nominalQuota": cpus}), json!({}));
+        cohort.clone_into(&mut queue.spec.cohort_name);
+        (name.to_owned(), queue)
+    };
+    let queues = [
+        queue("direct", "all", "0"),
+        queue("lender", "all", cpus),
+        queue("nested", "team", "0"),
+    ];
+    let team: Cohort = serde_json::from_value(json!({"spec": {"parentName": "all"}})).unwrap();
+    let cohorts = BTreeMap::from([("team".to_owned(), team)]);
+    Tree::new(&BTreeMap::from(queues), &cohorts, taken)
+}
+
+#[test]
+fn with_equal_shares_the_workload_below_a_cohort_is_the_first() {
+    let tree = tree_of_two_levels("2", &BTreeMap::new());
+    let wanted = cpu(1);
+    let contender = |(name, priority, arrival)| Contender {
+        node: tree.queue(name).unwrap(),
+        wanted: &wanted,
+        priority,
+        since: jiff::Timestamp::UNIX_EPOCH,
+        arrival,
+    };
+    for (contenders, first) in [
+        ([("direct", 0, 1), ("nested", 0, 2)], 1),
+        ([("nested", 0, 2), ("direct", 0, 1)], 0),
+        ([("direct", 1, 1), ("nested", 0, 2)], 0),
+    ] {
+        assert_eq!(fairest(&contenders.map(contender), &tree), Some(first));
     }
 }
