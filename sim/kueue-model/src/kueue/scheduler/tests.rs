@@ -329,3 +329,16 @@ fn with_equal_shares_the_workload_below_a_cohort_is_the_first() {
         assert_eq!(fairest(&contenders.map(contender), &tree), Some(first));
     }
 }
+
+#[test]
+fn a_cohort_borrows_nothing_of_a_flavor_of_which_it_has_no_quota() {
+    // The ClusterQueue has lost the flavor since.
+    let mut left = Usage::default();
+    left.add(&("gone".to_owned(), "cpu".to_owned()), 1000);
+    for (usage, borrows) in [(cpu(1), true), (left, false)] {
+        let taken = BTreeMap::from([("nested".to_owned(), usage)]);
+        let tree = tree_of_two_levels("2", &taken);
+        let team = tree.path(tree.queue("nested").unwrap()).next().unwrap();
+        assert_eq!(tree.share(team).borrows(), borrows);
+    }
+}

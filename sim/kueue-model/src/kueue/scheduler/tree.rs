@@ -111,7 +111,9 @@ impl Tree {
         })
     }
 
-    /// Sums up the quota and usage of the children of a node.
+    /// Sums up the quota and usage of the children of a node. Usage without quota, which a
+    /// ClusterQueue has after it has lost a flavor, adds no quota of zero: it is not borrowed
+    /// (`accumulateFromChild`).
     fn accumulate(&mut self, node: NodeId) {
         let own = &self.nodes[node].quotas;
         let mut subtree = Usage::default();
@@ -121,13 +123,15 @@ impl Tree {
         self.nodes[node].subtree = subtree;
         for child in self.nodes[node].children.clone() {
             self.accumulate(child);
-            let cells: Vec<Cell> = self.nodes[child].cells();
-            for cell in cells {
-                let local = self.local_quota(child, &cell);
-                let lent = self.nodes[child].subtree.at(&cell).saturating_sub(local);
-                let beyond = self.nodes[child].usage.at(&cell).saturating_sub(local);
-                self.nodes[node].subtree.add(&cell, lent);
-                self.nodes[node].usage.add(&cell, beyond.max(0));
+            let Node { subtree, usage, .. } = &self.nodes[child];
+            let (subtree, usage) = (subtree.clone(), usage.clone());
+            for (cell, quota) in subtree.iter() {
+                let lent = quota.saturating_sub(self.local_quota(child, cell));
+                self.nodes[node].subtree.add(cell, lent);
+            }
+            for (cell, used) in usage.iter() {
+                let beyond = used.saturating_sub(self.local_quota(child, cell));
+                self.nodes[node].usage.add(cell, beyond.max(0));
             }
         }
     }
@@ -371,14 +375,6 @@ impl Tree {
     pub(crate) fn fits(&self, node: NodeId, wanted: &Usage) -> bool {
         let mut cells = wanted.iter();
         cells.all(|(cell, amount)| self.available(node, cell) >= *amount)
-    }
-}
-
-impl Node {
-    fn cells(&self) -> Vec<Cell> {
-        let all = self.subtree.iter().chain(self.usage.iter());
-        let all: BTreeSet<&Cell> = all.map(|(cell, _)| cell).collect();
-        all.into_iter().cloned().collect()
     }
 }
 
