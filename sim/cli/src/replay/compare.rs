@@ -146,7 +146,7 @@ fn states_and_events(
     {
         let none = Vec::new();
         let raw = simulated.get(object).unwrap_or(&none);
-        let of_runs = |all: &[ObservedState]| states(&in_runs(all, &runs));
+        let of_runs = |all: &[ObservedState]| states(&in_runs(all, &runs), trace);
         let then = of_runs(recorded.get(object).unwrap_or(&none));
         let now = of_runs(raw);
         let flaps = flaps(&then) && now.iter().any(is_inactive_with_delay);
@@ -396,8 +396,10 @@ fn form_of(trace: &Trace) -> Form {
 
 /// Returns the distinct states in order. The first check entries are also added to the earlier
 /// states, because Kueue adds them just before or just after the quota reservation.
-fn states(all: &[ObservedState]) -> Vec<ObservedState> {
-    let each = all.iter().map(|(step, state)| (*step, comparable(state)));
+fn states(all: &[ObservedState], trace: &Trace) -> Vec<ObservedState> {
+    let pods_ready = trace.sets_pods_ready();
+    let each = all.iter();
+    let each = each.map(|(step, state)| (*step, comparable(state, pods_ready)));
     let mut each: Vec<ObservedState> = each.collect();
     dedup(&mut each);
     without_deletion_under_way(&mut each);

@@ -33,7 +33,7 @@ fn missing(path: &str, body: &Value) -> Option<String> {
     };
     let name = text("/metadata/name").unwrap_or(path);
     Some(format!(
-        "{feature}, which {plural} {name} of the trace uses: {field}"
+        "{feature}, which {plural}/{name} of the trace uses: {field}"
     ))
 }
 

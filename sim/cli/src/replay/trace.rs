@@ -309,7 +309,13 @@ impl Trace {
             "maximumExecutionTimeSeconds",
             "max-exec-time",
         ];
-        self.settings.wait_for_pods_ready.is_some() || self.has_any_of(&names)
+        self.sets_pods_ready() || self.has_any_of(&names)
+    }
+
+    /// Returns true if the recorded Kueue had a setting `waitForPodsReady`. Its condition is compared
+    /// then.
+    pub(super) fn sets_pods_ready(&self) -> bool {
+        self.settings.wait_for_pods_ready.is_some()
     }
 
     /// Returns true if a job may change its size while it runs.

@@ -80,6 +80,18 @@ fn a_history_that_is_not_what_kueue_does_is_not_reproduced() {
     }
 }
 
+/// With a setting `waitForPodsReady`, `PodsReady` is compared, too.
+#[test]
+fn a_history_with_another_reason_of_its_pods_is_not_reproduced() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
+    let text = std::fs::read_to_string(folder.join("5700-105.json")).unwrap();
+    let then = r#""reason":"WaitForRecovery","status":"False","type":"PodsReady""#;
+    assert!(text.contains(then) && text.contains("waitForPodsReady"));
+    let other = then.replace("Recovery", "Start");
+    let trace: Trace = serde_json::from_str(&text.replace(then, &other)).unwrap();
+    assert_ne!(Replay::new(trace).run().unwrap(), []);
+}
+
 /// Replaces `then` by `other` in each recording of a family that has it. Each must differ.
 ///
 /// Each is played with all outcomes of races, which takes seconds.

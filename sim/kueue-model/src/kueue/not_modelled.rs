@@ -42,7 +42,7 @@ pub fn not_modelled(plural: &str, object: &Value) -> Option<(&'static str, Strin
         "workloads" => list(&spec["podSets"]).enumerate().find_map(|(at, set)| {
             let field = format!("spec.podSets[{at}]");
             let uses = |key: &&str| !set["topologyRequest"][*key].is_null();
-            let key = OF_POD_SET.into_iter().find(|key| uses(&key));
+            let key = OF_POD_SET.into_iter().find(uses);
             let requests = key.map(|key| (TOPOLOGIES, format!("{field}.topologyRequest.{key}")));
             let pods = &set["template"]["spec"];
             requests.or_else(|| claims(pods, &format!("{field}.template.")))
