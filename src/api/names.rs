@@ -31,6 +31,9 @@ enum UidForm {
 }
 
 impl Uid {
+    /// The first one, in the order of UIDs.
+    pub(crate) const MIN: Self = Self(UidForm::Uuid(0, 0));
+
     /// Makes the UID that is written as `text`.
     pub fn new(text: &str) -> Self {
         Self(match parse_uuid(text) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::api::{Name, ResourceVersion, Uid, Workload};
+use crate::api::{Name, ResourceVersion, Uid, Workload, digest};
 use crate::runtime::decide::ReservationState;
 use crate::runtime::queue::Lane;
 use crate::runtime::writer::EntryDigest;
@@ -255,6 +255,14 @@ pub(crate) struct WorkloadCache {
     tracked: BTreeMap<Uid, TrackedWorkload>,
     /// The content of the list in progress, and the part of it that was older than the cache.
     listing: Option<Listing>,
+    /// The Workloads in the watch by the digest of their namespace and name. `None` until one is
+    /// looked up: most checks look up none, and a Workload costs memory.
+    named: Option<BTreeSet<(u64, Uid)>>,
+}
+
+/// Returns the digest of a namespace and a name.
+fn place((namespace, name): (&str, &str)) -> u64 {
+    digest(&(namespace, name))
 }
 
 #[derive(Clone, Debug, Default)]
@@ -278,6 +286,7 @@ impl WorkloadCache {
             if origin == Origin::Reply {
                 return Applied::Discarded;
             }
+            self.name(workload);
             self.tracked.entry(uid.clone()).or_default().presence =
                 Presence::Present(workload.clone());
             return Applied::Newest(None);
@@ -306,11 +315,7 @@ impl WorkloadCache {
             Presence::Unknown if origin == Origin::Reply => return Applied::Discarded,
             Presence::Present(_) | Presence::Unknown => {}
         }
-        let before = std::mem::replace(&mut tracked.presence, Presence::Present(workload.clone()));
-        Applied::Newest(match before {
-            Presence::Present(before) => Some(before),
-            Presence::Unknown | Presence::Gone(_) => None,
-        })
+        Applied::Newest(self.replace(workload))
     }
 
     /// Returns true if the cache has a newer state than `workload`, or it left the watch later.
@@ -333,8 +338,44 @@ impl WorkloadCache {
         let tracked = self.tracked.get_mut(workload.uid())?;
         match std::mem::replace(&mut tracked.presence, Presence::Present(workload.clone())) {
             Presence::Present(before) => Some(before),
-            Presence::Unknown | Presence::Gone(_) => None,
+            Presence::Unknown | Presence::Gone(_) => {
+                self.name(workload);
+                None
+            }
         }
+    }
+
+    /// Adds a Workload that is in the watch now.
+    fn name(&mut self, workload: &Workload) {
+        if let Some(named) = &mut self.named {
+            let at = place((workload.namespace(), workload.name()));
+            named.insert((at, workload.uid().clone()));
+        }
+    }
+
+    /// Returns the Workloads in the watch with this namespace and name: one, or two if the deletion
+    /// of an earlier one has not been shown.
+    pub(super) fn named(&mut self, namespace: &str, name: &str) -> Vec<Uid> {
+        let tracked = &self.tracked;
+        let named = self.named.get_or_insert_with(|| {
+            let present = tracked.values().filter_map(TrackedWorkload::workload);
+            let of = |workload: &Workload| place((workload.namespace(), workload.name()));
+            present
+                .map(|workload| (of(workload), workload.uid().clone()))
+                .collect()
+        });
+        let wanted = place((namespace, name));
+        let from = (wanted, Uid::MIN);
+        let same = named
+            .range(from..)
+            .take_while(|(place, _)| *place == wanted);
+        let is_it = |uid: &&Uid| {
+            let workload = tracked.get(*uid).and_then(TrackedWorkload::workload);
+            workload.is_some_and(|workload| {
+                (workload.namespace(), workload.name()) == (namespace, name)
+            })
+        };
+        same.map(|(_, uid)| uid).filter(is_it).cloned().collect()
     }
 
     /// Removes a Workload that left the watch, in the state `left` if that was observed. Returns
@@ -359,6 +400,9 @@ impl WorkloadCache {
             last: last.clone(),
             left_at: version.cloned(),
         }));
+        if let Some(named) = &mut self.named {
+            named.remove(&(place((last.namespace(), last.name())), uid.clone()));
+        }
         Some(last)
     }
 
@@ -599,6 +643,42 @@ mod tests {
             cache.apply(&workload(9), Origin::Read),
             Applied::Newest(None)
         ));
+    }
+
+    #[test]
+    fn workloads_are_found_by_their_names_while_they_are_in_the_watch() {
+        let of = |uid: &str, name: &str| {
+            Workload::from_json(json!({
+                "metadata": {"namespace": "n", "name": name, "uid": uid, "resourceVersion": "1"},
+                "spec": {},
+            }))
+            .unwrap()
+        };
+        // The names are looked up after this many changes, and after each later one.
+        for looked_up in 0..6 {
+            let mut cache = WorkloadCache::default();
+            let mut change = 0;
+            let mut expect = |cache: &mut WorkloadCache, uids: &[&str]| {
+                change += 1;
+                if change > looked_up {
+                    let uids: Vec<Uid> = uids.iter().map(|uid| Uid::new(uid)).collect();
+                    assert_eq!(cache.named("n", "w"), uids, "{change} {looked_up}");
+                    assert!(cache.named("m", "w").is_empty());
+                }
+            };
+            cache.apply(&of("a", "w"), Origin::Watch);
+            expect(&mut cache, &["a"]);
+            cache.apply(&of("x", "other"), Origin::Watch);
+            expect(&mut cache, &["a"]);
+            cache.apply(&of("b", "w"), Origin::Watch);
+            expect(&mut cache, &["a", "b"]);
+            cache.remove(&Uid::new("a"), None);
+            expect(&mut cache, &["b"]);
+            cache.apply(&of("a", "w"), Origin::Read);
+            expect(&mut cache, &["a", "b"]);
+            cache.remove(&Uid::new("b"), None);
+            expect(&mut cache, &["a"]);
+        }
     }
 
     #[test]

@@ -74,6 +74,10 @@ impl Core {
             Trigger::AllWorkloads => self.update_messages(controller, None),
             _ => {}
         }
+        let named = match trigger {
+            Trigger::Workload { namespace, name } => self.workloads.named(namespace, name),
+            _ => Vec::new(),
+        };
         let of_controller = |key: &Key| {
             self.workloads.key(key).is_some_and(|state| {
                 state.controller() == controller && state.reservation.is_some()
@@ -101,13 +105,7 @@ impl Core {
                 }
                 of_job.iter().flat_map(keys_of).collect()
             }
-            Trigger::Workload { namespace, name } => {
-                let named = self.workloads.present().find(|(workload, _)| {
-                    workload.name() == name && workload.namespace() == namespace
-                });
-                let uid = named.map(|(workload, _)| workload.uid().clone());
-                uid.as_ref().map(keys_of).unwrap_or_default()
-            }
+            Trigger::Workload { .. } => named.iter().flat_map(keys_of).collect(),
             Trigger::AdmissionCheck(check) => {
                 let keys = self.workloads.keys().map(|(key, _)| key);
                 keys.filter(|key| *key.check == **check && of_controller(key))
