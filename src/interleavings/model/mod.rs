@@ -22,6 +22,10 @@ use crate::runtime::writer::WriteError;
 
 /// The bounds of one search.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is independent of the others"
+)]
 pub(super) struct Bounds {
     pub(super) workloads: usize,
     pub(super) checks: usize,

@@ -184,9 +184,9 @@ fn an_hour(check: Check<Limit>, all: &[Rejecter], last: &str) -> (Vec<(u64, bool
 
 #[tokio::test(start_paused = true)]
 async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none_accepts_them() {
+    type Changes = &'static [(u64, bool)];
     let strange = |name| (name, 0, 0, NEVER);
     let good = |name| (name, 0, NEVER, NEVER);
-    type Changes = &'static [(u64, bool)];
     let table: [(&str, &[Rejecter], Changes, &[usize]); 9] = [
         (
             "two of four, and a verdict between them",
@@ -282,11 +282,12 @@ fn all_written(driver: &mut Driver) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_activation_is_not_announced_if_its_parameters_have_changed_meanwhile() {
+    type Changes = Vec<Event<StoredParameters>>;
     let deleted = || Event::Delete(stored("a"));
     let created = || Event::Apply(stored("a"));
     let missing = "there is no Limit (group example.com) `a`: create it";
     let active = "The admission check is active";
-    let table: [(&str, Vec<Event<StoredParameters>>, &[&str], bool); 3] = [
+    let table: [(&str, Changes, &[&str], bool); 3] = [
         ("unchanged", vec![], &[active], true),
         ("deleted", vec![deleted()], &[missing], false),
         (

@@ -130,10 +130,10 @@ async fn readiness_names_the_watch_that_fails_and_its_error() {
 
 #[tokio::test]
 async fn a_pause_that_the_server_requests_is_kept_by_every_client() {
+    const PAUSE: u64 = 10;
     let Some(fixture) = fixture(V0_19_2).await else {
         return;
     };
-    const PAUSE: u64 = 10;
     fixture.faults.inject(
         1,
         Fault::Status(429, Some(PAUSE)),

@@ -108,8 +108,8 @@ async fn scenario(cluster: &Cluster) {
     cluster.expect("the machine stopped", running(0)).await;
 }
 
-/// Two checks that allow a job while the ConfigMap `gate` is open. One reads it, the other one keeps
-/// it in memory.
+/// Two checks that allow a job while the `ConfigMap` `gate` is open. One reads it, the other one
+/// keeps it in memory.
 struct Gate {
     client: Option<Client>,
     kept: Arc<Mutex<Option<ConfigMap>>>,
@@ -191,7 +191,7 @@ fn watching() -> Simulation {
         .expect_timeout(HEALED + MINUTE)
 }
 
-/// Changes a ConfigMap that two checks watch, and creates and deletes a flavor.
+/// Changes a `ConfigMap` that two checks watch, and creates and deletes a flavor.
 async fn watched(cluster: &Cluster) {
     let gate = |state: &str| {
         let metadata = json!({"namespace": "default", "name": "gate"});
