@@ -130,10 +130,8 @@ async fn create_check(cluster: &Cluster) {
     cluster.expect_state("second", CheckState::Ready).await;
 }
 
-pub(super) async fn check_while_evaluated(cluster: &Cluster) {
-    cluster.submit(Job::new("first"));
-    expect_quota(cluster, "first").await;
-    cluster.advance(Duration::from_secs(2)).await;
+/// Deletes the AdmissionCheck, completes the job, which starts without it, and creates it again.
+async fn replace_check(cluster: &Cluster) {
     delete_check(cluster).await;
     cluster.expect_admitted("first").await;
     cluster.complete("first");
@@ -141,16 +139,19 @@ pub(super) async fn check_while_evaluated(cluster: &Cluster) {
     create_check(cluster).await;
 }
 
+pub(super) async fn check_while_evaluated(cluster: &Cluster) {
+    cluster.submit(Job::new("first"));
+    expect_quota(cluster, "first").await;
+    cluster.advance(Duration::from_secs(2)).await;
+    replace_check(cluster).await;
+}
+
 /// Deletes the AdmissionCheck at the moment in which a job becomes Ready: the reply to the write
 /// may be in transit.
 pub(super) async fn check_while_written(cluster: &Cluster) {
     cluster.submit(Job::new("first"));
     cluster.expect_state("first", CheckState::Ready).await;
-    delete_check(cluster).await;
-    cluster.expect_admitted("first").await;
-    cluster.complete("first");
-    ended(cluster).await;
-    create_check(cluster).await;
+    replace_check(cluster).await;
 }
 
 /// Deletes the AdmissionCheck while the machine of a completed job stops.

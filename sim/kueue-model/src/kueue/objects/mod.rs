@@ -26,7 +26,7 @@ pub(crate) use namespace::Namespace;
 pub(crate) use pod_requests::amount_of;
 pub(crate) use pod_requests::{Requests, effective_requests, pod_requests};
 pub(crate) use priority_class::WorkloadPriorityClass;
-pub(crate) use quantity::with_canonical_quantities;
+pub(crate) use quantity::{scaled, with_canonical_quantities};
 pub(crate) use selector::Selector;
 pub(crate) use workload::{
     Admission, AdmissionCheckState, LACKS_PODS, Metadata, PodSet, PodSetAssignment, PodSetRequest,

@@ -43,7 +43,7 @@ fn canonical(amount: &Value) -> Option<String> {
 
 /// Formats an amount with the last of these suffixes that leaves a whole number. Each stands for
 /// `base` of the one before.
-fn scaled(mut amount: i128, base: i128, suffixes: &[&str]) -> String {
+pub(crate) fn scaled(mut amount: i128, base: i128, suffixes: &[&str]) -> String {
     if amount == 0 {
         return "0".to_owned();
     }

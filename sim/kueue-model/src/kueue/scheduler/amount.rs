@@ -1,16 +1,20 @@
 //! Amounts in the format of Kueue's messages.
 
+use crate::kueue::objects::scaled;
+
 /// Formats an amount in Kubernetes' canonical form: `500m`, `2`, `64Gi`. An amount of bytes that is
 /// no multiple of 1,024 has a decimal suffix, such as `500k` (Kueue 0.15.0, `newCanonicalQuantity`
 /// in `pkg/resources/requests.go`; 0.19.2, in `pkg/resources/resource_formatter.go`).
 pub(crate) fn show(resource: &str, amount: i64) -> String {
     match resource {
-        "cpu" if amount % 1000 == 0 => suffixed(amount / 1000, 1000, &DECIMAL),
+        "cpu" if amount % 1000 == 0 => scaled((amount / 1000).into(), 1000, &DECIMAL),
         "cpu" => format!("{amount}m"),
-        _ if in_bytes(resource) && amount % 1024 == 0 => {
-            suffixed(amount, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
-        }
-        _ => suffixed(amount, 1000, &DECIMAL),
+        _ if in_bytes(resource) && amount % 1024 == 0 => scaled(
+            amount.into(),
+            1024,
+            &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"],
+        ),
+        _ => scaled(amount.into(), 1000, &DECIMAL),
     }
 }
 
@@ -18,15 +22,6 @@ const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
 fn in_bytes(resource: &str) -> bool {
     ["memory", "ephemeral-storage"].contains(&resource) || resource.starts_with("hugepages-")
-}
-
-fn suffixed(mut amount: i64, base: i64, suffixes: &[&str]) -> String {
-    let mut at = 0;
-    while amount != 0 && amount % base == 0 && at + 1 < suffixes.len() {
-        amount /= base;
-        at += 1;
-    }
-    format!("{amount}{}", suffixes[at])
 }
 
 #[cfg(test)]
