@@ -205,6 +205,31 @@ async fn an_evaluation_that_hangs_does_not_keep_the_lease_of_a_stopped_leader() 
 }
 
 #[tokio::test]
+async fn a_leader_whose_other_requests_have_no_response_stays_the_leader() {
+    let Some(pair) = pair().await else { return };
+    pair.first.0.returns(|_| Ok(Verdict::ready("by the first")));
+    pair.first.1.inject(usize::MAX, Fault::Hang, |_| true);
+    for number in 0..8 {
+        pair.reserved(&format!("w-{number}")).await;
+    }
+    // Longer than the lease, and than two attempts of a write.
+    sleep(Duration::from_secs(25)).await;
+    assert_eq!(pair.first.2.metric("kueue_check_leader").await, 1);
+    assert_eq!(pair.second.2.metric("kueue_check_leader").await, 0);
+    assert!(pair.second.0.evaluations().is_empty());
+
+    pair.first.1.heal();
+    for number in 0..8 {
+        let entry = pair
+            .cluster
+            .wait_state(&format!("w-{number}"), &pair.name, "Ready");
+        assert_eq!(entry.await["message"], "by the first");
+    }
+    pair.first.2.stop().await;
+    pair.second.2.stop().await;
+}
+
+#[tokio::test]
 async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
     let Some(cluster) = test_cluster(V0_19_2).await else {
         return;
