@@ -21,7 +21,7 @@ use clap::Parser;
 use futures::{StreamExt, TryStreamExt, stream};
 use kueue_check::Clock;
 use kueue_check_sim_cli::record::{RecordError, Recorder};
-use kueue_check_sim_cli::replay::{Difference, ReplayError, to_text};
+use kueue_check_sim_cli::replay::{Difference, ReplayError, Trace, VersionEvidence, to_text};
 use kueue_check_testenv::{Kueue, KueueOptions};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -78,6 +78,11 @@ struct Arguments {
     /// difference. Use it for few histories: three take a megabyte.
     #[arg(long, value_name = "FILE")]
     kueue_log: Option<PathBuf>,
+    /// Needs no Kueue: prints which of the histories in this directory, recorded on several
+    /// versions, the model reproduces only with the behavior of their version, for each difference
+    /// between versions.
+    #[arg(long, value_name = "FOLDER")]
+    versions: Option<PathBuf>,
     /// More fields of Kueue's `Configuration`, as JSON; they are part of the traces. The model has
     /// `fairSharing` and `waitForPodsReady`. Histories show the effects of the latter if its times
     /// are of seconds: `{"waitForPodsReady": {"timeout": "4s", "requeuingStrategy":
@@ -149,6 +154,10 @@ async fn main() -> ExitCode {
 /// Records all histories first and compares them afterwards. Concurrent replays of the model would
 /// slow Kueue down and delay its immediate reactions to requests.
 async fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    if let Some(folder) = &arguments.versions {
+        println!("{}", evidence(folder).await?);
+        return Ok(true);
+    }
     let options = KueueOptions {
         release: Some(&arguments.kueue),
         settings: arguments.settings.as_ref(),
@@ -275,6 +284,44 @@ async fn compare_all(
         }
     }
     Ok(differing)
+}
+
+/// Returns what the traces in `folder` and the folders in it show about versions of Kueue.
+async fn evidence(folder: &Path) -> Result<VersionEvidence, Failure> {
+    let mut showing = stream::iter(traces(folder)?)
+        .map(|path| tokio::task::spawn_blocking(move || evidence_of(&path)))
+        .buffered(processors());
+    let mut evidence = VersionEvidence::default();
+    while let Some(shown) = showing.next().await {
+        evidence.merge(shown.map_err(std::io::Error::other)??);
+    }
+    Ok(evidence)
+}
+
+fn evidence_of(path: &Path) -> Result<VersionEvidence, Failure> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    match VersionEvidence::of(&name, &Trace::read(path)?) {
+        Err(ReplayError::NotModelled(_)) => Ok(VersionEvidence::default()),
+        other => Ok(other?),
+    }
+}
+
+/// Returns the files whose name ends in `.json`.
+fn traces(folder: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(traces(&path)?);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 fn processors() -> usize {

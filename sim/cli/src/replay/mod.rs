@@ -33,6 +33,7 @@ mod scope;
 mod search;
 mod stand_in;
 mod trace;
+mod versions;
 
 use kueue_check::Clock;
 use std::fmt;
@@ -46,6 +47,7 @@ pub use project::{full_projection, projection};
 use races::Races;
 pub(crate) use scope::MULTI_KUEUE;
 pub use trace::{Trace, to_text};
+pub use versions::VersionEvidence;
 
 use kueue_check_sim::apiserver::{ApiServer, CompiledDefinitions};
 use kueue_check_sim::kueue::KueueVersion;
@@ -264,6 +266,16 @@ impl Replay {
         } else {
             first.differences
         })
+    }
+
+    /// Returns true if the trace agrees with the usual outcomes of all races.
+    fn reproduces_at_first(mut self) -> Result<bool, ReplayError> {
+        self.trace.check()?;
+        scope::check(&self.trace)?;
+        let trace = Arc::clone(&self.trace);
+        let recording = Recording::of(&trace, self.overlook.take());
+        let (compared, _) = self.play(&Races::default(), Vec::new(), &recording)?;
+        Ok(compared.differences.is_empty())
     }
 
     /// Plays the trace once. Returns the comparison, and how many changes of objects the model

@@ -451,6 +451,109 @@ impl KueueVersion {
     };
 }
 
+/// Returns `$one` with one field of `$other` at a time, for each field in which they differ.
+macro_rules! one_by_one {
+    ($one:expr, $other:expr, $($field:ident),+ $(,)?) => {{
+        // Does not compile if a field is missing.
+        let KueueVersion { $($field: _),+ } = $one;
+        let mut found = Vec::new();
+        $(if $one.$field != $other.$field {
+            let $field = $other.$field;
+            found.push((stringify!($field), KueueVersion { $field, ..$one }));
+        })+
+        found
+    }};
+}
+
+impl KueueVersion {
+    /// The releases that differ from the one before, oldest first. 0.16.6 is as 0.17.1.
+    pub const RELEASES: [(&'static str, Self); 6] = [
+        ("0.14", Self::V0_14),
+        ("0.15", Self::V0_15),
+        ("0.17.0", Self::V0_17_0),
+        ("0.17.1", Self::V0_17),
+        ("0.18", Self::V0_18),
+        ("0.19", Self::V0_19),
+    ];
+
+    /// Returns this version with one behavior of `other` at a time, with the name of the field, for
+    /// each in which they differ.
+    ///
+    /// ```
+    /// use kueue_check_sim::kueue::KueueVersion;
+    ///
+    /// let changed = KueueVersion::V0_14.one_by_one(KueueVersion::V0_15);
+    /// assert_eq!(changed, [("delays_retries", KueueVersion::V0_15)]);
+    /// ```
+    #[must_use]
+    pub fn one_by_one(self, other: Self) -> Vec<(&'static str, Self)> {
+        one_by_one!(
+            self,
+            other,
+            delays_retries,
+            lists_checks_early,
+            rejects_while_evicted,
+            observability_reasons,
+            admission_gates,
+            equivalence_hashing,
+            sorts_requests,
+            revised_messages,
+            merge_patches,
+            explains_evictions,
+            explains_preemptions,
+            batches_retries,
+            omits_refused_classes,
+            revised_slices,
+            ranks_candidates,
+            inverts_preference,
+            requeues_pods,
+            releases_at_end,
+            excludes_unlabeled,
+            validates_on_flavors,
+            counts_messages,
+            retries_on_flavor_changes,
+            keeps_flavor_progress,
+            updates_deleted_queues,
+            adds_priority_classes,
+            follows_class_values,
+            retries_on_deletion,
+            waits_for_replacements,
+            preempts_for_pods,
+            validates_templates,
+            most_pod_sets,
+            compares_pod_limits,
+            keeps_inactive,
+            finishes_orphans,
+            elastic_jobs,
+            labels_pods,
+            reads_group_annotation,
+            counts_indexes,
+            matches_tolerations,
+            refuses_other_workloads,
+            revised_fast_admission,
+            wait_for_pods_ready,
+            fair_sharing,
+            discards_requests_on_eviction,
+            reactivates_rejected,
+            stale_scheduler,
+            stale_preemption,
+            misses_stop,
+            nameless_queue,
+            slow_scheduler,
+            quick_scheduler,
+            late_scheduler,
+            reversed_ties,
+            reversed_evictions,
+            late_replacement,
+            slow_retries,
+            requeues_inactive,
+            concurrent_admission,
+            hasty_variants,
+            kep993,
+        )
+    }
+}
+
 impl KueueVersion {
     /// Returns one of two reasons: `finer` with gate `UnadmittedWorkloadsObservability`, else
     /// `plain`.

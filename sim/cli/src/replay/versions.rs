@@ -1,0 +1,144 @@
+//! Evidence for the differences between versions of Kueue: recorded histories that the model
+//! reproduces only with the behavior of the recorded version.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use kueue_check_sim::kueue::KueueVersion;
+
+use super::{Replay, ReplayError, Trace};
+
+/// The histories that show a difference between versions, by release and by field of
+/// [`KueueVersion`].
+///
+/// Its text is the table in the book.
+///
+/// ```
+/// use kueue_check_sim_cli::replay::{Trace, VersionEvidence};
+///
+/// // Kueue 0.17.0 accepts a check for a flavor that the ClusterQueue does not have.
+/// let trace: Trace = serde_json::from_value(serde_json::json!({"scenario": "s", "kueue": "v0.17.0", "steps": [
+///     {"step": "make a queue", "t": 0, "calls": [{
+///         "method": "POST", "path": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues", "code": 201,
+///         "body": {
+///             "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "queue"},
+///             "spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "check", "onFlavors": ["spot"]}]}},
+///         },
+///     }]},
+/// ]}))?;
+/// let evidence = VersionEvidence::of("the trace", &trace)?;
+/// assert_eq!(evidence.names("validates_on_flavors", "0.17.0"), ["the trace"]);
+/// # Ok::<(), kueue_check_sim_cli::replay::ReplayError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct VersionEvidence {
+    /// The number of histories of each release, and how many of them the model reproduces.
+    played: BTreeMap<String, (usize, usize)>,
+    /// The names of the histories, by field and release.
+    shown: BTreeMap<(&'static str, String), BTreeSet<String>>,
+}
+
+impl VersionEvidence {
+    /// Plays a history with the behaviors of its version, and then with each of another version. A
+    /// history that the model does not reproduce, or only with another outcome of a race, shows
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Replay::run`].
+    pub fn of(name: &str, trace: &Trace) -> Result<Self, ReplayError> {
+        let reproduces = |version| {
+            let replay = Replay::new(trace.clone()).version(version);
+            replay.reproduces_at_first()
+        };
+        let own = trace.version();
+        let release = trace.kueue.as_deref().unwrap_or("0.19");
+        let release = release.trim_start_matches('v').to_owned();
+        let reproduced = reproduces(own)?;
+        let played = BTreeMap::from([(release.clone(), (1, usize::from(reproduced)))]);
+        let mut shown = BTreeMap::new();
+        let mut fields = BTreeSet::new();
+        let releases = KueueVersion::RELEASES.into_iter().rev();
+        for (field, other) in releases.flat_map(|(_, other)| own.one_by_one(other)) {
+            if !reproduced || is_setting(field) || !fields.insert(field) || reproduces(other)? {
+                continue;
+            }
+            shown.insert((field, release.clone()), BTreeSet::from([name.to_owned()]));
+        }
+        Ok(Self { played, shown })
+    }
+
+    /// Adds what other histories show.
+    pub fn merge(&mut self, other: Self) {
+        for (release, (all, reproduced)) in other.played {
+            let counts = self.played.entry(release).or_default();
+            counts.0 += all;
+            counts.1 += reproduced;
+        }
+        for (key, names) in other.shown {
+            self.shown.entry(key).or_default().extend(names);
+        }
+    }
+
+    /// Returns the histories of a release that the model reproduces only with this field's value of
+    /// that release.
+    #[must_use]
+    pub fn names(&self, field: &str, release: &str) -> Vec<&str> {
+        let found = self.shown.iter();
+        let found = found.filter(|((known, of), _)| *known == field && of == release);
+        found
+            .flat_map(|(_, names)| names.iter().map(String::as_str))
+            .collect()
+    }
+}
+
+/// Returns true for the default of a setting, which histories change.
+fn is_setting(field: &str) -> bool {
+    matches!(field, "wait_for_pods_ready" | "fair_sharing")
+}
+
+/// Returns each field in which releases differ, with the releases that changed it.
+fn changes() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for pair in KueueVersion::RELEASES.windows(2) {
+        let [(_, before), (release, after)] = pair else {
+            continue;
+        };
+        for (field, _) in before.one_by_one(*after) {
+            found.entry(field).or_default().push(*release);
+        }
+    }
+    found.retain(|field, _| !is_setting(field));
+    found
+}
+
+impl fmt::Display for VersionEvidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let releases = self.played.keys();
+        write!(f, "| field | changed in |")?;
+        for release in releases.clone() {
+            write!(f, " {release} |")?;
+        }
+        write!(f, "\n| --- | --- |")?;
+        for _ in releases.clone() {
+            write!(f, " --- |")?;
+        }
+        write!(f, "\n| histories | |")?;
+        for (all, _) in self.played.values() {
+            write!(f, " {all} |")?;
+        }
+        write!(f, "\n| reproduced at first | |")?;
+        for (_, reproduced) in self.played.values() {
+            write!(f, " {reproduced} |")?;
+        }
+        for (field, changed) in changes() {
+            write!(f, "\n| `{field}` | {} |", changed.join(", "))?;
+            for release in releases.clone() {
+                match self.names(field, release).len() {
+                    0 => write!(f, " |")?,
+                    shown => write!(f, " {shown} |")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
