@@ -8,6 +8,7 @@ mod objects;
 mod queues;
 mod rare;
 mod submit;
+mod templates;
 
 pub(crate) use self::features::Feature;
 use crate::bodies::{GPU, Pods};
@@ -73,6 +74,10 @@ impl Draft {
 #[derive(Clone, Debug)]
 struct Submitted {
     name: String,
+    /// Whether it is a Job.
+    job: bool,
+    /// The Pods of a group.
+    pods: Vec<serde_json::Value>,
     /// Its pod sets, with the number of Pods of each.
     sets: Vec<(&'static str, u64)>,
     object: serde_json::Value,
@@ -93,10 +98,12 @@ pub(crate) fn history(seed: u64, number: u64, scope: &Scope) -> History {
         Feature::Elastic,
         Feature::JobActions,
         Feature::FairSharing,
+        Feature::Indexed,
+        Feature::Mixed,
     ]
     .iter()
     .any(|feature| features.contains(feature));
-    let of_pods = [Feature::PodGroups, Feature::SinglePods]
+    let of_pods = [Feature::PodGroups, Feature::SinglePods, Feature::Members]
         .iter()
         .any(|feature| features.contains(feature));
     let mut draft = Draft {
@@ -262,5 +269,32 @@ mod tests {
         ] {
             assert!(has(90, what) > 2, "{what}");
         }
+    }
+
+    #[test]
+    fn features_that_are_not_drawn_are_frequent_where_they_are_named() {
+        for (feature, what) in [
+            (Feature::Templates, "nodeAffinity"),
+            (Feature::Templates, "tolerationSeconds"),
+            (Feature::Templates, "not a value"),
+            (Feature::Templates, "set-8"),
+            (Feature::Gates, "admission-gated-by\": Null"),
+            (Feature::Indexed, "backoffLimitPerIndex"),
+            (Feature::Members, "pod-group-fast-admission"),
+            (Feature::Members, " fails"),
+            (Feature::CohortEdits, "co@ changes"),
+        ] {
+            let with = |often| with(what, 100, &scope(50, 0, often));
+            assert!(with(vec![feature]) > 2, "{what}");
+            assert!(with(vec![feature]) > with(Vec::new()) + 2, "{what}");
+        }
+        let mixed = scope(50, 0, vec![Feature::Mixed]);
+        let all = (0..100).map(|number| format!("{:?}", history(1, number, &mixed)));
+        let kinds = ["Job", "Workload"].map(|kind| format!("\"kind\": String({kind:?})"));
+        assert!(
+            all.filter(|text| kinds.iter().all(|kind| text.contains(kind)))
+                .count()
+                > 20
+        );
     }
 }

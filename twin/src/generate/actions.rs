@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::features::Feature;
 use super::queues::{groups, of_queue, on_flavors};
 use super::submit::{living, submit};
-use super::{Draft, objects, rare};
+use super::{Draft, cohorts, objects, rare, templates};
 use crate::bodies::{cluster_path, job_path, namespaced_path};
 use crate::history::{StateWrite, Step};
 use crate::random::Random;
@@ -42,6 +42,9 @@ pub(super) fn one(random: &mut Random, draft: &mut Draft) -> Step {
         draft.often(Feature::Removal, 22, 0),
         draft.often(Feature::JobActions, 40, 1),
         draft.often(Feature::Selectors, 25, 0),
+        draft.often(Feature::Gates, 30, 0),
+        draft.often(Feature::Members, 40, 0),
+        draft.often(Feature::CohortEdits, 30, 0),
         4,
     ];
     let drawn = match random.weighted(&weights) {
@@ -66,6 +69,9 @@ pub(super) fn one(random: &mut Random, draft: &mut Draft) -> Step {
         18 => objects::remove(random, draft),
         19 => rare::of_job(random, draft),
         20 => Some(objects::change(random, draft)),
+        21 => templates::gate(random, draft),
+        22 => templates::member(random, draft),
+        23 => cohorts::change(random, draft),
         _ => Some(Step::Wait(*random.of(&[1.0, 2.0, 3.0]))),
     };
     drawn.unwrap_or_else(|| submit(random, draft))
@@ -93,7 +99,7 @@ fn write_state(random: &mut Random, draft: &mut Draft) -> Option<Step> {
     if state == "Ready" && random.chance(some) {
         for (set, _) in &draft.workloads[at].sets {
             if given.is_empty() || random.chance(50) {
-                given.push(updates(random, set));
+                given.push(updates(random, draft, set));
             }
         }
     }
@@ -109,7 +115,7 @@ fn write_state(random: &mut Random, draft: &mut Draft) -> Option<Step> {
     }))
 }
 
-fn updates(random: &mut Random, set: &str) -> Value {
+fn updates(random: &mut Random, draft: &Draft, set: &str) -> Value {
     let mut update = json!({"name": set});
     let values = ["1", "2"];
     if random.chance(60) {
@@ -123,6 +129,9 @@ fn updates(random: &mut Random, set: &str) -> Value {
     }
     if random.chance(30) {
         update["tolerations"] = json!([{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]);
+    }
+    if draft.has(Feature::Templates) && random.chance(50) {
+        update["tolerations"] = json!([templates::toleration(random)]);
     }
     update
 }
@@ -247,7 +256,7 @@ fn priority(random: &mut Random, draft: &mut Draft) -> Option<Step> {
         });
     }
     let name = &draft.workloads[at].name;
-    if draft.jobs {
+    if draft.workloads[at].job {
         let class = if draft.has(Feature::Classes) && random.chance(40) {
             "late@"
         } else {

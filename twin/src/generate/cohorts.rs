@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::Draft;
 use super::features::Feature;
-use crate::bodies::{CPU, cluster_object};
+use crate::bodies::{CPU, cluster_object, cluster_path};
+use crate::history::Step;
 use crate::random::Random;
 
 /// Draws cohorts: stores their names and returns their objects. A cohort without an object exists
@@ -68,4 +69,22 @@ fn quota(random: &mut Random, draft: &Draft, limited: bool) -> Value {
         })
         .collect();
     json!([{"coveredResources": [CPU], "flavors": flavors}])
+}
+
+/// Changes the quota, the weight or the parent of a cohort.
+pub(super) fn change(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    if draft.cohorts.is_empty() {
+        return None;
+    }
+    let name = random.of(&draft.cohorts).clone();
+    let spec = match random.below(3) {
+        0 => json!({"resourceGroups": quota(random, draft, false)}),
+        1 => json!({"fairSharing": {"weight": random.of(&["500m", "2", "0"])}}),
+        _ => json!({"parentName": random.of(&[Some("top@"), Some("new@"), None])}),
+    };
+    Some(Step::Patch {
+        about: format!("{name} changes: {spec}"),
+        path: format!("{}/{name}", cluster_path("cohorts")),
+        body: json!({"spec": spec}),
+    })
 }

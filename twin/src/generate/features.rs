@@ -66,6 +66,20 @@ pub(crate) enum Feature {
     Classes,
     /// A LocalQueue `default`, and jobs that name no queue. Not drawn.
     DefaultQueue,
+    /// Pod templates with limits, requests of the Pod itself, sidecars, affinity, other tolerations
+    /// and invalid values; Workloads of many pod sets. Not drawn.
+    Templates,
+    /// The annotation that keeps a Workload from being tried. Not drawn.
+    Gates,
+    /// Jobs and Workloads without a job in one history. Not drawn.
+    Mixed,
+    /// Jobs of indexes, some of which are done or failed. Not drawn.
+    Indexed,
+    /// Pod groups with the annotations of newer versions, and Pods that fail and are replaced. Not
+    /// drawn.
+    Members,
+    /// Cohorts whose quota, weight and parent change. Not drawn.
+    CohortEdits,
 }
 
 const ALL: [Feature; 25] = [

@@ -25,7 +25,7 @@ pub(super) fn done(random: &mut Random, draft: &mut Draft) -> Option<Step> {
 
 /// Starts or ends the Pods of a job.
 pub(super) fn run(random: &mut Random, draft: &mut Draft) -> Option<Step> {
-    let at = living(random, draft).filter(|_| draft.jobs)?;
+    let at = living(random, draft).filter(|at| draft.workloads[*at].job)?;
     Some(Step::Run {
         job: draft.workloads[at].name.clone(),
         running: random.chance(60),
@@ -34,7 +34,7 @@ pub(super) fn run(random: &mut Random, draft: &mut Draft) -> Option<Step> {
 
 /// Changes the number of Pods of a job.
 pub(super) fn scale(random: &mut Random, draft: &mut Draft) -> Option<Step> {
-    let at = living(random, draft).filter(|_| draft.jobs)?;
+    let at = living(random, draft).filter(|at| draft.workloads[*at].job)?;
     let name = &draft.workloads[at].name;
     let pods = 1 + random.next_below(4);
     Some(Step::Patch {
@@ -46,7 +46,7 @@ pub(super) fn scale(random: &mut Random, draft: &mut Draft) -> Option<Step> {
 
 /// Sets `suspend` or the queue of a job, fails it, or deletes its Workload.
 pub(super) fn of_job(random: &mut Random, draft: &mut Draft) -> Option<Step> {
-    let at = living(random, draft).filter(|_| draft.jobs)?;
+    let at = living(random, draft).filter(|at| draft.workloads[*at].job)?;
     let name = draft.workloads[at].name.clone();
     let (queue, _) = random.of(&draft.local_queues).clone();
     Some(match random.weighted(&[30, 20, 20, 30]) {
@@ -85,7 +85,7 @@ pub(super) fn moved(random: &mut Random, draft: &mut Draft) -> Option<Step> {
     let name = &draft.workloads[at].name;
     let (queue, _) = random.of(&draft.local_queues);
     let about = format!("{name} goes to {queue}");
-    if draft.jobs {
+    if draft.workloads[at].job {
         return Some(Step::Patch {
             about,
             path: job_path(name),
@@ -184,47 +184,49 @@ pub(super) fn refused(random: &mut Random, draft: &mut Draft) -> Option<Step> {
     let at = living(random, draft).filter(|at| !draft.workloads[*at].sets.is_empty())?;
     let name = draft.workloads[at].name.clone();
     let has_checks = !draft.checks.is_empty();
-    Some(match random.below(if draft.jobs { 5 } else { 9 }) {
-        0 if has_checks => write_state(random, draft, &name, &json!({"name": "nobody"})),
-        1 if has_checks => write_state(
-            random,
-            draft,
-            &name,
-            &json!({"name": "main", "labels": {"l": "not a value"}}),
-        ),
-        2 if has_checks => write_state(
-            random,
-            draft,
-            &name,
-            &json!({"name": "main", "nodeSelector": {"not a key": "1"}}),
-        ),
-        3 => {
-            let rule = json!({"name": "c1@", "onFlavors": ["nowhere@"]});
-            let queue = &random.of(&draft.queues).name;
-            let about = format!("{queue} gets a check for an unknown flavor");
-            let spec = json!({"admissionChecksStrategy": {"admissionChecks": [rule]}});
-            of_queue(queue, about, spec)
-        }
-        5 => workload(&name, json!({"spec": {"maximumExecutionTimeSeconds": 0}})),
-        6 => workload(&name, json!({"spec": {"queueName": "elsewhere@"}})),
-        7 => {
-            let gate = json!({"kueue.x-k8s.io/admission-gated-by": "example.com/gate"});
-            workload(&name, json!({"metadata": {"annotations": gate}}))
-        }
-        8 => {
-            let (set, count) = draft.workloads[at].sets[0];
-            Step::Done {
-                workload: name,
-                set: if random.chance(70) { set } else { "nobody" },
-                count: count + random.next_below(2),
+    Some(
+        match random.below(if draft.workloads[at].job { 5 } else { 9 }) {
+            0 if has_checks => write_state(random, draft, &name, &json!({"name": "nobody"})),
+            1 if has_checks => write_state(
+                random,
+                draft,
+                &name,
+                &json!({"name": "main", "labels": {"l": "not a value"}}),
+            ),
+            2 if has_checks => write_state(
+                random,
+                draft,
+                &name,
+                &json!({"name": "main", "nodeSelector": {"not a key": "1"}}),
+            ),
+            3 => {
+                let rule = json!({"name": "c1@", "onFlavors": ["nowhere@"]});
+                let queue = &random.of(&draft.queues).name;
+                let about = format!("{queue} gets a check for an unknown flavor");
+                let spec = json!({"admissionChecksStrategy": {"admissionChecks": [rule]}});
+                of_queue(queue, about, spec)
             }
-        }
-        _ => Step::Patch {
-            about: format!("{name} is unknown"),
-            path: format!("{}/nobody@", namespaced_path("workloads")),
-            body: json!({"spec": {"active": false}}),
+            5 => workload(&name, json!({"spec": {"maximumExecutionTimeSeconds": 0}})),
+            6 => workload(&name, json!({"spec": {"queueName": "elsewhere@"}})),
+            7 => {
+                let gate = json!({"kueue.x-k8s.io/admission-gated-by": "example.com/gate"});
+                workload(&name, json!({"metadata": {"annotations": gate}}))
+            }
+            8 => {
+                let (set, count) = draft.workloads[at].sets[0];
+                Step::Done {
+                    workload: name,
+                    set: if random.chance(70) { set } else { "nobody" },
+                    count: count + random.next_below(2),
+                }
+            }
+            _ => Step::Patch {
+                about: format!("{name} is unknown"),
+                path: format!("{}/nobody@", namespaced_path("workloads")),
+                body: json!({"spec": {"active": false}}),
+            },
         },
-    })
+    )
 }
 
 fn workload(name: &str, body: Value) -> Step {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::features::Feature;
+use super::templates::vary;
 use super::{Draft, Submitted, pod_sets};
 use crate::bodies::{group, job, single_pod, workload};
 use crate::history::Step;
@@ -21,7 +22,8 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
     };
     let limit = limit.then(|| *random.of(limits));
     draft.delay = draft.delay.max(limit.unwrap_or_default());
-    let object = if draft.jobs {
+    let job_now = draft.jobs && !(draft.has(Feature::Mixed) && random.chance(50));
+    let mut object = if job_now {
         let classes: &[Option<&str>] = if draft.has_preemptors() {
             &[Some("p10@"), Some("p10@"), Some("p100@")]
         } else {
@@ -58,22 +60,25 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
         }
         without_queue(random, draft, &mut job);
         job
-    } else if draft.has(Feature::PodGroups) || draft.has(Feature::SinglePods) {
-        let mut pods = if draft.has(Feature::PodGroups) {
+    } else if of_pods(draft) {
+        let mut pods = if draft.has(Feature::PodGroups) || draft.has(Feature::Members) {
             group(&name, &queue, &sets)
         } else {
             vec![single_pod(&name, &queue, &sets[0])]
         };
+        for pod in &mut pods {
+            without_queue(random, draft, pod);
+            vary(random, draft, pod);
+        }
         draft.workloads.push(Submitted {
             name,
+            job: false,
+            pods: pods.clone(),
             sets: Vec::new(),
             object: Value::Null,
             active: true,
             gone: false,
         });
-        for pod in &mut pods {
-            without_queue(random, draft, pod);
-        }
         return Step::Create(pods);
     } else {
         let priorities: &[Option<i64>] = if draft.has_preemptors() {
@@ -83,6 +88,9 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
         };
         let priority = *random.of(priorities);
         let mut workload = workload(&name, &queue, priority, &sets);
+        if draft.has(Feature::Templates) && random.chance(8) {
+            with_many_sets(&mut workload, *random.of(&[8, 9, 10, 11]));
+        }
         if let Some(limit) = limit {
             workload["spec"]["maximumExecutionTimeSeconds"] = json!(limit);
         }
@@ -91,8 +99,11 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
         }
         workload
     };
+    vary(random, draft, &mut object);
     draft.workloads.push(Submitted {
         name,
+        job: job_now,
+        pods: Vec::new(),
         sets: sets.iter().map(|set| (set.name, set.count)).collect(),
         object: object.clone(),
         active: object["spec"]["active"] != false,
@@ -101,11 +112,30 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
     Step::Create(vec![object])
 }
 
+/// Whether the history has Pods in place of Workloads without a job.
+fn of_pods(draft: &Draft) -> bool {
+    [Feature::PodGroups, Feature::SinglePods, Feature::Members]
+        .into_iter()
+        .any(|feature| draft.has(feature))
+}
+
 /// Draws the index of a Workload that was neither deleted nor ended.
 pub(super) fn living(random: &mut Random, draft: &Draft) -> Option<usize> {
     let all = draft.workloads.iter().enumerate();
     let living: Vec<usize> = all.filter(|(_, w)| !w.gone).map(|(at, _)| at).collect();
     (!living.is_empty()).then(|| *random.of(&living))
+}
+
+/// Repeats the first pod set until there are `count`.
+fn with_many_sets(workload: &mut Value, count: usize) {
+    let first = workload["spec"]["podSets"][0].clone();
+    if let Some(sets) = workload["spec"]["podSets"].as_array_mut() {
+        for number in sets.len()..count {
+            let mut set = first.clone();
+            set["name"] = json!(format!("set-{number}"));
+            sets.push(set);
+        }
+    }
 }
 
 /// Removes the queue of some jobs, if there is a default one.

@@ -180,6 +180,13 @@ impl Recorder<'_> {
             return None;
         }
         let mut status = json!({"succeeded": count, "uncountedTerminatedPods": {}});
+        if job["spec"]["completionMode"] == "Indexed" {
+            status["completedIndexes"] = json!(format!("0-{}", count - 1));
+            if !job["spec"]["backoffLimitPerIndex"].is_null() {
+                status["failedIndexes"] = json!(count.to_string());
+                status["failed"] = json!(1);
+            }
+        }
         if job["status"]["startTime"].is_null() {
             status["startTime"] = json!(self.now());
         }

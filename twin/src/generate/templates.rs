@@ -1,0 +1,179 @@
+//! Pod templates with rare fields, and objects with gates.
+
+use serde_json::{Value, json};
+
+use super::Draft;
+use super::features::Feature;
+use super::submit::living;
+use crate::bodies::{job_path, namespaced_path};
+use crate::history::Step;
+use crate::random::Random;
+
+/// The annotation that keeps a Workload from being tried.
+const GATED: &str = "kueue.x-k8s.io/admission-gated-by";
+
+/// Changes a Workload, Job or Pod as the history's features require.
+pub(super) fn vary(random: &mut Random, draft: &Draft, object: &mut Value) {
+    if draft.has(Feature::Templates) {
+        for template in templates(object) {
+            if random.chance(60) {
+                vary_template(random, template);
+            }
+        }
+    }
+    if draft.has(Feature::Gates) && random.chance(50) {
+        let gates = *random.of(&[
+            "example.com/gate",
+            "example.com/gate,example.com/other",
+            "no-domain",
+        ]);
+        object["metadata"]["annotations"][GATED] = json!(gates);
+    }
+    if draft.has(Feature::Indexed) && object["kind"] == "Job" && random.chance(80) {
+        let spec = &mut object["spec"];
+        spec["completionMode"] = json!("Indexed");
+        if random.chance(60) {
+            spec["completions"] = json!(4);
+        }
+        if random.chance(50) {
+            spec["backoffLimitPerIndex"] = json!(1);
+        }
+    }
+    if draft.has(Feature::Members) && object["kind"] == "Pod" {
+        vary_pod(random, &mut object["metadata"]);
+    }
+}
+
+/// Names the group of a Pod in the annotation too, or only there, and asks for fast admission.
+fn vary_pod(random: &mut Random, metadata: &mut Value) {
+    const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
+    const FAST: &str = "kueue.x-k8s.io/pod-group-fast-admission";
+    let group = metadata["labels"][GROUP].clone();
+    if group.is_null() {
+        return;
+    }
+    match random.weighted(&[60, 15, 15, 10]) {
+        1 => metadata["annotations"][GROUP] = group,
+        2 => {
+            metadata["annotations"][GROUP] = group;
+            if let Some(labels) = metadata["labels"].as_object_mut() {
+                labels.remove(GROUP);
+            }
+        }
+        3 => metadata["annotations"][GROUP] = json!("other@"),
+        _ => {}
+    }
+    if random.chance(30) {
+        metadata["annotations"][FAST] = json!(random.of(&["true", "true", "yes"]));
+    }
+}
+
+/// Returns the pod templates of an object; of a Pod, the object itself.
+fn templates(object: &mut Value) -> Vec<&mut Value> {
+    match object["kind"].as_str() {
+        Some("Job") => vec![&mut object["spec"]["template"]],
+        Some("Workload") => {
+            let sets = object["spec"]["podSets"].as_array_mut();
+            let sets = sets.into_iter().flatten();
+            sets.map(|set| &mut set["template"]).collect()
+        }
+        _ => vec![object],
+    }
+}
+
+fn vary_template(random: &mut Random, template: &mut Value) {
+    let spec = &mut template["spec"];
+    let own = spec["containers"][0]["resources"]["requests"].clone();
+    match random.below(11) {
+        0 => spec["containers"][0]["resources"] = json!({"limits": own}),
+        1 => {
+            let limits = json!({"cpu": random.of(&["2", "3", "500m"])});
+            spec["containers"][0]["resources"]["limits"]["cpu"] = limits["cpu"].clone();
+        }
+        2 => spec["resources"] = json!({"requests": {"cpu": random.of(&["1", "2", "3"])}}),
+        3 => spec["resources"] = json!({"limits": {"cpu": random.of(&["1", "2", "3"])}}),
+        4 => {
+            let operator = *random.of(&["In", "NotIn", "Exists"]);
+            let mut rule = json!({"key": "pool", "operator": operator});
+            if operator != "Exists" {
+                rule["values"] = json!([random.of(&["a", "b"])]);
+            }
+            let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [rule]}]});
+            spec["affinity"]["nodeAffinity"] =
+                json!({"requiredDuringSchedulingIgnoredDuringExecution": terms});
+        }
+        5 | 6 => spec["tolerations"] = json!([toleration(random)]),
+        7 => {
+            let sidecar = json!({
+                "name": "s", "image": "pause", "restartPolicy": "Always",
+                "resources": {"requests": {"cpu": random.of(&["1", "500m"])}},
+            });
+            spec["initContainers"] = json!([sidecar]);
+        }
+        8 => {
+            let second = json!({
+                "name": "d", "image": "pause", "resources": {"requests": {"cpu": "500m"}},
+            });
+            if let Some(containers) = spec["containers"].as_array_mut() {
+                containers.push(second);
+            }
+        }
+        9 => template["metadata"]["labels"] = json!({"team": random.of(&["a", "not a value"])}),
+        _ => spec["containers"][0]["resources"]["requests"]["cpu"] = json!("-1"),
+    }
+}
+
+/// Draws a toleration, which the updates of a check may repeat with other seconds.
+pub(super) fn toleration(random: &mut Random) -> Value {
+    let mut drawn = json!({"key": "k", "operator": "Exists", "effect": "NoExecute"});
+    if random.chance(70) {
+        drawn["tolerationSeconds"] = json!(random.of(&[60, 300]));
+    }
+    if random.chance(30) {
+        drawn = json!({"key": "k", "value": "v", "effect": "NoSchedule"});
+        if random.chance(50) {
+            drawn["operator"] = json!("Equal");
+        }
+    }
+    drawn
+}
+
+/// Removes the gates of a Workload or Job, or adds one.
+pub(super) fn gate(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft).filter(|at| !draft.workloads[*at].object.is_null())?;
+    let known = &draft.workloads[at];
+    let gates = if random.chance(75) {
+        Value::Null
+    } else {
+        json!("example.com/gate")
+    };
+    let about = format!("gates of {} become {gates}", known.name);
+    let path = if known.job {
+        job_path(&known.name)
+    } else {
+        format!("{}/{}", namespaced_path("workloads"), known.name)
+    };
+    let body = json!({"metadata": {"annotations": {GATED: gates}}});
+    Some(Step::Patch { about, path, body })
+}
+
+/// Fails a Pod of a group, or adds a Pod to it.
+pub(super) fn member(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft)?;
+    let known = &mut draft.workloads[at];
+    let pod = random.below(known.pods.len().max(1));
+    let pod = known.pods.get(pod)?.clone();
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    if random.chance(55) {
+        return Some(Step::Patch {
+            about: format!("{name} fails"),
+            path: format!("/api/v1/namespaces/t@/pods/{name}/status"),
+            body: json!({"status": {"phase": "Failed"}}),
+        });
+    }
+    let mut other = pod.clone();
+    let number = known.pods.len();
+    other["metadata"]["name"] = json!(format!("{}-r{number}@", name.trim_end_matches('@')));
+    known.pods.push(other.clone());
+    Some(Step::Create(vec![other]))
+}
