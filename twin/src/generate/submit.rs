@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::features::Feature;
-use super::templates::vary;
+use super::templates::{gates, vary};
 use super::{Draft, Submitted, pod_sets};
 use crate::bodies::{group, job, single_pod, workload};
 use crate::history::Step;
@@ -23,6 +23,7 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
     let limit = limit.then(|| *random.of(limits));
     draft.delay = draft.delay.max(limit.unwrap_or_default());
     let job_now = draft.jobs && !(draft.has(Feature::Mixed) && random.chance(50));
+    let gates = gates(random, draft);
     let mut object = if job_now {
         let classes: &[Option<&str>] = if draft.has_preemptors() {
             &[Some("p10@"), Some("p10@"), Some("p100@")]
@@ -68,7 +69,7 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
         };
         for pod in &mut pods {
             without_queue(random, draft, pod);
-            vary(random, draft, pod);
+            vary(random, draft, gates, pod);
         }
         draft.workloads.push(Submitted {
             name,
@@ -99,7 +100,7 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
         }
         workload
     };
-    vary(random, draft, &mut object);
+    vary(random, draft, gates, &mut object);
     draft.workloads.push(Submitted {
         name,
         job: job_now,

@@ -12,21 +12,27 @@ use crate::random::Random;
 /// The annotation that keeps a Workload from being tried.
 const GATED: &str = "kueue.x-k8s.io/admission-gated-by";
 
+/// Draws the gates of a Workload, a Job, or all Pods of a group.
+pub(super) fn gates(random: &mut Random, draft: &Draft) -> Option<&'static str> {
+    let some = [
+        "example.com/gate",
+        "example.com/gate,example.com/other",
+        "no-domain",
+    ];
+    (draft.has(Feature::Gates) && random.chance(50)).then(|| *random.of(&some))
+}
+
 /// Changes a Workload, Job or Pod as the history's features require.
-pub(super) fn vary(random: &mut Random, draft: &Draft, object: &mut Value) {
+pub(super) fn vary(random: &mut Random, draft: &Draft, gates: Option<&str>, object: &mut Value) {
     if draft.has(Feature::Templates) {
+        let of_workload = object["kind"] == "Workload";
         for template in templates(object) {
             if random.chance(60) {
-                vary_template(random, template);
+                vary_template(random, template, of_workload);
             }
         }
     }
-    if draft.has(Feature::Gates) && random.chance(50) {
-        let gates = *random.of(&[
-            "example.com/gate",
-            "example.com/gate,example.com/other",
-            "no-domain",
-        ]);
+    if let Some(gates) = gates {
         object["metadata"]["annotations"][GATED] = json!(gates);
     }
     if draft.has(Feature::Indexed) && object["kind"] == "Job" && random.chance(80) {
@@ -81,14 +87,20 @@ fn templates(object: &mut Value) -> Vec<&mut Value> {
     }
 }
 
-fn vary_template(random: &mut Random, template: &mut Value) {
+/// The API server refuses the last three variants, except in Workloads, and the simulated one does
+/// not.
+fn vary_template(random: &mut Random, template: &mut Value, of_workload: bool) {
     let spec = &mut template["spec"];
     let own = spec["containers"][0]["resources"]["requests"].clone();
-    match random.below(11) {
+    match random.below(if of_workload { 11 } else { 8 }) {
         0 => spec["containers"][0]["resources"] = json!({"limits": own}),
         1 => {
-            let limits = json!({"cpu": random.of(&["2", "3", "500m"])});
-            spec["containers"][0]["resources"]["limits"]["cpu"] = limits["cpu"].clone();
+            let second = json!({
+                "name": "d", "image": "pause", "resources": {"requests": {"cpu": "500m"}},
+            });
+            if let Some(containers) = spec["containers"].as_array_mut() {
+                containers.push(second);
+            }
         }
         2 => spec["resources"] = json!({"requests": {"cpu": random.of(&["1", "2", "3"])}}),
         3 => spec["resources"] = json!({"limits": {"cpu": random.of(&["1", "2", "3"])}}),
@@ -111,12 +123,8 @@ fn vary_template(random: &mut Random, template: &mut Value) {
             spec["initContainers"] = json!([sidecar]);
         }
         8 => {
-            let second = json!({
-                "name": "d", "image": "pause", "resources": {"requests": {"cpu": "500m"}},
-            });
-            if let Some(containers) = spec["containers"].as_array_mut() {
-                containers.push(second);
-            }
+            let limit = *random.of(&["2", "3", "500m"]);
+            spec["containers"][0]["resources"]["limits"]["cpu"] = json!(limit);
         }
         9 => template["metadata"]["labels"] = json!({"team": random.of(&["a", "not a value"])}),
         _ => spec["containers"][0]["resources"]["requests"]["cpu"] = json!("-1"),
