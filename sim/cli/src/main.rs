@@ -62,12 +62,12 @@ enum Command {
         /// Instead of each single fault, this number of runs with two to four random faults.
         #[arg(long, value_name = "RUNS", conflicts_with = "pairs")]
         random: Option<usize>,
-        /// Instead of each single fault, each pair of faults, at up to three points of a kind.
+        /// Instead of each single fault, each pair of them.
         #[arg(long)]
         pairs: bool,
-        /// The maximum number of pairs, chosen by the seed.
-        #[arg(long, value_name = "RUNS", default_value_t = 5000, requires = "pairs")]
-        limit: usize,
+        /// The maximum number of pairs, chosen by the seed; without it, all are tried.
+        #[arg(long, value_name = "RUNS", requires = "pairs")]
+        limit: Option<usize>,
         /// The file of a page with the timeline of the first failed run.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         } => {
             let how = match random {
                 Some(runs) => How::Random(runs),
-                None if pairs => How::Pairs(limit),
+                None if pairs => How::Pairs(limit.unwrap_or(usize::MAX)),
                 None => How::Single,
             };
             explore(scenario.as_deref(), seed, how, html.as_deref())

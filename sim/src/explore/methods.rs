@@ -68,8 +68,7 @@ impl Simulation {
         explore_random(self, &scenario, runs)
     }
 
-    /// Runs `scenario` without a fault, and then with each pair of single faults. A pair is at up
-    /// to three points of a kind. If there are more than `limit` pairs, it tries `limit` of them,
+    /// Runs `scenario` without a fault, and then with each pair of single faults. If there are more than `limit` pairs, it tries `limit` of them,
     /// chosen by the [seed](Self::seed). It calls `progress` after each run.
     #[must_use = "runs may have failed"]
     pub fn explore_pairs(

@@ -11,9 +11,6 @@ use super::{
 };
 use crate::simulation::Simulation;
 
-/// The number of points of one kind that are tried in pairs.
-const MAX_POINTS_PER_KIND: usize = 3;
-
 /// The progress of an exploration: runs done, all runs, and runs that failed.
 ///
 /// ```
@@ -56,7 +53,7 @@ pub(crate) fn explore_pairs(
     if let Some(plan) = plan_of_environment() {
         return alone(simulation, scenario, &plan, without, began);
     }
-    let (points, left_out) = representative(&without.points, MAX_POINTS_PER_KIND);
+    let (points, left_out) = representative(&without.points, simulation.of_a_kind);
     let mut explored = Exploration::begun(points.len(), left_out);
     if without.failed() {
         explored.failed.push(without);

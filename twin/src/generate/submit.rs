@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::features::Feature;
-use super::templates::{gates, vary};
+use super::templates::{gates, vary, vary_group};
 use super::{Draft, Submitted, pod_sets};
 use crate::bodies::{group, job, single_pod, workload};
 use crate::history::Step;
@@ -67,6 +67,7 @@ pub(super) fn submit(random: &mut Random, draft: &mut Draft) -> Step {
         } else {
             vec![single_pod(&name, &queue, &sets[0])]
         };
+        vary_group(random, draft, &mut pods);
         for pod in &mut pods {
             without_queue(random, draft, pod);
             vary(random, draft, gates, pod);

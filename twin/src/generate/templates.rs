@@ -45,32 +45,35 @@ pub(super) fn vary(random: &mut Random, draft: &Draft, gates: Option<&str>, obje
             spec["backoffLimitPerIndex"] = json!(1);
         }
     }
-    if draft.has(Feature::Members) && object["kind"] == "Pod" {
-        vary_pod(random, &mut object["metadata"]);
-    }
 }
 
-/// Names the group of a Pod in the annotation too, or only there, and asks for fast admission.
-fn vary_pod(random: &mut Random, metadata: &mut Value) {
+/// Names a group in an annotation of its Pods too, or only there, and asks for fast admission.
+pub(super) fn vary_group(random: &mut Random, draft: &Draft, pods: &mut [Value]) {
     const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
     const FAST: &str = "kueue.x-k8s.io/pod-group-fast-admission";
-    let group = metadata["labels"][GROUP].clone();
-    if group.is_null() {
+    if !draft.has(Feature::Members) {
         return;
     }
-    match random.weighted(&[60, 15, 15, 10]) {
-        1 => metadata["annotations"][GROUP] = group,
-        2 => {
-            metadata["annotations"][GROUP] = group;
-            if let Some(labels) = metadata["labels"].as_object_mut() {
-                labels.remove(GROUP);
-            }
+    let way = random.weighted(&[60, 15, 15, 10]);
+    let fast = random
+        .chance(30)
+        .then(|| *random.of(&["true", "true", "yes"]));
+    for metadata in pods.iter_mut().map(|pod| &mut pod["metadata"]) {
+        let group = metadata["labels"][GROUP].clone();
+        if let Some(value) = fast {
+            metadata["annotations"][FAST] = json!(value);
         }
-        3 => metadata["annotations"][GROUP] = json!("other@"),
-        _ => {}
-    }
-    if random.chance(30) {
-        metadata["annotations"][FAST] = json!(random.of(&["true", "true", "yes"]));
+        match way {
+            1 => metadata["annotations"][GROUP] = group,
+            2 => {
+                metadata["annotations"][GROUP] = group;
+                if let Some(labels) = metadata["labels"].as_object_mut() {
+                    labels.remove(GROUP);
+                }
+            }
+            3 => metadata["annotations"][GROUP] = json!("other@"),
+            _ => {}
+        }
     }
 }
 
