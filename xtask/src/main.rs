@@ -31,6 +31,9 @@ usage: cargo xtask COMMAND
                           VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
   twin [--kueue VERSION] [--histories N] [--seed S] [--rare PERCENT] [--minimise]
                           random histories on a real Kueue (from 0.15.0 on) and on the model, compared; --help has more; not part of `test`
+  twin --versions FOLDER
+                          write into the book, for each difference between versions of Kueue, how many of the histories in FOLDER
+                          the model reproduces only with the behavior of their version; no Kueue is needed
   twin --mutants [FOLDER [PART]]
                           change the model as in twin/mutants.txt (those whose name contains PART), and show how many recorded
                           histories each change needs to be found: those of FOLDER, such as target/twin after a run, or those of
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         ["test", steps @ ..] => test::run(steps),
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["kueue", arguments @ ..] => tools::with_kueue(arguments),
+        ["twin", "--versions", folder] => tools::versions(folder),
         ["twin", "--mutants"] => mutants::of_model(&root().join("sim/cli/tests/histories"), ""),
         ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder), ""),
         ["twin", "--mutants", folder, part] => mutants::of_model(Path::new(folder), part),

@@ -277,6 +277,24 @@ pub(crate) fn twin(flags: &[&str]) -> Result<(), Failure> {
     cargo(&arguments, &[])
 }
 
+/// Writes the table of differences between versions of Kueue that the histories in `folder` show.
+pub(crate) fn versions(folder: &str) -> Result<(), Failure> {
+    let folder = std::path::absolute(folder).map_err(|error| format!("{folder}: {error}"))?;
+    let output = Command::new("cargo")
+        .current_dir(root())
+        .args(["run", "--quiet", "--package", "kueue-check-twin", "--"])
+        .arg("--versions")
+        .arg(folder)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("twin: {}", output.status));
+    }
+    let path = root().join("book/src/explanations/measured-versions.md");
+    std::fs::write(&path, output.stdout).map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// Runs fuzz targets. With the features of the tests nothing is built twice.
 pub(crate) fn fuzz(flags: &[&str]) -> Result<(), Failure> {
     let mut arguments = vec!["run", "--quiet", "--package", "kueue-check-fuzz"];
