@@ -25,10 +25,14 @@ pub(super) fn gates(random: &mut Random, draft: &Draft) -> Option<&'static str> 
 /// Changes a Workload, Job or Pod as the history's features require.
 pub(super) fn vary(random: &mut Random, draft: &Draft, gates: Option<&str>, object: &mut Value) {
     if draft.has(Feature::Templates) {
-        let of_workload = object["kind"] == "Workload";
+        let ways = match object["kind"].as_str() {
+            Some("Workload") => 11,
+            Some("Job") => 8,
+            _ => 6,
+        };
         for template in templates(object) {
             if random.chance(60) {
-                vary_template(random, template, of_workload);
+                vary_template(random, template, ways);
             }
         }
     }
@@ -90,12 +94,13 @@ fn templates(object: &mut Value) -> Vec<&mut Value> {
     }
 }
 
-/// The API server refuses the last three variants, except in Workloads, and the simulated one does
-/// not.
-fn vary_template(random: &mut Random, template: &mut Value, of_workload: bool) {
+/// Changes a template in one of the first `ways`. The simulated API server lacks some rules: it adds
+/// no requests to those of a Pod itself (6 and 7), and refuses none of the last three, except in
+/// Workloads.
+fn vary_template(random: &mut Random, template: &mut Value, ways: usize) {
     let spec = &mut template["spec"];
     let own = spec["containers"][0]["resources"]["requests"].clone();
-    match random.below(if of_workload { 11 } else { 8 }) {
+    match random.below(ways) {
         0 => spec["containers"][0]["resources"] = json!({"limits": own}),
         1 => {
             let second = json!({
@@ -105,9 +110,7 @@ fn vary_template(random: &mut Random, template: &mut Value, of_workload: bool) {
                 containers.push(second);
             }
         }
-        2 => spec["resources"] = json!({"requests": {"cpu": random.of(&["1", "2", "3"])}}),
-        3 => spec["resources"] = json!({"limits": {"cpu": random.of(&["1", "2", "3"])}}),
-        4 => {
+        2 => {
             let operator = *random.of(&["In", "NotIn", "Exists"]);
             let mut rule = json!({"key": "pool", "operator": operator});
             if operator != "Exists" {
@@ -117,14 +120,16 @@ fn vary_template(random: &mut Random, template: &mut Value, of_workload: bool) {
             spec["affinity"]["nodeAffinity"] =
                 json!({"requiredDuringSchedulingIgnoredDuringExecution": terms});
         }
-        5 | 6 => spec["tolerations"] = json!([toleration(random)]),
-        7 => {
+        3 | 4 => spec["tolerations"] = json!([toleration(random)]),
+        5 => {
             let sidecar = json!({
                 "name": "s", "image": "pause", "restartPolicy": "Always",
                 "resources": {"requests": {"cpu": random.of(&["1", "500m"])}},
             });
             spec["initContainers"] = json!([sidecar]);
         }
+        6 => spec["resources"] = json!({"requests": {"cpu": random.of(&["1", "2", "3"])}}),
+        7 => spec["resources"] = json!({"limits": {"cpu": random.of(&["1", "2", "3"])}}),
         8 => {
             let limit = *random.of(&["2", "3", "500m"]);
             spec["containers"][0]["resources"]["limits"]["cpu"] = json!(limit);
