@@ -1,4 +1,5 @@
-//! The search: breadth first, so that it finds a violation by one of the shortest ways.
+//! The search: breadth first, so that it finds a violation by one of the shortest ways; with the
+//! large bounds depth first, because the states that are still to be visited fill the memory.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,7 +24,12 @@ fn search(bounds: Bounds, limit: usize) -> Found {
     seen.insert(first, None);
     frontier.push_back((start, first, 0));
     let mut depth = 0;
-    while let Some((model, fingerprint, steps)) = frontier.pop_front() {
+    let next = if large() {
+        VecDeque::pop_back
+    } else {
+        VecDeque::pop_front
+    };
+    while let Some((model, fingerprint, steps)) = next(&mut frontier) {
         depth = depth.max(steps);
         for action in model.actions() {
             let mut next = model.clone();
@@ -72,7 +78,7 @@ fn verify(name: &str, bounds: Bounds) {
     let sample = extent() == Some("small");
     let limit = match extent() {
         Some("small") => 10_000,
-        Some("large") => 30_000_000,
+        Some("large") => 100_000_000,
         _ => 3_000_000,
     };
     let found = search(bounds.clone(), limit);

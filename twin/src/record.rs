@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kueue_check::Clock;
-use kueue_check_sim_cli::replay::{full_projection, projection};
+use kueue_check_sim_cli::replay::{figures, full_projection, projection};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
 
-use crate::bodies::{collection, namespaced_path};
+use crate::bodies::{cluster_path, collection, namespaced_path};
 use crate::history::{History, MARK, Step};
 use crate::request::{ObservedChange, Request};
 use crate::stage::{Stage, StageError};
@@ -77,6 +77,7 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
     }
     recorder.changes.close();
     let endless = recorder.is_restless;
+    let figures = recorder.figures().await?;
     recorder.clean_up(history).await?;
     let mut trace = json!({
         "scenario": history.name,
@@ -88,6 +89,8 @@ pub(crate) async fn record(stage: &Stage, history: &History) -> Result<Value, St
     });
     if endless {
         trace["endless"] = json!(true);
+    } else {
+        trace["figures"] = figures;
     }
     if let Some(settings) = stage.settings() {
         trace["settings"] = settings.clone();
@@ -114,6 +117,30 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
+    /// Returns the figures of the queues, cohorts and Workloads of the history.
+    async fn figures(&self) -> Result<Value, StageError> {
+        let mut all = serde_json::Map::new();
+        for path in [
+            cluster_path("clusterqueues"),
+            namespaced_path("localqueues"),
+            cluster_path("cohorts"),
+            namespaced_path("workloads"),
+        ] {
+            let list = self.stage.send(&Request::read(self.marked(&path))).await?;
+            for object in list.body["items"].as_array().into_iter().flatten() {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let is_own = path.contains("/namespaces/") || name.ends_with(&self.mark);
+                if is_own {
+                    let kind = object["kind"].as_str().unwrap_or_default();
+                    let name = name.replace(&self.mark, "");
+                    let key = format!("{kind}/{}", self.names.get(&name).unwrap_or(&name));
+                    all.insert(key, self.unmarked(&figures(object)));
+                }
+            }
+        }
+        Ok(all.into())
+    }
+
     /// Deletes the objects of the history. Each cycle of Kueue's scheduler copies all
     /// `ClusterQueue`s, and an interrupted watch lists all Events again.
     async fn clean_up(&self, history: &History) -> Result<(), StageError> {

@@ -74,6 +74,15 @@ impl Request {
         }
     }
 
+    pub(crate) fn read(path: String) -> Self {
+        Self {
+            method: "GET",
+            path,
+            content_type: "application/json",
+            body: Value::Null,
+        }
+    }
+
     pub(crate) fn delete(path: String) -> Self {
         Self {
             method: "DELETE",

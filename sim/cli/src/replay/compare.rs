@@ -116,6 +116,7 @@ pub(super) fn between(one: &Trace, other: &Trace) -> Vec<Difference> {
         });
         return differences;
     }
+    differences.extend(super::figures::between(one, other));
     let mut compared = Comparison::new(differences);
     let reasons = Reasons::of(one);
     let (then, now) = (recorded(one, reasons), recorded(other, reasons));

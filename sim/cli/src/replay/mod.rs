@@ -17,6 +17,7 @@
 mod compare;
 mod events;
 mod family;
+mod figures;
 mod initial;
 mod looks;
 mod names;
@@ -41,6 +42,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use compare::{Comparison, Recording};
+pub use figures::figures;
 pub(crate) use object::{is_reset, list, only};
 pub(crate) use project::is_compared;
 pub use project::{full_projection, projection};

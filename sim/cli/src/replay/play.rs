@@ -12,8 +12,8 @@ use super::precondition::Preconditions;
 use super::races::Races;
 use super::trace::at;
 use super::{
-    Difference, NAMESPACE, Replay, ReplayError, Start, initial, looks, names, playback, request,
-    stand_in,
+    Difference, NAMESPACE, Replay, ReplayError, Start, figures, initial, looks, names, playback,
+    request, stand_in,
 };
 use kueue_check_sim::apiserver::{ApiRequest, ApiResponse, ApiServer, Change, Resource, Verb};
 use kueue_check_sim::jobs::Jobs;
@@ -124,6 +124,7 @@ pub(super) async fn play(
         }
     } else {
         sleep_until(end).await;
+        looks.extend(figures::differences(trace, &server));
     }
     Ok(ReplayResult {
         steps,

@@ -110,7 +110,7 @@ fn event(object: &Value) -> Value {
     state
 }
 
-fn conditions(object: &Value) -> Value {
+pub(super) fn conditions(object: &Value) -> Value {
     let fields = ["type", "status", "reason", "message"];
     list(&object["status"]["conditions"])
         .map(|c| only(c, &fields))
