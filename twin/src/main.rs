@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use futures::{StreamExt, TryStreamExt, stream};
 use kueue_check::Clock;
 use kueue_check_sim_cli::record::{RecordError, Recorder};
@@ -93,6 +93,18 @@ struct Arguments {
     /// cluster of which it observes only the objects.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Returns the seed with the features that are frequent.
+    fn shown_seed(&self) -> String {
+        let names = self.often.iter().filter_map(ValueEnum::to_possible_value);
+        let names: Vec<String> = names.map(|value| value.get_name().to_owned()).collect();
+        match names.as_slice() {
+            [] => self.seed.to_string(),
+            names => format!("{}, `--often {}`", self.seed, names.join(",")),
+        }
+    }
 }
 
 fn json(text: &str) -> Result<Value, serde_json::Error> {
@@ -188,7 +200,9 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if let Some(path) = &arguments.kueue_log {
         write_text(path, &stage.log())?;
     }
-    println!("{}", summary.table(&arguments.kueue, arguments.seed, took));
+    let seed = arguments.shown_seed();
+    let repeated = arguments.again > 0;
+    println!("{}", summary.table(&arguments.kueue, &seed, repeated, took));
     Ok(summary.unexplained() == 0)
 }
 

@@ -57,17 +57,18 @@ impl Summary {
         self.alone.differ + self.in_cohorts.differ
     }
 
-    /// Returns the table in the format of the book. `took` is the time to record each history once.
-    pub(crate) fn table(&self, kueue: &str, seed: u64, took: Duration) -> String {
+    /// Returns the rows of the book's table, with its title. `took` is the time to record each history
+    /// once; `repeated` is whether those that differ were recorded again.
+    pub(crate) fn table(&self, kueue: &str, seed: &str, repeated: bool, took: Duration) -> String {
         let sum = Counts {
             agree: self.alone.agree + self.in_cohorts.agree,
             race: self.alone.race + self.in_cohorts.race,
             differ: self.unexplained(),
         };
-        let mut text = format!(
-            "| {kueue}, seed {seed} | histories | agree | differ, race of Kueue | differ, unexplained |\n\
-             | --- | --- | --- | --- | --- |\n"
-        );
+        let mut text = "| Kueue | seed | | histories | agree | differ, race of Kueue | differ, unexplained |\n\
+             | --- | --- | --- | --- | --- | --- | --- |\n"
+            .to_owned();
+        let mut place = format!("{kueue} | {seed}");
         let rows = [
             ("without cohorts", self.alone),
             ("with cohorts", self.in_cohorts),
@@ -80,7 +81,13 @@ impl Summary {
                 differ,
             } = counts;
             let all = counts.all();
-            let _ = writeln!(text, "| {name} | {all} | {agree} | {race} | {differ} |");
+            let outcomes = if repeated {
+                format!("{race} | {differ}")
+            } else {
+                "|".to_owned()
+            };
+            let _ = writeln!(text, "| {place} | {name} | {all} | {agree} | {outcomes} |");
+            " | ".clone_into(&mut place);
         }
         let played = u32::try_from(sum.all()).unwrap_or(u32::MAX);
         let rate = f64::from(played) / took.as_secs_f64().max(0.001);
@@ -114,9 +121,9 @@ mod tests {
         summary.count(&history("co"), Outcome::Agrees);
         summary.count(&history("co"), Outcome::Races);
         summary.count(&history("co"), Outcome::Differs);
-        let table = summary.table("0.19.2", 3, Duration::from_secs(8));
+        let table = summary.table("0.19.2", "3", true, Duration::from_secs(8));
         assert!(
-            table.contains("| without cohorts | 1 | 1 | 0 | 0 |"),
+            table.contains("| 0.19.2 | 3 | without cohorts | 1 | 1 | 0 | 0 |"),
             "{table}"
         );
         assert!(
