@@ -23,13 +23,9 @@ pub(super) fn pods() -> Resource {
     Resource::new("", "v1", "pods")
 }
 
-/// Returns a new Pod of a queue with its gates, or `None` if Kueue does not manage it. Pods with an
-/// owner are managed through their owner.
+/// Returns a new Pod of a queue with its gates, or `None` if it has no queue.
 pub(crate) fn gated(pod: &Value, version: KueueVersion) -> Option<Value> {
-    let owners = pod["metadata"]["ownerReferences"].as_array();
-    if label(pod, QUEUE).is_none() || owners.is_some_and(|owners| !owners.is_empty()) {
-        return None;
-    }
+    label(pod, QUEUE)?;
     let mut pod = pod.clone();
     pod["metadata"]["labels"][MANAGED] = json!("true");
     add(&mut pod["metadata"]["finalizers"], json!(MANAGED));

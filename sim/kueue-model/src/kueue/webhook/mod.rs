@@ -5,6 +5,7 @@ mod flavor;
 mod gates;
 mod job;
 mod metadata;
+mod owner;
 mod pod;
 mod workload;
 
@@ -93,11 +94,18 @@ impl Admission for Webhook {
                 Ok(None)
             }
             (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
-                Ok(in_queue(review, |job| suspended(job, self.version)))
+                let owned = owner::has_manageable_controller(review.object);
+                let queued = (!owned).then(|| in_default_queue(review)).flatten();
+                Ok(waiting(review, queued, |job| suspended(job, self.version)))
             }
-            (Phase::Mutating, Operation::Create, ("", "pods")) => Ok(in_queue(review, |pod| {
-                crate::jobs::gated(pod, self.version)
-            })),
+            (Phase::Mutating, Operation::Create, ("", "pods")) => {
+                if owner::has_managed_ancestor(review) {
+                    return Ok(None);
+                }
+                let queued = in_default_queue(review);
+                let gated = |pod: &Value| crate::jobs::gated(pod, self.version);
+                Ok(waiting(review, queued, gated))
+            }
             (Phase::Validating, operation, ("", "pods")) if of_object => {
                 if operation == Operation::Update {
                     let errors = crate::jobs::refused_directives(review.old, review.object);
@@ -138,23 +146,24 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
     }
 }
 
-/// Returns a new job as it waits in its queue, which may be the default one.
-fn in_queue(review: &Review<'_>, waits: impl FnOnce(&Value) -> Option<Value>) -> Option<Value> {
-    let queued = in_default_queue(review);
+/// Returns a new job as it waits in its queue. `queued`: the job in the default queue, if that is
+/// its queue.
+fn waiting(
+    review: &Review<'_>,
+    queued: Option<Value>,
+    waits: impl FnOnce(&Value) -> Option<Value>,
+) -> Option<Value> {
     waits(queued.as_ref().unwrap_or(review.object)).or(queued)
 }
 
-/// Returns a new job in the LocalQueue `default`, if its Namespace has one, and the job has neither
-/// a queue nor an owner (Kueue 0.19.2, `ApplyDefaultLocalQueueWithManagedJobsNamespaceSelector` in
-/// `pkg/controller/jobframework/defaults.go`).
+/// Returns a new job in the LocalQueue `default`, if its Namespace has one, and the job has no queue
+/// (Kueue 0.19.2, `ApplyDefaultLocalQueueWithManagedJobsNamespaceSelector` in
+/// `pkg/controller/jobframework/defaults.go`, `Default` in
+/// `pkg/controller/jobs/pod/pod_webhook.go`).
 fn in_default_queue(review: &Review<'_>) -> Option<Value> {
-    let metadata = &review.object["metadata"];
-    let queue = metadata["labels"][QUEUE].as_str().unwrap_or_default();
-    let owners = metadata["ownerReferences"].as_array();
-    if !queue.is_empty() || owners.is_some_and(|owners| !owners.is_empty()) {
-        return None;
-    }
-    if !has_default_queue(review) {
+    let queue = &review.object["metadata"]["labels"][QUEUE];
+    let queued = queue.as_str().is_some_and(|queue| !queue.is_empty());
+    if queued || !has_default_queue(review) {
         return None;
     }
     let mut job = review.object.clone();

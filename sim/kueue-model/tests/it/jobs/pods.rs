@@ -72,6 +72,40 @@ fn a_pod_of_a_queue_waits_behind_a_gate() {
     });
 }
 
+/// Each row has the kind, the name and the role of an owner, and whether a Pod of a queue waits.
+#[test]
+fn only_a_controller_with_a_queue_spares_a_pod() {
+    let rows = [
+        ("Job", "queued", true, false),
+        ("Job", "queued", false, true),
+        ("Job", "plain", true, true),
+        ("Workflow", "plain", true, true),
+    ];
+    on_cluster(&json!({}), async |cluster| {
+        cluster.job_of("queued", &json!({}), &json!({}));
+        cluster.job_of("plain", &json!({"labels": {}}), &json!({}));
+        let jobs = Resource::new("batch", "v1", "jobs");
+        for (number, (kind, name, controls, waits)) in rows.into_iter().enumerate() {
+            let job = cluster.server.get(&jobs, "t", name).unwrap();
+            let version = if kind == "Job" {
+                "batch/v1"
+            } else {
+                "argoproj.io/v1alpha1"
+            };
+            let mut owned = pod(&format!("owned-{number}"), &json!({}));
+            owned["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": version, "kind": kind, "name": name,
+                "uid": job["metadata"]["uid"], "controller": controls,
+            }]);
+            let made = cluster.try_create(&owned).body;
+            let gated = made["spec"]["schedulingGates"].is_array();
+            assert_eq!(gated, waits, "{kind} {name} {controls}");
+        }
+        cluster.pass(1.0).await;
+        assert!(cluster.name_of("owned-3").starts_with("pod-owned-3-"));
+    });
+}
+
 #[test]
 fn it_gets_its_directives_and_loses_its_gate_in_one_update() {
     on_cluster(&json!({"nodeSelector": {"own": "1"}}), async |cluster| {

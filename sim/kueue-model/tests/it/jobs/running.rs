@@ -151,15 +151,32 @@ fn a_job_without_a_queue_is_in_the_default_queue_if_there_is_one() {
         create("a", json!({}));
         create("b", json!({"kueue.x-k8s.io/queue-name": "lq"}));
         cluster.pass(1.0).await;
-        let queue = |name: &str| {
-            job(cluster, name)["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone()
-        };
+        let label =
+            |object: &Value| object["metadata"]["labels"]["kueue.x-k8s.io/queue-name"].clone();
+        let queue = |name: &str| label(&job(cluster, name));
         assert_eq!(
             ["a", "b", "early", "held"].map(queue),
             [json!("default"), json!("lq"), Value::Null, Value::Null]
         );
         assert_eq!(cluster.get("a")["spec"]["queueName"], "default");
         assert_eq!(job(cluster, "early")["spec"]["suspend"], false);
+        // One that Kueue may manage through its controller stays out of it, whether it does or not.
+        let owned = |name: &str, version: &str, kind: &str| {
+            let owner = job(cluster, "early")["metadata"]["uid"].clone();
+            let owner = json!({"apiVersion": version, "kind": kind, "name": "early", "uid": owner, "controller": true});
+            let metadata = json!({"name": name, "namespace": "t", "ownerReferences": [owner]});
+            let template = pod_set("main", 1, "1")["template"].clone();
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": &template}});
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]});
+            [job, pod].map(|object| label(&cluster.try_create(&object).body))
+        };
+        let default = || json!("default");
+        assert_eq!(owned("c", "batch/v1", "CronJob"), [default(), default()]);
+        assert_eq!(
+            owned("d", "jobset.x-k8s.io/v1alpha2", "JobSet"),
+            [Value::Null, default()]
+        );
+        assert_eq!(owned("e", "batch/v1", "Job"), [Value::Null, default()]);
     });
 }
 
