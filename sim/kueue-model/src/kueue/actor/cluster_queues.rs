@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cache::Change;
 use super::place::Start;
 use super::{Kueue, Task};
+use crate::json::list;
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
@@ -362,13 +363,16 @@ impl Kueue {
         if queue.metadata.deletion_timestamp.is_none() && !has_finalizer {
             if let Some(raw) = self.api.get(&kueue("clusterqueues"), "", name) {
                 let mut object = (*raw).clone();
-                object["metadata"]["finalizers"] = json!([FINALIZER]);
+                let mut finalizers = queue.metadata.finalizers.clone();
+                finalizers.push(FINALIZER.to_owned());
+                object["metadata"]["finalizers"] = json!(finalizers);
                 self.api.update(&kueue("clusterqueues"), object, "");
             }
             self.enqueue(Task::ClusterQueue(name.to_owned()));
             return;
         }
-        if queue.metadata.deletion_timestamp.is_some() {
+        // Without Kueue's finalizer, another one keeps it.
+        if queue.metadata.deletion_timestamp.is_some() && has_finalizer {
             if self.is_empty(name) {
                 self.let_go(name);
                 return;
@@ -406,14 +410,17 @@ impl Kueue {
         holders.is_none_or(BTreeSet::is_empty)
     }
 
-    /// Removes the finalizers of a ClusterQueue that is being deleted.
+    /// Removes Kueue's finalizer of a ClusterQueue that is being deleted. Those of others stay (Kueue
+    /// 0.15.0 to 0.19.2, `Reconcile` in `pkg/controller/core/clusterqueue_controller.go`).
     fn let_go(&mut self, name: &str) {
         let raw = self.api.get(&kueue("clusterqueues"), "", name);
         let Some(raw) = raw else {
             return;
         };
         let mut object = (*raw).clone();
-        object["metadata"]["finalizers"] = json!([]);
+        let finalizers = list(&raw["metadata"]["finalizers"]);
+        let others: Vec<&Value> = finalizers.filter(|f| *f != FINALIZER).collect();
+        object["metadata"]["finalizers"] = json!(others);
         self.api.update(&kueue("clusterqueues"), object, "");
     }
 

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use super::KueueVersion;
 use super::api::kueue;
 use super::not_modelled::refusal;
+use super::objects::FINALIZER;
 use crate::jobs::{ELASTIC_GATE, QUEUE, is_elastic};
+use crate::json::list;
 use kueue_check_apiserver::{Admission, FieldError, Operation, Phase, Review, Status};
 
 /// Kueue's webhooks for Workloads, ClusterQueues, Cohorts, ResourceFlavors, Jobs and Pods. Also
@@ -93,6 +95,11 @@ impl Admission for Webhook {
                 refuse("vjob.kb.io", &errors)?;
                 Ok(None)
             }
+            (
+                Phase::Mutating,
+                Operation::Create,
+                ("kueue.x-k8s.io", "clusterqueues" | "resourceflavors"),
+            ) => Ok(held(review.object)),
             (Phase::Mutating, Operation::Create, ("batch", "jobs")) => {
                 let owned = owner::has_manageable_controller(review.object);
                 let queued = (!owned).then(|| in_default_queue(review)).flatten();
@@ -144,6 +151,21 @@ fn refuse(webhook: &str, errors: &[FieldError]) -> Result<(), Status> {
         [one] => Err(Status::denied(webhook, one)),
         many => Err(Status::denied(webhook, &format!("[{}]", many.join(", ")))),
     }
+}
+
+/// Returns a new ClusterQueue or ResourceFlavor with Kueue's finalizer, beside those that it has
+/// (Kueue 0.15.0 to 0.19.2, `Default` in `pkg/webhooks/clusterqueue_webhook.go` and
+/// `resourceflavor_webhook.go`).
+fn held(object: &Value) -> Option<Value> {
+    let mut finalizers: Vec<&Value> = list(&object["metadata"]["finalizers"]).collect();
+    let own = json!(FINALIZER);
+    if finalizers.contains(&&own) {
+        return None;
+    }
+    finalizers.push(&own);
+    let mut held = object.clone();
+    held["metadata"]["finalizers"] = json!(finalizers);
+    Some(held)
 }
 
 /// Returns a new job as it waits in its queue. `queued`: the job in the default queue, if that is

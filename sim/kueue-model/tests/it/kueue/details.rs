@@ -601,3 +601,28 @@ fn a_check_of_multikueue_is_inactive_without_its_clusters() {
         });
     }
 }
+
+#[test]
+fn the_finalizers_of_others_keep_a_cluster_queue_and_kueues_own_is_there_from_the_start() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19);
+        let own = "kueue.x-k8s.io/resource-in-use";
+        for kind in ["ClusterQueue", "ResourceFlavor"] {
+            let metadata = json!({"name": "kept", "finalizers": ["example.com/keep"]});
+            let object =
+                json!({"apiVersion": KUEUE, "kind": kind, "metadata": metadata, "spec": {}});
+            let made = cluster.try_create(&object).body;
+            let finalizers = &made["metadata"]["finalizers"];
+            assert_eq!(*finalizers, json!(["example.com/keep", own]), "{kind}");
+        }
+        for plural in ["clusterqueues", "resourceflavors"] {
+            cluster.delete(plural, "kept");
+            cluster.pass(1.0).await;
+            let kept = cluster.server.get(&kueue(plural), "", "kept").unwrap();
+            assert_eq!(kept["metadata"]["finalizers"], json!(["example.com/keep"]));
+            let free = json!({"metadata": {"finalizers": []}});
+            cluster.merge(plural, "", "kept", "", &free);
+            assert_eq!(cluster.server.get(&kueue(plural), "", "kept"), None);
+        }
+    });
+}
