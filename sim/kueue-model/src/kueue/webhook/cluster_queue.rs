@@ -5,18 +5,24 @@
 
 use std::collections::BTreeSet;
 
+use kueue_check::api::Quantity;
 use serde_json::Value;
 
-use super::duplicate;
+use super::{duplicate, metadata};
 use crate::json::list;
 use crate::kueue::KueueVersion;
-use crate::kueue::objects::amount_of;
+use crate::kueue::objects::{amount_of, with_canonical_quantities};
 use kueue_check_apiserver::FieldError;
+
+const NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Returns the errors of a ClusterQueue; `old` is null for a new one.
 pub(super) fn errors(queue: &Value, old: &Value, version: KueueVersion) -> Vec<FieldError> {
     let in_cohort = is_named(&queue["spec"]["cohortName"]);
     let mut errors = groups(queue, Owner::ClusterQueue { in_cohort });
+    let selector = &queue["spec"]["namespaceSelector"];
+    metadata::selector(selector, "spec.namespaceSelector", &mut errors);
+    errors.extend(fair_weight(queue));
     if version.validates_on_flavors {
         errors.extend(on_flavors(queue, old));
     }
@@ -26,7 +32,29 @@ pub(super) fn errors(queue: &Value, old: &Value, version: KueueVersion) -> Vec<F
 /// Returns the errors of a Cohort.
 pub(super) fn cohort_errors(cohort: &Value) -> Vec<FieldError> {
     let has_parent = is_named(&cohort["spec"]["parentName"]);
-    groups(cohort, Owner::Cohort { has_parent })
+    let mut errors: Vec<FieldError> = fair_weight(cohort).into_iter().collect();
+    errors.extend(groups(cohort, Owner::Cohort { has_parent }));
+    errors
+}
+
+/// Returns the error in the weight for fair sharing. One that is negative or hardly more than 0 is
+/// refused (Kueue 0.15.0 to 0.19.2, `validateFairSharing` in `pkg/webhooks/common.go`).
+fn fair_weight(object: &Value) -> Option<FieldError> {
+    let given = with_canonical_quantities(&object["spec"]["fairSharing"]);
+    let weight: Quantity = given["weight"].as_str()?.parse().ok()?;
+    let least: Quantity = "1n".parse().ok()?;
+    let why = if weight < Quantity::ZERO {
+        NEGATIVE
+    } else if weight > Quantity::ZERO && weight <= least {
+        "When not 0, weight must be > 10e-9"
+    } else {
+        return None;
+    };
+    Some(FieldError::invalid(
+        "spec.fairSharing",
+        &given["weight"],
+        why,
+    ))
 }
 
 fn is_named(name: &Value) -> bool {
@@ -53,15 +81,17 @@ impl Owner {
 
 /// Returns the errors of the resource groups. Names must be in order, and limits require a cohort
 /// or a parent. A ClusterQueue lends at most its nominal quota. Each resource and flavor occurs
-/// once.
+/// once, and the name of a resource is that of a label.
 fn groups(object: &Value, owner: Owner) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (mut resources, mut flavors) = (BTreeSet::new(), BTreeSet::new());
     for (at, group) in list(&object["spec"]["resourceGroups"]).enumerate() {
         let path = format!("spec.resourceGroups[{at}]");
         for (nth, name) in list(&group["coveredResources"]).enumerate() {
+            let path = format!("{path}.coveredResources[{nth}]");
+            metadata::label_key(name.as_str().unwrap_or_default(), &path, &mut errors);
             if !resources.insert(name.as_str()) {
-                errors.push(duplicate(format!("{path}.coveredResources[{nth}]"), name));
+                errors.push(duplicate(path, name));
             }
         }
         for (nth, flavor) in list(&group["flavors"]).enumerate() {
@@ -80,7 +110,6 @@ fn groups(object: &Value, owner: Owner) -> Vec<FieldError> {
 }
 
 fn quotas(quota: &Value, name: &Value, owner: Owner, path: &str, errors: &mut Vec<FieldError>) {
-    const NEGATIVE: &str = "must be greater than or equal to 0";
     let resource = quota["name"].as_str().unwrap_or_default();
     let amount = |field: &str| amount_of(resource, &quota[field]);
     let mut refuse = |field: &str, why: &str| {

@@ -1,4 +1,4 @@
-//! Validation of labels, annotations and tolerations, as apimachinery validates them.
+//! Validation of labels, selectors, annotations and tolerations, as apimachinery validates them.
 
 use serde_json::{Value, json};
 
@@ -38,6 +38,39 @@ pub(super) fn tolerations(of: &Value, path: &str, errors: &mut Vec<FieldError>) 
         let key = toleration["key"].as_str().unwrap_or_default();
         if !key.is_empty() {
             label_key(key, &format!("{path}[{at}].key"), errors);
+        }
+    }
+}
+
+/// Appends the errors in a label selector.
+pub(super) fn selector(of: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    labels(&of["matchLabels"], &format!("{path}.matchLabels"), errors);
+    for (at, requirement) in list(&of["matchExpressions"]).enumerate() {
+        let path = format!("{path}.matchExpressions[{at}]");
+        let none = list(&requirement["values"]).next().is_none();
+        match requirement["operator"].as_str().unwrap_or_default() {
+            "In" | "NotIn" if none => {
+                let why = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.push(FieldError::required(format!("{path}.values"), why));
+            }
+            "Exists" | "DoesNotExist" if !none => {
+                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.push(FieldError::forbidden(format!("{path}.values"), why));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            _ => {
+                let (field, operator) = (format!("{path}.operator"), &requirement["operator"]);
+                let why = "not a valid selector operator";
+                errors.push(FieldError::invalid(field, operator, why));
+            }
+        }
+        let key = requirement["key"].as_str().unwrap_or_default();
+        label_key(key, &format!("{path}.key"), errors);
+        for (nth, value) in list(&requirement["values"]).enumerate() {
+            let wrong = names::label_value(value.as_str().unwrap_or_default());
+            let field = format!("{path}.values[{nth}]");
+            let wrong = wrong.into_iter();
+            errors.extend(wrong.map(|why| FieldError::invalid(field.clone(), value, why)));
         }
     }
 }

@@ -253,6 +253,68 @@ fn quota_is_shared_only_in_a_cohort() {
     });
 }
 
+/// Each row has a field of a ClusterQueue and of a Cohort, and the message.
+#[test]
+fn names_selectors_and_weights_of_queues_and_cohorts() {
+    let selector =
+        |requirement: Value| json!({"namespaceSelector": {"matchExpressions": [requirement]}});
+    let resources = json!([{"name": "my gpu", "nominalQuota": "1"}]);
+    let group = json!([{"coveredResources": ["my gpu"], "flavors": [{"name": "default", "resources": resources}]}]);
+    let weight = |weight: &str| json!({"fairSharing": {"weight": weight}});
+    let rows = [
+        (
+            selector(json!({"key": "team", "operator": "In"})),
+            "spec.namespaceSelector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+        ),
+        (
+            selector(json!({"key": "team", "operator": "Exists", "values": ["a"]})),
+            "spec.namespaceSelector.matchExpressions[0].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+        (
+            selector(json!({"key": "team", "operator": "Is", "values": ["a"]})),
+            "spec.namespaceSelector.matchExpressions[0].operator: Invalid value: \"Is\": not a valid selector operator",
+        ),
+        (
+            selector(json!({"key": "a team", "operator": "NotIn", "values": ["a", "b c"]})),
+            "[spec.namespaceSelector.matchExpressions[0].key: Invalid value: \"a team\": name part must",
+        ),
+        (
+            json!({"namespaceSelector": {"matchLabels": {"team": "a b"}}}),
+            "spec.namespaceSelector.matchLabels: Invalid value: \"a b\": a valid label must",
+        ),
+        (
+            json!({"resourceGroups": group}),
+            "spec.resourceGroups[0].coveredResources[0]: Invalid value: \"my gpu\": name part must",
+        ),
+        (
+            weight("-1"),
+            "spec.fairSharing: Invalid value: \"-1\": must be greater than or equal to 0",
+        ),
+        (
+            weight("0.000000001"),
+            "spec.fairSharing: Invalid value: \"1n\": When not 0, weight must be > 10e-9",
+        ),
+        (weight("2n"), ""),
+        (weight("0"), ""),
+    ];
+    on_cluster(async |cluster| {
+        cluster.create(
+            &json!({"apiVersion": KUEUE, "kind": "Cohort", "metadata": {"name": "co"}, "spec": {}}),
+        );
+        for (fields, expected) in rows {
+            let change = json!({"spec": fields});
+            let plurals = match fields["namespaceSelector"] {
+                Value::Null => vec![("clusterqueues", "cq"), ("cohorts", "co")],
+                _ => vec![("clusterqueues", "cq")],
+            };
+            for (plural, name) in plurals {
+                let response = cluster.merge(plural, "", name, "", &change);
+                expect(&response, expected, &change);
+            }
+        }
+    });
+}
+
 const EQUAL: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
 
 /// Each row has a new object, and the message.
