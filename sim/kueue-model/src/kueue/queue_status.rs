@@ -31,8 +31,8 @@ pub(crate) struct LocalUsage {
     pub(crate) admitted: QuotaUsage,
 }
 
-/// Returns the status with these counts and the conditions that it has (Kueue 0.19.2,
-/// `updateCqStatusIfChanged` in `pkg/controller/core/clusterqueue_controller.go`).
+/// Returns the status with these counts and the conditions that it has, without its share (Kueue
+/// 0.19.2, `updateCqStatusIfChanged` in `pkg/controller/core/clusterqueue_controller.go`).
 pub(crate) fn counted(
     queue: &ClusterQueue,
     pending: usize,
@@ -46,6 +46,7 @@ pub(crate) fn counted(
         pending_workloads: pending,
         reserving_workloads: reserved.workloads,
         admitted_workloads: admitted.workloads,
+        fair_sharing: None,
     }
 }
 
@@ -62,6 +63,7 @@ pub(crate) fn counted_locally(
     let mut status = status.unwrap_or_default();
     status.pending_workloads = pending;
     status.conditions = local.status.conditions.clone();
+    status.fair_sharing = local.status.fair_sharing;
     let both = [&mut status.flavors_reservation, &mut status.flavors_usage];
     let resources = both
         .into_iter()

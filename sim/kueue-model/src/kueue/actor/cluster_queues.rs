@@ -11,8 +11,8 @@ use crate::json::list;
 use crate::kueue::active::active;
 use crate::kueue::api::kueue;
 use crate::kueue::objects::{
-    AdmissionCheck, ClusterQueue, Cohort, Condition, FINALIZER, Namespace, QueueStatus,
-    QueueingStrategy, StopPolicy, True,
+    AdmissionCheck, ClusterQueue, Cohort, Condition, FINALIZER, FairSharingStatus, Namespace,
+    QueueStatus, QueueingStrategy, StopPolicy, True,
 };
 use crate::kueue::queue::PendingQueue;
 use crate::kueue::queue_status::{QuotaUsage, counted};
@@ -95,6 +95,7 @@ impl Kueue {
         if old.is_some_and(|old| old.spec == new.spec) {
             return;
         }
+        self.enqueue_cohort(new.metadata.name.clone());
         if let Some(old) = old.filter(|old| old.spec.parent_name != new.spec.parent_name) {
             self.retry_heads_of_tree(&old.spec.parent_name);
         }
@@ -131,8 +132,12 @@ impl Kueue {
     fn cohorts_above_changed(&mut self, queue: &ClusterQueue) {
         let most = self.cache.cohorts.len() + 1;
         let path = self.cohorts_from(&queue.spec.cohort_name);
+        let path: Vec<String> = path.take(most + 1).collect();
         // A longer path is circular.
-        if (2..=most).contains(&path.take(most + 1).count()) {
+        if (2..=most).contains(&path.len()) {
+            for cohort in path.iter().take(path.len() - 1) {
+                self.enqueue_cohort(cohort.clone());
+            }
             // The ClusterQueue itself may be gone.
             let relatives: BTreeSet<String> = self
                 .queues_of_tree(&queue.spec.cohort_name)
@@ -142,6 +147,32 @@ impl Kueue {
                 self.batch_retry(&queue.metadata.name, &relatives);
             }
         }
+    }
+
+    /// Enqueues a Cohort, whose status changes only with the setting `fairSharing`.
+    fn enqueue_cohort(&mut self, name: String) {
+        if self.version.fair_sharing.is_some() {
+            self.enqueue(Task::Cohort(name));
+        }
+    }
+
+    /// Writes the share of a Cohort into its status (Kueue 0.15.0 to 0.19.2,
+    /// `updateCohortStatusIfChanged` in `pkg/controller/core/cohort_controller.go`).
+    pub(super) fn reconcile_cohort(&mut self, name: &str) {
+        let Some(cohort) = self.cache.cohorts.get(name) else {
+            return;
+        };
+        let tree = self.tree();
+        let node = tree.cohort_of(name).filter(|node| !tree.has_cycle(*node));
+        let share = node.map(|node| FairSharingStatus {
+            weighted_share: tree.weighted_share(node),
+        });
+        if share.is_none() || share == cohort.status.fair_sharing {
+            return;
+        }
+        let patch = json!({"status": {"fairSharing": share}});
+        self.api
+            .merge(&kueue("cohorts"), ("", name), "status", patch);
     }
 
     /// Returns the names of a cohort and of those above it; without end if these are circular.
@@ -391,7 +422,9 @@ impl Kueue {
             .merge(&kueue("clusterqueues"), ("", name), "status", patch);
     }
 
-    /// Returns the status of a ClusterQueue with its present counts and usage.
+    /// Returns the status of a ClusterQueue with its present counts and usage, and its share with the
+    /// setting `fairSharing` (Kueue 0.15.0 to 0.19.2, `updateCqStatusIfChanged` in
+    /// `pkg/controller/core/clusterqueue_controller.go`).
     fn counted(&self, queue: &ClusterQueue) -> QueueStatus {
         let name = &queue.metadata.name;
         let reserved = QuotaUsage {
@@ -401,7 +434,15 @@ impl Kueue {
         let none = QuotaUsage::default();
         let admitted = self.cache.admitted.get(name).unwrap_or(&none);
         let pending = self.queues.get(name).map_or(0, PendingQueue::len);
-        counted(queue, pending, &reserved, admitted)
+        let mut status = counted(queue, pending, &reserved, admitted);
+        if self.version.fair_sharing.is_some() {
+            let tree = self.tree();
+            let share = tree.queue(name).map(|node| tree.weighted_share(node));
+            status.fair_sharing = Some(FairSharingStatus {
+                weighted_share: share.unwrap_or_default(),
+            });
+        }
+        status
     }
 
     /// Returns true if no Workload holds quota of a ClusterQueue.

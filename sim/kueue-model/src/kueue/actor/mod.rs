@@ -41,6 +41,8 @@ enum Task {
     Check(String),
     /// A ClusterQueue.
     ClusterQueue(String),
+    /// A Cohort, whose status has its share.
+    Cohort(String),
     /// A ResourceFlavor needs its finalizer.
     Flavor(String),
     /// A LocalQueue.
@@ -267,6 +269,7 @@ impl Actor for Kueue {
         match task {
             Task::Check(name) => self.reconcile_check(&name),
             Task::ClusterQueue(name) => self.reconcile_cluster_queue(&name),
+            Task::Cohort(name) => self.reconcile_cohort(&name),
             Task::Flavor(name) => self.reconcile_flavor(&name),
             Task::PriorityClass(name) => self.reconcile_priority_class(&name),
             Task::LocalQueue(key) => self.reconcile_local_queue(&key),

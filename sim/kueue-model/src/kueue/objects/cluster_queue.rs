@@ -108,6 +108,16 @@ pub(crate) struct QueueStatus {
     pub(crate) reserving_workloads: usize,
     /// The number of admitted Workloads.
     pub(crate) admitted_workloads: usize,
+    /// Its share, with the setting `fairSharing`. A merge patch removes it with null.
+    pub(crate) fair_sharing: Option<FairSharingStatus>,
+}
+
+/// The share of a ClusterQueue or Cohort, as its status shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FairSharingStatus {
+    /// The share in thousandths, divided by the weight and rounded up.
+    pub(crate) weighted_share: i64,
 }
 
 /// Serializes an empty list as null, by which a merge patch removes it.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{FairWeight, Metadata, ResourceGroup};
+use super::{FairSharingStatus, FairWeight, Metadata, ResourceGroup};
 
 /// A Cohort.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -12,6 +12,16 @@ pub(crate) struct Cohort {
     pub(crate) metadata: Metadata,
     /// The desired state.
     pub(crate) spec: CohortSpec,
+    /// The observed state.
+    pub(crate) status: CohortStatus,
+}
+
+/// The status of a Cohort.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct CohortStatus {
+    /// Its share, with the setting `fairSharing`.
+    pub(crate) fair_sharing: Option<FairSharingStatus>,
 }
 
 /// The spec of a Cohort.

@@ -15,8 +15,9 @@ mod workload;
 
 pub(crate) use admission_check::AdmissionCheck;
 pub(crate) use cluster_queue::{
-    CheckRule, ClusterQueue, FairWeight, FlavorFungibility, FlavorQuota, FlavorUsage,
-    PreemptionPolicy, QueueStatus, QueueingStrategy, ResourceGroup, ResourceUsage, StopPolicy,
+    CheckRule, ClusterQueue, FairSharingStatus, FairWeight, FlavorFungibility, FlavorQuota,
+    FlavorUsage, PreemptionPolicy, QueueStatus, QueueingStrategy, ResourceGroup, ResourceUsage,
+    StopPolicy,
 };
 pub(crate) use cohort::Cohort;
 pub(crate) use condition::{Condition, Conditions, True};

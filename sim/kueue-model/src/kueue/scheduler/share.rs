@@ -28,6 +28,11 @@ impl Share {
         !self.borrowed.is_empty()
     }
 
+    /// Returns true if none of the quota that can be lent is borrowed.
+    pub(super) fn is_zero(&self) -> bool {
+        self.ratio == 0.0
+    }
+
     /// Returns true if the weight is 0 and quota is borrowed.
     pub(super) fn is_infinite(&self) -> bool {
         self.weight == 0.0 && self.ratio != 0.0
@@ -52,6 +57,25 @@ impl Share {
 }
 
 impl Tree {
+    /// Returns the share of a ClusterQueue or cohort as its status shows it: in thousandths, divided
+    /// by the weight and rounded up. With a weight of 0 any share is the largest number (Kueue 0.15.0
+    /// to 0.19.2, `WeightedShare` in `pkg/controller/core/helpers.go`).
+    pub(crate) fn weighted_share(&self, node: NodeId) -> i64 {
+        if self.has_cycle(node) {
+            return 0;
+        }
+        let share = self.share(node);
+        if share.is_infinite() {
+            return i64::MAX;
+        }
+        if share.is_zero() {
+            return 0;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "Kueue converts it so, too")]
+        let rounded = (share.ratio / share.weight).ceil() as i64;
+        rounded
+    }
+
     /// Returns the share of a node with its present usage. Without a parent it borrows nothing.
     pub(super) fn share(&self, node: NodeId) -> Share {
         let mut share = Share {

@@ -141,6 +141,12 @@ impl Tree {
         self.queues.get(name).copied()
     }
 
+    /// Returns the node of a cohort.
+    pub(crate) fn cohort_of(&self, name: &str) -> Option<NodeId> {
+        let mut nodes = self.nodes.iter();
+        nodes.position(|node| !node.is_queue && node.name == name)
+    }
+
     /// Returns true if a node is in a cohort.
     pub(super) fn has_parent(&self, node: NodeId) -> bool {
         self.nodes[node].parent.is_some()

@@ -3,7 +3,7 @@
 use kueue_check_kueue_model::kueue::{FairSharing, KueueVersion};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, in_virtual_time, pod_set};
+use super::cluster::{Cluster, KUEUE, in_virtual_time, kueue, pod_set};
 
 /// Returns a cluster with ClusterQueues of these quotas and weights in one cohort, each with a
 /// LocalQueue of its name.
@@ -104,5 +104,61 @@ fn a_weight_of_zero_borrows_only_what_no_other_queue_requests() {
         }
         let reason = |name: &str| cluster.condition(name, "Preempted")["reason"].clone();
         assert_eq!(["a1", "a2"].map(reason), ["InCohortFairSharing"; 2]);
+    });
+}
+
+/// Each row has the quota that `a` borrows of 8 CPUs, its weight, and its share.
+#[test]
+fn the_status_of_queues_and_cohorts_has_their_share() {
+    let rows = [
+        ("0", "1", 0),
+        ("2", "1", 250),
+        ("1", "3", 42),
+        ("2", "0", i64::MAX),
+    ];
+    for (cpus, weight, expected) in rows {
+        in_virtual_time(async {
+            let queues = [("a", "0", weight), ("c", "8", "1")];
+            let cluster = cluster(FairSharing::Both, &queues);
+            let cohort = |name: &str, spec: Value| {
+                let metadata = json!({"name": name});
+                cluster.create(&json!({"apiVersion": KUEUE, "kind": "Cohort", "metadata": metadata, "spec": spec}));
+            };
+            cohort("root", json!({}));
+            cohort("all", json!({"parentName": "root"}));
+            submit(&cluster, "a", "a1", cpus).await;
+            cluster.pass(2.0).await;
+            let share = |plural: &str, name: &str| {
+                let found = cluster.server.get(&kueue(plural), "", name).unwrap();
+                found["status"]["fairSharing"]["weightedShare"].clone()
+            };
+            assert_eq!(share("clusterqueues", "a"), expected, "{cpus} {weight}");
+            assert_eq!(share("clusterqueues", "c"), 0);
+            assert_eq!(["all", "root"].map(|name| share("cohorts", name)), [0, 0]);
+        });
+    }
+}
+
+#[test]
+fn a_cohort_that_borrows_of_its_parent_has_a_share() {
+    in_virtual_time(async {
+        let cluster = cluster(FairSharing::Both, &[("a", "1", "1")]);
+        let group = json!({"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]});
+        for (name, spec) in [
+            ("root", json!({"resourceGroups": [group]})),
+            ("all", json!({"parentName": "root"})),
+        ] {
+            let metadata = json!({"name": name});
+            cluster.create(
+                &json!({"apiVersion": KUEUE, "kind": "Cohort", "metadata": metadata, "spec": spec}),
+            );
+        }
+        submit(&cluster, "a", "a1", "2").await;
+        cluster.pass(2.0).await;
+        let share = |name: &str| {
+            let found = cluster.server.get(&kueue("cohorts"), "", name).unwrap();
+            found["status"]["fairSharing"]["weightedShare"].clone()
+        };
+        assert_eq!(["all", "root"].map(share), [200, 0]);
     });
 }
