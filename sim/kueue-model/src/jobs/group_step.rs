@@ -10,6 +10,7 @@ use super::decide::{
 use super::labels::maximum_execution_time;
 use super::pod;
 use super::pod_group::{self, Assembled, Members};
+use super::priority::class_of_pods;
 use super::step::{Owned, Step};
 use crate::json::list;
 use crate::kueue::api::kueue;
@@ -176,8 +177,9 @@ impl Step<'_> {
             }
             Assembled::Wrong => return None,
         };
-        let mut workload = self.construct(first)?;
         let sets = pod_group::new_pod_sets(&kept, self.version);
+        let template = self.integration.template(first);
+        let mut workload = self.construct_of(first, &template, class_of_pods(&sets))?;
         if list(&sets).count() > self.version.most_pod_sets {
             return None;
         }

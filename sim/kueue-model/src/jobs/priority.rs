@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::labels::priority_class;
+use crate::json::list;
 use crate::kueue::api::{Api, kueue};
 use kueue_check_apiserver::Resource;
 
@@ -31,22 +32,29 @@ impl Priority {
     }
 }
 
-/// Returns the priority of a job whose Pods have this template: that of its
-/// `WorkloadPriorityClass`, else of the `PriorityClass` of its Pods, else of the cluster's default
-/// `PriorityClass`, else 0. `None` if its class does not exist.
-pub(super) fn priority(api: &Api, job: &Value, template: &Value) -> Option<Priority> {
+/// Returns the first `PriorityClass` that a pod set of a Workload names, in their order (Kueue 0.15.0
+/// to 0.19.2, `extractPriorityFromPodSets` in `pkg/controller/jobframework/reconciler.go`).
+pub(super) fn class_of_pods(pod_sets: &Value) -> Option<&str> {
+    let classes = list(pod_sets).map(|set| &set["template"]["spec"]["priorityClassName"]);
+    let mut names = classes.filter_map(Value::as_str);
+    names.find(|name| !name.is_empty())
+}
+
+/// Returns the priority of a job whose Pods have this class: that of its `WorkloadPriorityClass`,
+/// else of the `PriorityClass` of its Pods, else of the cluster's default `PriorityClass`, else 0.
+/// `None` if its class does not exist.
+pub(super) fn priority(api: &Api, job: &Value, class_of_pods: Option<&str>) -> Option<Priority> {
     let of_pods = Resource::new("scheduling.k8s.io", "v1", "priorityclasses");
-    let named = |class: Option<&str>| class.map(str::to_owned).filter(|name| !name.is_empty());
-    if let Some(name) = named(priority_class(job)) {
-        let class = api.get(&kueue("workloadpriorityclasses"), "", &name)?;
+    if let Some(name) = priority_class(job).filter(|name| !name.is_empty()) {
+        let class = api.get(&kueue("workloadpriorityclasses"), "", name)?;
         return Some(Priority::from(
             &class,
             "kueue.x-k8s.io",
             "WorkloadPriorityClass",
         ));
     }
-    if let Some(name) = named(template["spec"]["priorityClassName"].as_str()) {
-        return Some(Priority::of_pods(&*api.get(&of_pods, "", &name)?));
+    if let Some(name) = class_of_pods {
+        return Some(Priority::of_pods(&*api.get(&of_pods, "", name)?));
     }
     let all = api.list(&of_pods, "");
     let defaults = all.iter().filter(|class| class["globalDefault"] == true);

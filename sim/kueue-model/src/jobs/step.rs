@@ -9,7 +9,7 @@ use super::construct::{as_slice, workload_of};
 use super::decide::{JobAction, JobView, NO_MATCHING_WORKLOAD, PodsReady, changes_class, decide};
 use super::integration::Integration;
 use super::labels::{GATED_BY, QUEUE, gates, label};
-use super::priority::priority;
+use super::priority::{class_of_pods, priority};
 use super::slices::{self, Next, is_elastic};
 use super::{job, pod};
 use crate::kueue::KueueVersion;
@@ -229,7 +229,19 @@ impl Step<'_> {
     /// Returns the Workload that the job should have. Fails if its priority class does not exist.
     pub(super) fn construct(&mut self, object: &Value) -> Option<Value> {
         let template = self.integration.template(object);
-        let priority = priority(self.api, object, &template);
+        let sets = json!([{"template": &template}]);
+        self.construct_of(object, &template, class_of_pods(&sets))
+    }
+
+    /// Returns the Workload that a job with this template should have, with the priority of this
+    /// class, unless the job has one of its own.
+    pub(super) fn construct_of(
+        &mut self,
+        object: &Value,
+        template: &Value,
+        class: Option<&str>,
+    ) -> Option<Value> {
+        let priority = priority(self.api, object, class);
         self.failed |= priority.is_none();
         let priority = priority?;
         let count = self.integration.count(object);
@@ -241,7 +253,7 @@ impl Step<'_> {
         Some(workload_of(
             self.integration.owner(),
             object,
-            &template,
+            template,
             count,
             priority,
             (is_elastic(object, self.version), gates),

@@ -356,3 +356,25 @@ fn before_0_18_only_the_label_names_a_group() {
     });
     assert_eq!(outcome, [(403, Value::Null), (201, json!("train"))]);
 }
+
+#[test]
+fn a_group_has_the_priority_of_the_first_role_that_names_a_class() {
+    in_virtual_time(async {
+        let cluster = Cluster::new(KueueVersion::V0_19).with_nodes();
+        cluster.queue("8", &[], &json!({}));
+        cluster.create(&json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "high"}, "value": 1000,
+        }));
+        cluster.create(&pod("driver", "2"));
+        for name in ["worker-1", "worker-2"] {
+            let mut worker = pod(name, "1");
+            worker["spec"]["priorityClassName"] = json!("high");
+            cluster.create(&worker);
+        }
+        cluster.pass(1.0).await;
+        let spec = workload(&cluster)["spec"].clone();
+        assert_eq!(spec["priority"], 1000);
+        assert_eq!(spec["priorityClassRef"]["name"], "high");
+    });
+}
