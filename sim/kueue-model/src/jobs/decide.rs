@@ -232,7 +232,7 @@ fn without_workload(job: &JobView) -> Option<JobAction> {
     if job.elastic {
         return Some(JobAction::Create);
     }
-    if !job.suspended {
+    if !job.suspended || job.stopping {
         let message = MISSING_WORKLOAD.to_owned();
         return Some(JobAction::Suspend { message });
     }

@@ -142,6 +142,22 @@ pub(super) fn suspend(api: &Api, job: &Value) {
     api.merge(&jobs(), place(job), "", patch);
 }
 
+/// Suspends a Job without a Workload, whose template can't be restored (Kueue 0.15.0 to 0.19.2,
+/// `Stop` in `pkg/controller/jobs/job/job_controller.go`). Returns the Job if it ran until now.
+pub(super) fn suspend_without_workload(api: &Api, job: &Value) -> Option<Arc<Value>> {
+    let runs = job["spec"]["suspend"] != true;
+    if runs {
+        suspend(api, job);
+    }
+    if !job["status"]["startTime"].is_null() {
+        let patch = json!({"status": {"startTime": null}});
+        api.merge(&jobs(), place(job), "status", patch);
+    }
+    let patch = json!({"metadata": {"annotations": {STOPPING: null}}});
+    let response = api.merge(&jobs(), place(job), "", patch);
+    (response.code == 200 && runs).then_some(response.body)
+}
+
 /// Restores the template of a stopped Job; returns the Job once all is restored.
 ///
 /// A Job's scheduling directives may change only while it has no start time and no Pods (measured

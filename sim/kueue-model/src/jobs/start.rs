@@ -81,10 +81,14 @@ impl Step<'_> {
     }
 
     /// Suspends a Job or stops a Pod. The event `Stopped` is recorded at once for a Pod, and for a
-    /// Job once its template is restored.
+    /// Job once its template is restored, or at once if it has no Workload.
     pub(super) fn suspend(&mut self, object: &Value, owned: Option<Owned<'_>>, message: &str) {
         if self.integration == Integration::Job {
-            job::suspend(self.api, object);
+            if owned.is_some() {
+                job::suspend(self.api, object);
+            } else if let Some(stopped) = job::suspend_without_workload(self.api, object) {
+                self.record_event(&stopped, "Stopped", message);
+            }
             return;
         }
         let eviction = owned.and_then(|owned| owned.workload.eviction());

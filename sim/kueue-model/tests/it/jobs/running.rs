@@ -396,3 +396,25 @@ fn an_indexed_job_gives_back_the_pods_of_its_completed_and_failed_indexes() {
     });
     assert_eq!(found, expected);
 }
+
+#[test]
+fn a_running_job_whose_workload_is_gone_is_stopped_with_its_template_as_it_is() {
+    on_cluster(async |cluster| {
+        let label = json!({"spec": {"nodeLabels": {"pool": "a"}}});
+        cluster.merge("resourceflavors", "", "default", "", &label);
+        cluster.job("a", "1", None);
+        cluster.pass(1.0).await;
+        let name = cluster.name_of("a");
+        let free = json!({"metadata": {"finalizers": null}});
+        cluster.merge("workloads", "t", &name, "", &free);
+        assert_eq!(cluster.delete("workloads", &name).code, 200);
+        cluster.pass(2.0).await;
+        let why = "Missing Workload; unable to restore pod templates";
+        assert_eq!(cluster.notes("Stopped"), [why]);
+        assert_eq!(cluster.notes("CreatedWorkload").len(), 2);
+        assert_eq!(cluster.line(), "a:RA");
+        let template = &cluster.get("a")["spec"]["podSets"][0]["template"];
+        assert_eq!(template["spec"]["nodeSelector"], json!({"pool": "a"}));
+        assert_eq!(job(cluster, "a")["spec"]["suspend"], false);
+    });
+}
