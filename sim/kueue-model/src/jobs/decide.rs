@@ -43,6 +43,8 @@ pub(super) struct JobView {
     pub(super) differs: bool,
     /// Its LocalQueue.
     pub(super) queue: String,
+    /// Whether its Workload stays in its LocalQueue, whatever that of the job is.
+    pub(super) keeps_queue: bool,
     /// Its `WorkloadPriorityClass`.
     pub(super) priority_class: Option<String>,
     /// The admission gates of its Workload (annotation `admission-gated-by`).
@@ -356,7 +358,7 @@ fn suspended(job: &JobView, workload: &Workload) -> Option<JobAction> {
     // The messages of pending checks are reported first; with quota reserved, the queue cannot
     // change (Kueue 0.19.2, `ReconcileGenericJob` in `pkg/controller/jobframework/reconciler.go`).
     let released = workload.has_quota().then(|| release_checks(workload));
-    let moves = job.queue != workload.spec.queue_name;
+    let moves = !job.keeps_queue && job.queue != workload.spec.queue_name;
     released
         .flatten()
         .or(moves.then_some(JobAction::ChangeQueue))

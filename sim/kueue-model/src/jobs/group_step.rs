@@ -82,7 +82,7 @@ impl Step<'_> {
             self.drop_finalizer(owned);
             return;
         }
-        let mut view = pod_group::view(&members.kept, now);
+        let mut view = pod_group::view(&members.kept, now, self.version);
         if let Some(evicted) = workload.eviction().filter(|_| !workload.is_finished()) {
             let reason = format!("WorkloadEvictedDueTo{}", evicted.reason);
             self.stop(&members.kept, &reason, &evicted.message, false);
@@ -125,7 +125,7 @@ impl Step<'_> {
 
     /// Rewrites the mismatched Workload for the Pods, or replaces it.
     fn mismatched(&mut self, name: &str, all: &[&Value], owned: Owned<'_>) {
-        let view = pod_group::view(all, self.api.now());
+        let view = pod_group::view(all, self.api.now(), self.version);
         let first = all.first().copied().unwrap_or(&Value::Null);
         if view.suspended && !owned.workload.has_quota() {
             if let Some(wanted) = self.assembled(name, all) {
@@ -143,7 +143,7 @@ impl Step<'_> {
     }
 
     fn without_workload(&mut self, name: &str, all: &[&Value]) {
-        let view: JobView = pod_group::view(all, self.api.now());
+        let view: JobView = pod_group::view(all, self.api.now(), self.version);
         if view.finished.is_some() {
             self.let_go(all.iter());
             return;

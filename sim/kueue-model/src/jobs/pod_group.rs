@@ -250,7 +250,7 @@ pub(super) fn mark(workload: &mut Value) {
 }
 
 /// Returns the state of the group that the next action depends on.
-pub(super) fn view(pods: &[&Value], now: Timestamp) -> JobView {
+pub(super) fn view(pods: &[&Value], now: Timestamp, version: KueueVersion) -> JobView {
     let first = pods.first().copied().unwrap_or(&Value::Null);
     let succeeded = pods.iter().filter(|pod| phase(pod) == "Succeeded");
     let roles: Vec<String> = succeeded.map(|pod| role(pod)).collect();
@@ -272,13 +272,15 @@ pub(super) fn view(pods: &[&Value], now: Timestamp) -> JobView {
     for role in roles.into_iter().filter(|_| !serving) {
         *reclaimable.entry(role).or_default() += 1;
     }
+    let complete = total.is_some_and(|total| pods.len() >= total);
     let view = JobView {
         suspended: pods.iter().any(|pod| is_suspended(pod)),
         active: pods.iter().any(|pod| is_active(pod, now)),
         finished: over.then_some((true, message)),
         reclaimable,
-        pods_ready: total
-            .is_some_and(|total| pods.len() >= total && pods.iter().all(|pod| is_ready(pod))),
+        pods_ready: (complete || !version.counts_ready_pods)
+            && pods.iter().all(|pod| is_ready(pod)),
+        keeps_queue: serving && version.keeps_serving_queues,
         held: pods.iter().any(|pod| has_finalizer(pod)),
         ..JobView::default()
     };
@@ -452,7 +454,10 @@ mod tests {
         let ended = |phase: &str, extra: &Value| {
             [1, 2, 3].map(|n| pod(&format!("p{n}"), "a", phase, extra))
         };
-        let over = |pods: &[Value]| view(&pods.iter().collect::<Vec<_>>(), now).finished;
+        let over = |pods: &[Value]| {
+            let pods: Vec<&Value> = pods.iter().collect();
+            view(&pods, now, KueueVersion::V0_19).finished
+        };
         assert_eq!(
             over(&ended("Succeeded", &json!({}))),
             Some((true, "Pods succeeded: 3/3.".to_owned()))

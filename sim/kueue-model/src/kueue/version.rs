@@ -198,6 +198,12 @@ pub struct KueueVersion {
     /// `countAbsentPods` in `pkg/controller/jobs/pod/pod_controller.go`). Before, any value counts,
     /// and the group lacks Pods until it has all (0.17.0: `FindMatchingWorkloads` there).
     pub revised_fast_admission: bool,
+    /// The Pods of a group are ready only if it has as many as its total count (0.18.3: `PodsReady`
+    /// in `pkg/controller/jobs/pod/pod_controller.go`). Before, those that exist must be (0.17.0).
+    pub counts_ready_pods: bool,
+    /// The Workload of a serving group of Pods stays in its LocalQueue (0.18.3:
+    /// `CustomQueueNameChange` in `pkg/controller/jobs/pod/pod_controller.go`; not 0.17.0).
+    pub keeps_serving_queues: bool,
     /// The setting `waitForPodsReady` (on by default since 0.19). `None`: Kueue writes no condition
     /// `PodsReady`.
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
@@ -347,6 +353,8 @@ impl KueueVersion {
         matches_tolerations: true,
         refuses_other_workloads: true,
         revised_fast_admission: true,
+        counts_ready_pods: true,
+        keeps_serving_queues: true,
         merge_patches: false,
         wait_for_pods_ready: Some(WaitForPodsReady::DEFAULT),
         fair_sharing: None,
@@ -405,6 +413,8 @@ impl KueueVersion {
         reads_group_annotation: false,
         matches_tolerations: false,
         revised_fast_admission: false,
+        counts_ready_pods: false,
+        keeps_serving_queues: false,
         discards_requests_on_eviction: false,
         ..Self::V0_18
     };
@@ -531,6 +541,8 @@ impl KueueVersion {
             matches_tolerations,
             refuses_other_workloads,
             revised_fast_admission,
+            counts_ready_pods,
+            keeps_serving_queues,
             wait_for_pods_ready,
             fair_sharing,
             discards_requests_on_eviction,

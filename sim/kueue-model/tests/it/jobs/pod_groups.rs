@@ -378,3 +378,44 @@ fn a_group_has_the_priority_of_the_first_role_that_names_a_class() {
         assert_eq!(spec["priorityClassRef"]["name"], "high");
     });
 }
+
+/// Returns a Pod of the group `train` with these annotations.
+fn annotated(annotations: &[(&str, &str)]) -> Value {
+    let mut pod = pod("driver", "1");
+    for (name, value) in annotations {
+        pod["metadata"]["annotations"][format!("{KUEUE}/{name}")] = json!(value);
+    }
+    pod
+}
+
+#[test]
+fn before_0_18_a_group_is_ready_once_those_of_its_pods_are_that_exist() {
+    let outcome = switch(|v, on| v.counts_ready_pods = on).off_and_on(async |cluster| {
+        cluster.queue("8", &[], &json!({}));
+        cluster.create(&annotated(&[("pod-group-fast-admission", "true")]));
+        cluster.pass(1.0).await;
+        assert!(is_true(cluster, "Admitted"));
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let status = json!({"status": {"phase": "Running", "conditions": ready}});
+        cluster.merge("pods", "t", "driver", "status", &status);
+        cluster.pass(1.0).await;
+        is_true(cluster, "PodsReady")
+    });
+    assert_eq!(outcome, [true, false]);
+}
+
+#[test]
+fn before_0_18_a_serving_group_changes_its_queue() {
+    let outcome = switch(|v, on| v.keeps_serving_queues = on).off_and_on(async |cluster| {
+        cluster.queue("0", &[], &json!({}));
+        let single = ("pod-group-total-count", "1");
+        cluster.create(&annotated(&[("pod-group-serving", "true"), single]));
+        cluster.pass(1.0).await;
+        let label = json!({"metadata": {"labels": {format!("{KUEUE}/queue-name"): "other"}}});
+        let response = cluster.merge("pods", "t", "driver", "", &label);
+        assert_eq!(response.code, 200, "{}", response.body);
+        cluster.pass(1.0).await;
+        workload(cluster)["spec"]["queueName"].clone()
+    });
+    assert_eq!(outcome, ["other", "lq"]);
+}
