@@ -198,6 +198,10 @@ pub struct KueueVersion {
     /// `countAbsentPods` in `pkg/controller/jobs/pod/pod_controller.go`). Before, any value counts,
     /// and the group lacks Pods until it has all (0.17.0: `FindMatchingWorkloads` there).
     pub revised_fast_admission: bool,
+    /// A Workload that requests none of a resource that its ClusterQueue does not cover fits (since
+    /// 0.16.0, by its release notes; 0.17.0, not 0.15.0: `assignFlavors` in
+    /// `pkg/scheduler/flavorassigner/flavorassigner.go`). The model has it since 0.16.6.
+    pub skips_zero_requests: bool,
     /// The Pods of a group are ready only if it has as many as its total count (0.18.3: `PodsReady`
     /// in `pkg/controller/jobs/pod/pod_controller.go`). Before, those that exist must be (0.17.0).
     pub counts_ready_pods: bool,
@@ -353,6 +357,7 @@ impl KueueVersion {
         matches_tolerations: true,
         refuses_other_workloads: true,
         revised_fast_admission: true,
+        skips_zero_requests: true,
         counts_ready_pods: true,
         keeps_serving_queues: true,
         merge_patches: false,
@@ -437,6 +442,7 @@ impl KueueVersion {
         labels_pods: false,
         releases_at_end: true,
         inverts_preference: true,
+        skips_zero_requests: false,
         ..Self::V0_17_0
     };
 
@@ -541,6 +547,7 @@ impl KueueVersion {
             matches_tolerations,
             refuses_other_workloads,
             revised_fast_admission,
+            skips_zero_requests,
             counts_ready_pods,
             keeps_serving_queues,
             wait_for_pods_ready,

@@ -271,12 +271,14 @@ impl Attempt<'_> {
     }
 
     /// Returns the total requests of all Pods of the set, including `pods` if the ClusterQueue
-    /// covers it. Drops zero requests of resources that the ClusterQueue does not cover.
+    /// covers it. Drops zero requests of resources that the ClusterQueue does not cover (since 0.16).
     fn requests(&self, set: &PodSet, count: i64) -> Requests {
         let queue = self.ground.queue;
         let pods = queue.group_of("pods").is_some();
         let mut requests = totals(set, count, pods, self.ground.version);
-        requests.retain(|name, amount| *amount != 0 || queue.group_of(name).is_some());
+        if self.ground.version.skips_zero_requests {
+            requests.retain(|name, amount| *amount != 0 || queue.group_of(name).is_some());
+        }
         requests
     }
 

@@ -682,6 +682,7 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(on(|v| v.retries_on_deletion), [false, true, true, true]);
     assert_eq!(on(|v| v.waits_for_replacements), [false, false, true, true]);
     assert_eq!(on(|v| v.preempts_for_pods), [true, true, false, false]);
+    assert_eq!(on(|v| v.skips_zero_requests), [false, true, true, true]);
     assert_eq!(on(|v| v.counts_ready_pods), [false, false, true, true]);
     assert_eq!(on(|v| v.keeps_serving_queues), [false, false, true, true]);
     assert_eq!(on(|v| v.validates_templates), [false, false, true, true]);
@@ -845,4 +846,19 @@ fn before_0_19_an_elastic_job_that_is_done_may_have_fewer_pods_that_are_done() {
     });
     let expected = |reduced| ([200, reduced, 200], 200, 200);
     assert_eq!(outcome, [expected(200), expected(403)]);
+}
+
+#[test]
+fn in_0_15_none_of_a_resource_that_the_queue_does_not_cover_does_not_fit() {
+    let outcome = switch(|v, on| v.skips_zero_requests = on).off_and_on(async |cluster| {
+        cluster.queue("1", &[], &json!({}));
+        let mut set = pod_set("main", 1, "1");
+        let resources = &mut set["template"]["spec"]["containers"][0]["resources"];
+        resources["requests"]["example.com/gpu"] = json!("0");
+        cluster.workload_of("a", &set);
+        cluster.pass(1.0).await;
+        cluster.condition("a", "QuotaReserved")["message"].to_string()
+    });
+    let why = "resource example.com/gpu unavailable in ClusterQueue";
+    assert_eq!(outcome.map(|message| message.contains(why)), [true, false]);
 }
