@@ -213,6 +213,12 @@ pub struct KueueVersion {
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
     /// The setting `fairSharing` (off by default).
     pub fair_sharing: Option<FairSharing>,
+    /// Quota of one's own is exempt from fair sharing: a ClusterQueue that borrows nothing comes first
+    /// and reclaims its quota, whatever the shares (gates `FairSharingPrioritizeNonBorrowing` and
+    /// `FairSharingPreemptWithinNominal`, 0.17.0: `less` in `pkg/scheduler/fair_sharing_iterator.go`,
+    /// `runFirstFsStrategy` in `pkg/scheduler/preemption/preemption.go`). Before, only the shares
+    /// decide (0.15.0).
+    pub nominal_first: bool,
     /// Gate `CleanupProvisioningRequestsOnEviction` (since 0.18.3): on eviction, too, Kueue's own
     /// check deletes the requests that it attributes to itself.
     pub discards_requests_on_eviction: bool,
@@ -363,6 +369,7 @@ impl KueueVersion {
         merge_patches: false,
         wait_for_pods_ready: Some(WaitForPodsReady::DEFAULT),
         fair_sharing: None,
+        nominal_first: true,
         discards_requests_on_eviction: true,
         reactivates_rejected: false,
         stale_scheduler: false,
@@ -443,6 +450,7 @@ impl KueueVersion {
         releases_at_end: true,
         inverts_preference: true,
         skips_zero_requests: false,
+        nominal_first: false,
         ..Self::V0_17_0
     };
 
@@ -552,6 +560,7 @@ impl KueueVersion {
             keeps_serving_queues,
             wait_for_pods_ready,
             fair_sharing,
+            nominal_first,
             discards_requests_on_eviction,
             reactivates_rejected,
             stale_scheduler,

@@ -57,6 +57,7 @@ impl Kueue {
             preemptor: &known.workload,
             by: self.version.requeuing_timestamp(),
             fair_sharing: self.version.fair_sharing,
+            nominal_first: self.version.nominal_first,
             queue,
             node,
             wanted,

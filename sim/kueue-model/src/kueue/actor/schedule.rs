@@ -260,7 +260,11 @@ impl Kueue {
             since: queued_since(&entry.known.workload, by),
             arrival: entry.known.arrival,
         });
-        let next = fairest(&contenders.collect::<Vec<_>>(), &cycle.tree)?;
+        let next = fairest(
+            &contenders.collect::<Vec<_>>(),
+            &cycle.tree,
+            self.version.nominal_first,
+        )?;
         cycle.entries.remove(next)
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Contest<'a> {
     pub(crate) by: RequeuingTimestamp,
     /// The setting `fairSharing`.
     pub(crate) fair_sharing: Option<FairSharing>,
+    /// Whether quota of one's own is exempt from fair sharing.
+    pub(crate) nominal_first: bool,
     /// Its ClusterQueue.
     pub(crate) queue: &'a ClusterQueue,
     /// The node of the ClusterQueue.

@@ -52,7 +52,8 @@ impl Search<'_> {
         let contest = self.contest;
         let mut order = Order::new(contest, candidates, &self.tree);
         let mut retried = Vec::new();
-        let within_nominal = self.tree.is_within_nominal(contest.node, contest.cells);
+        let within_nominal =
+            contest.nominal_first && self.tree.is_within_nominal(contest.node, contest.cells);
         while let Some(queue) = order.next_queue(&self.tree) {
             if queue == contest.node || within_nominal {
                 let way = if queue == contest.node {
@@ -147,6 +148,8 @@ struct Order {
     above: BTreeSet<NodeId>,
     /// The positions of candidates in the sorted list, by ClusterQueue.
     waiting: BTreeMap<NodeId, VecDeque<(usize, Choice)>>,
+    /// Whether a node is idle only if it borrows nothing, not even what can't be lent.
+    nominal_first: bool,
     /// The nodes that will give up nothing more.
     pruned: BTreeSet<NodeId>,
 }
@@ -163,6 +166,7 @@ impl Order {
             node: contest.node,
             above: tree.path(contest.node).collect(),
             waiting,
+            nominal_first: contest.nominal_first,
             pruned: BTreeSet::new(),
         }
     }
@@ -171,6 +175,14 @@ impl Order {
     fn first_of(&self, queue: NodeId) -> Option<usize> {
         let (position, _) = self.waiting.get(&queue)?.front()?;
         Some(*position)
+    }
+
+    fn is_idle(&self, share: &Share) -> bool {
+        if self.nominal_first {
+            !share.borrows()
+        } else {
+            share.is_zero()
+        }
     }
 
     fn pop(&mut self, queue: NodeId) -> Option<Choice> {
@@ -211,7 +223,7 @@ impl Order {
             }
             let share = tree.share(queue);
             let position = self.first_of(queue);
-            if !share.borrows() && queue != self.node || position.is_none() {
+            if self.is_idle(&share) && queue != self.node || position.is_none() {
                 self.pruned.insert(queue);
                 continue;
             }
@@ -233,7 +245,7 @@ impl Order {
                 continue;
             }
             let share = tree.share(child);
-            if !share.borrows() && !self.above.contains(&child) {
+            if self.is_idle(&share) && !self.above.contains(&child) {
                 self.pruned.insert(child);
                 continue;
             }

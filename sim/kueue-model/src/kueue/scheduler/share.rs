@@ -126,8 +126,12 @@ pub(crate) struct Contender<'a> {
 }
 
 /// Returns the index of the Workload to process next: in each cohort, from the lowest to the root,
-/// the best one of a child wins.
-pub(crate) fn fairest(contenders: &[Contender<'_>], tree: &Tree) -> Option<usize> {
+/// the best one of a child wins. `nominal_first`: those that borrow nothing come first.
+pub(crate) fn fairest(
+    contenders: &[Contender<'_>],
+    tree: &Tree,
+    nominal_first: bool,
+) -> Option<usize> {
     let first = contenders.first()?;
     let Some(root) = tree.path(first.node).last() else {
         return Some(0);
@@ -144,6 +148,7 @@ pub(crate) fn fairest(contenders: &[Contender<'_>], tree: &Tree) -> Option<usize
         contenders,
         shares: shares.collect(),
         tree,
+        nominal_first,
     };
     let (winner, _) = tournament.winner(root)?;
     Some(winner)
@@ -154,6 +159,7 @@ struct Tournament<'a> {
     /// The shares of each contender's ClusterQueue and cohorts, with its request.
     shares: Vec<BTreeMap<NodeId, Share>>,
     tree: &'a Tree,
+    nominal_first: bool,
 }
 
 impl Tournament<'_> {
@@ -176,7 +182,10 @@ impl Tournament<'_> {
     fn compare(&self, one: (usize, NodeId), other: (usize, NodeId)) -> Ordering {
         let share = |(at, child): (usize, NodeId)| self.shares[at].get(&child);
         let contender = |(at, _): (usize, NodeId)| &self.contenders[at];
-        let borrows = |it| share(it).is_some_and(|s| s.borrows_any_of(contender(it).wanted));
+        let borrows = |it| {
+            let any = |share: &Share| share.borrows_any_of(contender(it).wanted);
+            self.nominal_first && share(it).is_some_and(any)
+        };
         let rest = |(at, child): (usize, NodeId)| {
             let contender = &self.contenders[at];
             (

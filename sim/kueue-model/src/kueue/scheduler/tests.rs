@@ -162,6 +162,7 @@ fn the_fewest_of_the_lowest_priority_are_preempted() {
         preemptor: &preemptor,
         by: RequeuingTimestamp::Eviction,
         fair_sharing: None,
+        nominal_first: true,
         queue: &queue,
         node,
         wanted: &wanted.usage,
@@ -238,6 +239,7 @@ fn what_is_borrowed_is_reclaimed_and_what_is_not_is_left() {
             preemptor: &preemptor,
             by: RequeuingTimestamp::Eviction,
             fair_sharing: None,
+            nominal_first: true,
             queue: &owner,
             node,
             wanted: &wanted,
@@ -326,8 +328,41 @@ fn with_equal_shares_the_workload_below_a_cohort_is_the_first() {
         ([("nested", 0, 2), ("direct", 0, 1)], 0),
         ([("direct", 1, 1), ("nested", 0, 2)], 0),
     ] {
-        assert_eq!(fairest(&contenders.map(contender), &tree), Some(first));
+        assert_eq!(
+            fairest(&contenders.map(contender), &tree, true),
+            Some(first)
+        );
     }
+}
+
+/// `rich` has its own quota of what both request, and borrows more of another flavor than `poor`.
+#[test]
+fn before_0_17_quota_of_ones_own_does_not_come_first() {
+    let queue = |name: &str, quotas: [(&str, &str); 2]| {
+        let flavors = quotas.map(|(flavor, cpus)| json!({"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpus}]}));
+        let queue = json!({"metadata": {"name": name}, "spec": {
+            "cohortName": "all", "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+        }});
+        (name.to_owned(), serde_json::from_value(queue).unwrap())
+    };
+    let queues = BTreeMap::from([
+        queue("poor", [("default", "0"), ("spot", "4")]),
+        queue("rich", [("default", "2"), ("spot", "0")]),
+    ]);
+    let mut spot = Usage::default();
+    spot.add(&("spot".to_owned(), "cpu".to_owned()), 2000);
+    let taken = BTreeMap::from([("rich".to_owned(), spot)]);
+    let tree = Tree::new(&queues, &BTreeMap::new(), &taken);
+    let wanted = cpu(1);
+    let contenders = ["poor", "rich"].map(|name| Contender {
+        node: tree.queue(name).unwrap(),
+        wanted: &wanted,
+        priority: 0,
+        since: jiff::Timestamp::UNIX_EPOCH,
+        arrival: 0,
+    });
+    let first = [false, true].map(|nominal_first| fairest(&contenders, &tree, nominal_first));
+    assert_eq!(first, [Some(0), Some(1)]);
 }
 
 #[test]

@@ -8,9 +8,18 @@ use super::cluster::{Cluster, KUEUE, in_virtual_time, kueue, pod_set};
 /// Returns a cluster with ClusterQueues of these quotas and weights in one cohort, each with a
 /// LocalQueue of its name.
 fn cluster(strategies: FairSharing, queues: &[(&str, &str, &str)]) -> Cluster {
+    cluster_of(KueueVersion::V0_19, strategies, queues)
+}
+
+/// As [`cluster`], with another version.
+fn cluster_of(
+    version: KueueVersion,
+    strategies: FairSharing,
+    queues: &[(&str, &str, &str)],
+) -> Cluster {
     let cluster = Cluster::new(KueueVersion {
         fair_sharing: Some(strategies),
-        ..KueueVersion::V0_19
+        ..version
     });
     for (name, cpus, weight) in queues {
         let spec = json!({
@@ -161,4 +170,22 @@ fn a_cohort_that_borrows_of_its_parent_has_a_share() {
         };
         assert_eq!(["all", "root"].map(share), [200, 0]);
     });
+}
+
+#[test]
+fn in_0_15_the_shares_also_decide_about_quota_of_ones_own() {
+    let reasons = [false, true].map(|nominal_first| {
+        in_virtual_time(async {
+            let version = KueueVersion {
+                nominal_first,
+                ..KueueVersion::V0_19
+            };
+            let queues = [("a", "4", "1"), ("b", "0", "10")];
+            let cluster = cluster_of(version, FairSharing::Both, &queues);
+            submit(&cluster, "b", "b1", "4").await;
+            submit(&cluster, "a", "a1", "4").await;
+            cluster.condition("b1", "Preempted")["reason"].clone()
+        })
+    });
+    assert_eq!(reasons, ["InCohortFairSharing", "InCohortReclamation"]);
 }

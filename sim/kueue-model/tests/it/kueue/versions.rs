@@ -683,6 +683,7 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(on(|v| v.waits_for_replacements), [false, false, true, true]);
     assert_eq!(on(|v| v.preempts_for_pods), [true, true, false, false]);
     assert_eq!(on(|v| v.skips_zero_requests), [false, true, true, true]);
+    assert_eq!(on(|v| v.nominal_first), [false, true, true, true]);
     assert_eq!(on(|v| v.counts_ready_pods), [false, false, true, true]);
     assert_eq!(on(|v| v.keeps_serving_queues), [false, false, true, true]);
     assert_eq!(on(|v| v.validates_templates), [false, false, true, true]);
