@@ -331,9 +331,14 @@ impl Step<'_> {
         stopped.is_some()
     }
 
+    /// Deletes a Workload that does not match its job. One that is already being deleted only loses
+    /// its finalizer (since 0.18).
     pub(super) fn replace(&mut self, object: &Value, owned: Owned<'_>) {
         self.drop_finalizer(owned);
         let metadata = &owned.workload.metadata;
+        if self.version.deletes_once && metadata.deletion_timestamp.is_some() {
+            return;
+        }
         let response = self
             .api
             .delete(&kueue("workloads"), &metadata.namespace, &metadata.name);

@@ -208,6 +208,10 @@ pub struct KueueVersion {
     /// The Workload of a serving group of Pods stays in its LocalQueue (0.18.3:
     /// `CustomQueueNameChange` in `pkg/controller/jobs/pod/pod_controller.go`; not 0.17.0).
     pub keeps_serving_queues: bool,
+    /// A Workload that does not match its job and is already being deleted is not deleted again, with
+    /// an event (0.18.3: `Delete` in `pkg/workload/workload.go`; not 0.17.0: `ensureOneWorkload` in
+    /// `pkg/controller/jobframework/reconciler.go`).
+    pub deletes_once: bool,
     /// The setting `waitForPodsReady` (on by default since 0.19). `None`: Kueue writes no condition
     /// `PodsReady`.
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
@@ -366,6 +370,7 @@ impl KueueVersion {
         skips_zero_requests: true,
         counts_ready_pods: true,
         keeps_serving_queues: true,
+        deletes_once: true,
         merge_patches: false,
         wait_for_pods_ready: Some(WaitForPodsReady::DEFAULT),
         fair_sharing: None,
@@ -427,6 +432,7 @@ impl KueueVersion {
         revised_fast_admission: false,
         counts_ready_pods: false,
         keeps_serving_queues: false,
+        deletes_once: false,
         discards_requests_on_eviction: false,
         ..Self::V0_18
     };
@@ -558,6 +564,7 @@ impl KueueVersion {
             skips_zero_requests,
             counts_ready_pods,
             keeps_serving_queues,
+            deletes_once,
             wait_for_pods_ready,
             fair_sharing,
             nominal_first,

@@ -418,3 +418,27 @@ fn a_running_job_whose_workload_is_gone_is_stopped_with_its_template_as_it_is() 
         assert_eq!(job(cluster, "a")["spec"]["suspend"], false);
     });
 }
+
+#[test]
+fn before_0_18_a_workload_that_is_being_deleted_is_deleted_again() {
+    let outcome = switch(|v, on| v.deletes_once = on).off_and_on(async |cluster| {
+        cluster.queue("4", &[], &json!({}));
+        cluster.job("a", "1", None);
+        cluster.pass(1.0).await;
+        let name = cluster.name_of("a");
+        let kept = "kueue.x-k8s.io/resource-in-use";
+        let held = json!({"metadata": {"finalizers": [kept, "example.com/keep"]}});
+        assert_eq!(cluster.merge("workloads", "t", &name, "", &held).code, 200);
+        let larger = json!({"spec": {"parallelism": 2, "completions": 2}});
+        assert_eq!(cluster.merge("jobs", "t", "a", "", &larger).code, 200);
+        cluster.pass(1.0).await;
+        assert_eq!(
+            cluster.get("a")["metadata"]["finalizers"],
+            json!(["example.com/keep"])
+        );
+        let changes = cluster.server.history().into_iter();
+        let reports = changes.filter(|change| change.object["reason"] == "DeletedWorkload");
+        reports.count() > 1
+    });
+    assert_eq!(outcome, [true, false]);
+}

@@ -686,6 +686,7 @@ fn the_named_kueues_are_what_their_releases_do() {
     assert_eq!(on(|v| v.nominal_first), [false, true, true, true]);
     assert_eq!(on(|v| v.counts_ready_pods), [false, false, true, true]);
     assert_eq!(on(|v| v.keeps_serving_queues), [false, false, true, true]);
+    assert_eq!(on(|v| v.deletes_once), [false, false, true, true]);
     assert_eq!(on(|v| v.validates_templates), [false, false, true, true]);
     assert_eq!(on(|v| v.nameless_queue), [true, true, false, false]);
     assert_eq!(on(|v| v.keeps_inactive), [false, true, true, true]);
