@@ -57,8 +57,8 @@ pub enum ErrorKind {
     /// One Workload alone does not stop a ClusterQueue. The AdmissionCheck's condition `Active`
     /// becomes False if all Workloads that were asked reject the parameters, or a second one in a
     /// row does after verdicts. It becomes True again with the first verdict. The AdmissionCheck is
-    /// also activated again after 1 to 5 min, and is then active if only one Workload has rejected
-    /// the parameters: those without quota have not been asked.
+    /// also activated again after 1 to 5 min, and is then active if fewer than two Workloads with
+    /// quota reject the parameters: those without quota have not been asked.
     Parameters,
     /// This Workload cannot be evaluated: the check stays Pending and reports why, until the
     /// Workload or the parameters change.

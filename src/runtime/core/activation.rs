@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::{Key, KeyState};
-use super::managed_check::{Acceptance, ActivationInput, Next, Problem, ValidParameters, view};
+use super::managed_check::{Acceptance, ActivationInput, Activity, Next, Problem, ValidParameters};
 use super::tasks::{InFlight, NotActivated, Started};
 use super::workloads::is_undecided;
 use super::writes::NOT_LEADER_DELAY;
@@ -67,7 +67,7 @@ impl Core {
                 if let Some(check) = self.checks.get_mut(name) {
                     check.activation.input = None;
                 }
-                return self.set_result(name, generation, Err(problem));
+                return self.set_result(name, generation, Activity::Inactive(problem));
             }
             Located::Found(stored, revision) => (stored, revision),
         };
@@ -86,7 +86,7 @@ impl Core {
                     check.activation.input = Some(inputs);
                 }
                 let problem = Problem::new("ParametersInvalid", problem);
-                return self.set_result(name, generation, Err(problem));
+                return self.set_result(name, generation, Activity::Inactive(problem));
             }
         };
         if !self.may_start_check_task() {
@@ -135,28 +135,23 @@ impl Core {
         let activation = &mut check.activation;
         let generation = tried.generation;
         activation.input = Some(tried.clone());
-        activation.failures = match &result {
-            Err(NotActivated::Failed(_)) => activation.failures.saturating_add(1),
-            _ => 0,
-        };
-        let failures = activation.failures;
         match result {
             Ok(()) => self.activation_succeeded(name, tried, valid),
             Err(NotActivated::Inactive(inactive)) => {
+                activation.failures = 0;
                 let delay = Delay::retry(inactive.recheck_in).get();
                 self.set_activation_timer(name, Some(delay));
                 let problem = Problem {
                     reason: inactive.reason,
                     message: inactive.message,
                 };
-                self.set_result(name, generation, Err(problem));
+                self.set_result(name, generation, Activity::Inactive(problem));
             }
             // After a failed call, the validity of the parameters is unknown: the earlier result
             // stays.
             Err(NotActivated::Failed(error)) => {
-                let never = check.activation.valid.is_none();
-                let delay = self.delay(failures, 0);
-                self.set_activation_timer(name, Some(delay));
+                let never = activation.valid.is_none();
+                self.retry_activation(name, 0);
                 self.report(Report::ActivationFailed {
                     check: name.to_string(),
                     error: error.to_string(),
@@ -164,7 +159,7 @@ impl Core {
                 if never {
                     let message = format!("activating the check failed; will retry: {error}");
                     let problem = Problem::new("ActivationFailed", message);
-                    self.set_result(name, generation, Err(problem));
+                    self.set_result(name, generation, Activity::Inactive(problem));
                 }
             }
         }
@@ -208,18 +203,17 @@ impl Core {
         let generation = inputs.generation;
         let activation = &mut check.activation;
         let is_again = activation.acceptance.is_of(&inputs);
-        if is_again && activation.acceptance.is_rejected() {
+        if is_again && activation.is_rejected() {
             return self.rejected_activated(name, generation, valid);
         }
         if !is_again {
             activation.acceptance = Acceptance::new(inputs);
         }
-        let unchanged = is_again && matches!(activation.result, Some((_, Ok(()))));
+        let unchanged = is_again && matches!(activation.result, Some((_, Activity::Active)));
         if !unchanged {
             activation.valid = Some(valid);
         }
-        self.set_activation_timer(name, None);
-        self.set_result(name, generation, Ok(()));
+        self.set_active(name, generation);
         if !unchanged {
             self.enqueue_users(name, |_, _| true);
         }
@@ -237,10 +231,9 @@ impl Core {
         activation.valid.get_or_insert(valid);
         let opens = activation.acceptance.activated(&users);
         if opens {
-            self.set_activation_timer(name, None);
-            self.set_result(name, generation, Ok(()));
+            self.set_active(name, generation);
         } else {
-            self.retry_rejected(name);
+            self.retry_activation(name, REFUSED_STEPS);
         }
         if had_none {
             self.enqueue_users(name, |_, _| true);
@@ -249,29 +242,51 @@ impl Core {
         }
     }
 
+    /// Makes the AdmissionCheck active.
+    fn set_active(&mut self, name: &Name, generation: i64) {
+        self.set_activation_timer(name, None);
+        if let Some(check) = self.checks.get_mut(name) {
+            check.activation.failures = 0;
+        }
+        self.set_result(name, generation, Activity::Active);
+    }
+
     /// Stores whether the AdmissionCheck is active.
-    fn set_result(&mut self, name: &Name, generation: i64, result: Result<(), Problem>) {
+    fn set_result(&mut self, name: &Name, generation: i64, result: Activity) {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        let changed = check.activation.result() != Some(view(&result));
-        if let Err(problem) = &result {
+        let changed = check.activation.result() != Some(result.as_result());
+        if let Err(problem) = result.as_result() {
             let author = &self.controllers[check.controller].check;
             if author.without_parameters(&problem.public()).is_some() {
                 check.activation.valid = None;
             }
         }
-        let never_valid = result.is_err() && check.activation.valid.is_none();
+        let never_valid = result.as_result().is_err() && check.activation.valid.is_none();
         check.activation.result = Some((generation, result));
-        check.activation.acceptance.set_rejected(false);
         if changed && never_valid {
             self.enqueue_users(name, |_, _| true);
         }
         self.write_active(name);
     }
 
+    /// Activates the AdmissionCheck again after an exponential backoff, of which the first `skipped`
+    /// steps are left out.
+    fn retry_activation(&mut self, name: &Name, skipped: u32) {
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let failures = &mut check.activation.failures;
+        *failures = failures.saturating_add(1);
+        let delay = failures.saturating_add(skipped);
+        let delay = self.delay(delay, 0);
+        self.set_activation_timer(name, Some(delay));
+    }
+
     /// Handles an evaluation that rejected the parameters; `failed_before` is true if the one
-    /// before failed as well. See [`Acceptance`].
+    /// before failed as well, so that it shows nothing new while the check is active. See
+    /// [`Acceptance`].
     pub(super) fn parameters_rejected_by(
         &mut self,
         key: &Key,
@@ -282,8 +297,9 @@ impl Core {
         let Some(check) = self.checks.get_mut(&key.check) else {
             return;
         };
-        let acceptance = &mut check.activation.acceptance;
-        if acceptance.reject(&key.uid, failed_before, asked) {
+        let activation = &mut check.activation;
+        let new = !failed_before || activation.is_rejected();
+        if activation.acceptance.reject(&key.uid, new, asked) {
             self.reject_parameters(&key.check, message.clone());
         }
     }
@@ -292,24 +308,12 @@ impl Core {
     /// activated again after an exponential backoff: unreadable inputs may be readable then.
     pub(super) fn reject_parameters(&mut self, name: &Name, message: Message) {
         let result = self.checks.get(name).map(|check| &check.activation.result);
-        let Some(&Some((generation, Ok(())))) = result else {
+        let Some(&Some((generation, Activity::Active))) = result else {
             return;
         };
         let problem = Problem::new("ParametersRejected", message);
-        self.set_result(name, generation, Err(problem));
-        if let Some(check) = self.checks.get_mut(name) {
-            check.activation.acceptance.set_rejected(true);
-        }
-        self.retry_rejected(name);
-    }
-
-    fn retry_rejected(&mut self, name: &Name) {
-        let Some(check) = self.checks.get_mut(name) else {
-            return;
-        };
-        let retries = check.activation.acceptance.retry();
-        let delay = self.delay(retries.saturating_add(REFUSED_STEPS), 0);
-        self.set_activation_timer(name, Some(delay));
+        self.set_result(name, generation, Activity::Rejected(problem));
+        self.retry_activation(name, REFUSED_STEPS);
     }
 
     /// Handles a verdict that a check returned with its parameters: they are valid. If they counted
@@ -318,15 +322,13 @@ impl Core {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        if !check.activation.acceptance.accept() {
-            return;
-        }
-        let result = check.activation.result.as_ref();
-        let Some(generation) = result.map(|(generation, _)| *generation) else {
+        let activation = &mut check.activation;
+        let rejected = activation.is_rejected();
+        activation.acceptance.accept(rejected);
+        let Some((generation, Activity::Rejected(_))) = activation.result else {
             return;
         };
-        self.set_activation_timer(name, None);
-        self.set_result(name, generation, Ok(()));
+        self.set_active(name, generation);
         self.enqueue_users(name, |_, state| state.fails());
     }
 

@@ -117,25 +117,52 @@ async fn an_activation_that_failed_after_the_reference_was_changed_is_retried() 
     assert_eq!(valid.read.value.downcast_ref::<Limit>().unwrap().0, "\"b\"");
 }
 
-/// A Workload of a scenario of rejections: its name, and the seconds at which it gets quota, begins
-/// to reject the parameters, and stops.
-type Rejecter = (&'static str, u64, u64, u64);
+/// What becomes of the evaluations of a Workload.
+#[derive(Clone, Copy)]
+enum Answer {
+    Accepts,
+    Fails(ErrorKind),
+    /// It is deleted.
+    Leaves,
+}
 
-const NEVER: u64 = u64::MAX;
+const REJECTS: Answer = Answer::Fails(ErrorKind::Parameters);
+
+/// A Workload of a scenario of rejections: its name, the second at which it gets quota, and its
+/// answers, each with the second from which it is returned.
+type Asked = (&'static str, u64, &'static [(u64, Answer)]);
+
+/// Returns the answer of the Workload at `second`.
+fn answer((_, _, answers): &Asked, second: u64) -> Answer {
+    let mut answers = answers.iter().rev();
+    let now = answers.find(|(since, _)| *since <= second);
+    now.expect("it has an answer").1
+}
 
 /// Returns, for an hour in which the Workloads are evaluated as soon as the core asks for it, each
 /// change of whether the AdmissionCheck is active, with its time in units of 5 min, and how often
 /// each Workload was evaluated. Of the Workloads that are evaluated at a time, the `last` one comes
 /// last.
-fn an_hour(check: Check<Limit>, all: &[Rejecter], last: &str) -> (Vec<(u64, bool)>, Vec<usize>) {
+fn an_hour(check: Check<Limit>, all: &[Asked], last: &str) -> (Vec<(u64, bool)>, Vec<usize>) {
     let mut driver = one(check);
     refers_to(&mut driver, 1, "a");
     let mut evaluations = vec![0; all.len()];
     let mut changes = Vec::new();
+    let named = |name: &str| {
+        let changes = json!({"/metadata/name": name, "/metadata/uid": name});
+        reserved(5, 1, &changes)
+    };
     for second in 0..3600 {
-        for (name, ..) in all.iter().filter(|(_, since, ..)| *since == second) {
-            let changes = json!({"/metadata/name": name, "/metadata/uid": name});
-            driver.shows(reserved(5, 1, &changes));
+        for asked in all {
+            let (name, since, answers) = asked;
+            if *since == second {
+                driver.shows(named(name));
+            } else if answers.iter().any(|(at, _)| *at == second)
+                && matches!(answer(asked, second), Answer::Leaves)
+            {
+                let (event, selected) = (Event::Delete(named(name)), false);
+                driver.feed(Input::Workloads { event, selected });
+            }
         }
         driver.pass(Duration::from_secs(1));
         while let Some((id, task)) = driver
@@ -144,17 +171,16 @@ fn an_hour(check: Check<Limit>, all: &[Rejecter], last: &str) -> (Vec<(u64, bool
         {
             let result = match task {
                 Task::Evaluate(task) => {
-                    let is_it = |(name, ..): &Rejecter| *name == task.workload.name();
+                    let is_it = |(name, ..): &Asked| *name == task.workload.name();
                     let number = all.iter().position(is_it).unwrap();
                     evaluations[number] += 1;
-                    let (_, _, from, until) = all[number];
-                    let outcome = if (from..until).contains(&second) {
-                        Outcome::Failed {
-                            kind: ErrorKind::Parameters,
+                    let outcome = match answer(&all[number], second) {
+                        Answer::Accepts => Outcome::Verdict(Verdict::ready("ok")),
+                        Answer::Fails(kind) => Outcome::Failed {
+                            kind,
                             message: "no such budget".into(),
-                        }
-                    } else {
-                        Outcome::Verdict(Verdict::ready("ok"))
+                        },
+                        Answer::Leaves => unreachable!(),
                     };
                     driver.concluded(id, outcome);
                     continue;
@@ -184,72 +210,100 @@ fn an_hour(check: Check<Limit>, all: &[Rejecter], last: &str) -> (Vec<(u64, bool
 
 #[tokio::test(start_paused = true)]
 async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none_accepts_them() {
+    use Answer::{Accepts, Fails, Leaves};
     type Changes = &'static [(u64, bool)];
-    let strange = |name| (name, 0, 0, NEVER);
-    let good = |name| (name, 0, NEVER, NEVER);
-    let table: [(&str, &[Rejecter], Changes, &[usize]); 9] = [
+    const STRANGE: &[(u64, Answer)] = &[(0, REJECTS)];
+    const GOOD: &[(u64, Answer)] = &[(0, Accepts)];
+    const UNUSUAL: &[(u64, Answer)] = &[(0, Fails(ErrorKind::Permanent))];
+    const LEAVES: &[(u64, Answer)] = &[(0, REJECTS), (600, Leaves)];
+    let table: [(&str, &[Asked], Changes, &[usize]); 11] = [
         (
             "two of four, and a verdict between them",
             &[
-                good("a"),
-                ("b", 60, 0, NEVER),
-                ("e", 100, NEVER, NEVER),
-                ("d", 110, 0, NEVER),
+                ("a", 0, GOOD),
+                ("b", 60, STRANGE),
+                ("e", 100, GOOD),
+                ("d", 110, STRANGE),
             ],
             &[(0, true)],
             &[1, 18, 1, 18],
         ),
         (
             "one of two",
-            &[strange("a"), good("b")],
+            &[("a", 0, STRANGE), ("b", 0, GOOD)],
             &[(0, true)],
             &[18, 1],
         ),
         (
             "two of three, which come one after the other",
-            &[good("a"), ("b", 60, 0, NEVER), ("d", 600, 0, NEVER)],
+            &[("a", 0, GOOD), ("b", 60, STRANGE), ("d", 600, STRANGE)],
             &[(0, true), (2, false), (2, true)],
             &[2, 18, 18],
         ),
         (
             "both",
-            &[strange("a"), strange("b")],
+            &[("a", 0, STRANGE), ("b", 0, STRANGE)],
             &[(0, true), (0, false)],
             &[18, 18],
         ),
         (
             "the only one: others may not have quota yet",
-            &[strange("a")],
+            &[("a", 0, STRANGE)],
             &[(0, true), (0, false), (0, true)],
             &[18],
         ),
         (
             "the only one, and another one later",
-            &[strange("a"), ("b", 1800, 0, NEVER)],
+            &[("a", 0, STRANGE), ("b", 1800, STRANGE)],
             &[(0, true), (0, false), (0, true), (6, false)],
             &[18, 9],
         ),
         (
             "the only one, and another one for which they are valid",
-            &[strange("a"), ("b", 1800, NEVER, NEVER)],
+            &[("a", 0, STRANGE), ("b", 1800, GOOD)],
             &[(0, true), (0, false), (0, true)],
             &[18, 1],
         ),
         (
             "all, until what they refer to is created",
-            &[("a", 0, 0, 1800), ("b", 0, 0, 1800)],
+            &[
+                ("a", 0, &[(0, REJECTS), (1800, Accepts)]),
+                ("b", 0, &[(0, REJECTS), (1800, Accepts)]),
+            ],
             &[(0, true), (0, false), (6, true)],
             &[12, 12],
         ),
         (
             "all, once what they refer to is deleted",
             &[
-                ("a", 0, 1200, NEVER),
-                ("b", 1300, 1200, NEVER),
-                ("d", 1400, 1200, NEVER),
+                ("a", 0, &[(0, Accepts), (1200, REJECTS)]),
+                ("b", 1300, STRANGE),
+                ("d", 1400, STRANGE),
             ],
             &[(0, true), (4, false)],
             &[12, 12, 12],
+        ),
+        (
+            "two, which leave two that cannot be evaluated",
+            &[
+                ("x", 0, UNUSUAL),
+                ("y", 0, UNUSUAL),
+                ("a", 0, LEAVES),
+                ("b", 0, LEAVES),
+            ],
+            &[(0, true), (0, false), (2, true)],
+            &[2, 2, 6, 6],
+        ),
+        (
+            "two, of which one leaves, and one that had rejected them before a verdict",
+            &[
+                ("g", 0, &[(0, Accepts), (60, Leaves)]),
+                ("x", 0, STRANGE),
+                ("a", 100, LEAVES),
+                ("b", 100, STRANGE),
+            ],
+            &[(0, true), (0, false)],
+            &[1, 18, 6, 18],
         ),
     ];
     for (name, all, changes, most) in table {

@@ -130,7 +130,7 @@ impl ManagedCheck {
     ) -> Option<Vec<ConditionPatch>> {
         let (generation, result) = self.activation.result.as_ref()?;
         let problem = result
-            .as_ref()
+            .as_result()
             .map(|()| self.activation.message.as_ref())
             .map_err(|problem| (problem.reason.as_str(), &problem.message));
         let active = active(&self.object, problem, *generation, now);
@@ -148,13 +148,32 @@ impl ManagedCheck {
     }
 }
 
+/// Whether an AdmissionCheck is active.
+#[derive(Clone, Debug)]
+pub(super) enum Activity {
+    Active,
+    /// Evaluations have rejected the parameters with which it was activated.
+    Rejected(Problem),
+    Inactive(Problem),
+}
+
+impl Activity {
+    /// Returns the problem of an inactive check.
+    pub(super) fn as_result(&self) -> Result<(), &Problem> {
+        match self {
+            Self::Active => Ok(()),
+            Self::Rejected(problem) | Self::Inactive(problem) => Err(problem),
+        }
+    }
+}
+
 /// The activation of an AdmissionCheck.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activation {
     /// The inputs of `result`, or of the last failed attempt.
     pub(super) input: Option<ActivationInput>,
     /// Whether it is active, with the AdmissionCheck's generation for which that holds.
-    pub(super) result: Option<(i64, Result<(), Problem>)>,
+    pub(super) result: Option<(i64, Activity)>,
     /// The additional message of the condition while it is active.
     pub(super) message: Option<Message>,
     /// The parameters of the last successful activation.
@@ -162,7 +181,7 @@ pub(super) struct Activation {
     /// The inputs of the attempt in flight.
     pub(super) in_flight: Option<ActivationInput>,
     pub(super) retry_at: Option<Instant>,
-    /// Consecutive failed attempts.
+    /// Consecutive attempts that failed, or left the check inactive because of rejected parameters.
     pub(super) failures: u32,
     pub(super) acceptance: Acceptance,
 }
@@ -177,17 +196,12 @@ pub(super) struct Acceptance {
     /// The inputs of the activation.
     of: Option<ActivationInput>,
     /// Workloads that have rejected the parameters since the last verdict, at most
-    /// [`MOST_NEEDED`](Self::MOST_NEEDED). A Workload whose evaluation before had failed shows
-    /// nothing new, and is not among them once there was a verdict.
+    /// [`MOST_NEEDED`](Self::MOST_NEEDED).
     rejected_by: BTreeSet<Uid>,
     /// The number of such Workloads with which the parameters are rejected: 1 until there is a
     /// verdict, then 2. It doubles with each verdict that shows that the parameters were not
     /// invalid, so that a check which rejects them for some Workloads does not flap.
     needed: usize,
-    /// Whether the parameters are rejected, which makes the AdmissionCheck inactive.
-    rejected: bool,
-    /// Consecutive activations that were scheduled because of it.
-    retries: u32,
 }
 
 impl Default for Acceptance {
@@ -196,8 +210,6 @@ impl Default for Acceptance {
             of: None,
             rejected_by: BTreeSet::new(),
             needed: 1,
-            rejected: false,
-            retries: 0,
         }
     }
 }
@@ -216,20 +228,11 @@ impl Acceptance {
         self.of.as_ref() == Some(inputs)
     }
 
-    pub(super) fn is_rejected(&self) -> bool {
-        self.rejected
-    }
-
-    /// Stores whether the parameters are rejected.
-    pub(super) fn set_rejected(&mut self, rejected: bool) {
-        self.rejected = rejected;
-    }
-
-    /// Handles a rejection by `workload`, whose evaluation before had failed too if `failed_before`.
-    /// `asked`: others are being evaluated, which may return a verdict. Returns whether the
-    /// parameters are rejected.
-    pub(super) fn reject(&mut self, workload: &Uid, failed_before: bool, asked: bool) -> bool {
-        let counts = !failed_before || self.needed == 1;
+    /// Handles a rejection by `workload`. After a verdict it counts only if it is `new`. `asked`:
+    /// others are being evaluated, which may return a verdict. Returns whether the parameters are
+    /// rejected.
+    pub(super) fn reject(&mut self, workload: &Uid, new: bool, asked: bool) -> bool {
+        let counts = new || self.needed == 1;
         if counts && self.rejected_by.len() < Self::MOST_NEEDED {
             self.rejected_by.insert(workload.clone());
         }
@@ -241,32 +244,22 @@ impl Acceptance {
         self.rejected_by.len() >= needed
     }
 
-    /// Handles a verdict. Returns whether the parameters were rejected until then.
-    pub(super) fn accept(&mut self) -> bool {
+    /// Handles a verdict; the parameters were `rejected` until then, or not.
+    pub(super) fn accept(&mut self, rejected: bool) {
         let doubled = self.needed.saturating_mul(2).min(Self::MOST_NEEDED);
-        let needed = if self.rejected { doubled } else { self.needed };
+        let needed = if rejected { doubled } else { self.needed };
         self.needed = needed.max(2);
         self.rejected_by.clear();
-        self.retries = 0;
-        std::mem::take(&mut self.rejected)
-    }
-
-    /// Counts another activation. Returns their number.
-    pub(super) fn retry(&mut self) -> u32 {
-        self.retries = self.retries.saturating_add(1);
-        self.retries
     }
 
     /// Handles an activation with rejected parameters. `users` are the Workloads that can be
-    /// evaluated. Returns whether the check is active again: if not more than one Workload has
-    /// rejected the parameters, or only one is left, only others can show whether they are valid,
-    /// and these have no quota yet.
+    /// evaluated. Returns whether the check is active again: if fewer than two of them reject the
+    /// parameters, others must show whether they are valid, and these have no quota yet.
     pub(super) fn activated(&mut self, users: &BTreeSet<Uid>) -> bool {
-        let opens = self.rejected_by.len() < 2 || users.len() < 2;
+        self.rejected_by.retain(|workload| users.contains(workload));
+        let opens = self.rejected_by.len() < 2;
         if opens {
-            self.rejected_by.retain(|workload| users.contains(workload));
             self.needed = self.needed.max(2);
-            self.rejected = false;
         }
         opens
     }
@@ -290,7 +283,12 @@ impl Activation {
 
     pub(super) fn result(&self) -> Option<Result<(), &Problem>> {
         let (_, result) = self.result.as_ref()?;
-        Some(view(result))
+        Some(result.as_result())
+    }
+
+    /// Returns true if evaluations have rejected the parameters with which it was activated.
+    pub(super) fn is_rejected(&self) -> bool {
+        matches!(self.result, Some((_, Activity::Rejected(_))))
     }
 
     pub(super) fn cancel(&mut self) {
@@ -303,13 +301,6 @@ impl Activation {
             Some(tried) if tried == inputs => Next::Known,
             _ => Next::Try,
         }
-    }
-}
-
-pub(super) fn view(result: &Result<(), Problem>) -> Result<(), &Problem> {
-    match result {
-        Ok(()) => Ok(()),
-        Err(problem) => Err(problem),
     }
 }
 
