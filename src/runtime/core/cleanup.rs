@@ -41,9 +41,22 @@ pub(crate) struct Cleanup {
     release: bool,
     failures: u32,
     since: Instant,
-    /// The end of the delay before the next step. No event shortens it: `release` may change what
-    /// the check watches, or the Workload.
+    /// The end of the delay before the next step. No event shortens it, except that of a verdict
+    /// which may have to be withdrawn.
     due: Instant,
+    /// The end of the delay before the next call of `release`, which nothing shortens: it may change
+    /// what the check watches, or the Workload.
+    release_due: Instant,
+}
+
+/// The verdict that a reservation which ended leaves.
+pub(super) enum Leftover {
+    /// None, or one that may remain.
+    Nothing,
+    /// A read must determine whether a verdict is to be withdrawn.
+    Unknown,
+    /// This Workload's verdict is to be withdrawn.
+    Verdict(Workload),
 }
 
 /// The next step of a cleanup.
@@ -63,6 +76,15 @@ impl Cleanup {
             (Some(why), None) if self.release && releases => Step::Release(why.clone()),
             (Some(_), None) => Step::Done,
         }
+    }
+
+    /// Returns the time left until `step`, the next one.
+    fn left(&self, step: &Step, now: Instant) -> Duration {
+        let due = match step {
+            Step::Release(_) => self.due.max(self.release_due),
+            Step::FindReason | Step::Withdraw(_) | Step::Done => self.due,
+        };
+        due.saturating_duration_since(now)
     }
 }
 
@@ -100,29 +122,32 @@ impl Cleanups {
         of_key.find(|cleanup| cleanup.subject == *subject)
     }
 
-    /// Adds a cleanup, or merges it into the one about the same subject. A withdrawal comes first:
-    /// Kueue may admit by the verdict.
-    fn add(&mut self, key: &Key, cleanup: Cleanup) {
+    /// Adds a cleanup, or merges it into the one about the same subject. It comes `first`, and at
+    /// once, if a verdict may have to be withdrawn: Kueue may admit by it.
+    fn add(&mut self, key: &Key, cleanup: Cleanup, first: bool) {
         let of_key = self.0.entry(key.clone()).or_default();
-        let same = of_key
-            .iter_mut()
-            .find(|known| known.subject == cleanup.subject);
-        match same {
-            Some(known) => {
+        let same = |known: &Cleanup| known.subject == cleanup.subject;
+        let at = of_key.iter().position(same);
+        let merged = match at.and_then(|at| of_key.remove(at)) {
+            None => cleanup,
+            Some(mut known) => {
                 known.release |= cleanup.release;
                 if cleanup.why.is_none() {
                     // The reason must be determined again, whatever is in flight.
                     known.why = None;
                 }
-                if cleanup.withdraw.is_some() {
+                if first {
                     known.due = known.due.min(cleanup.due);
+                }
+                if cleanup.withdraw.is_some() {
                     known.withdraw = cleanup.withdraw;
                     known.why = known.why.take().or(cleanup.why);
                 }
+                known
             }
-            None if cleanup.withdraw.is_some() => of_key.push_front(cleanup),
-            None => of_key.push_back(cleanup),
-        }
+        };
+        let at = if first { 0 } else { at.unwrap_or(of_key.len()) };
+        of_key.insert(at, merged);
     }
 
     /// Drops the cleanup about `subject`.
@@ -168,8 +193,11 @@ impl Core {
             reservation: Reservation::last_of(workload, &key.check),
             controller,
         };
-        let (why, withdraw) = found.unzip();
-        self.enqueue_cleanup(key, subject, why, false, withdraw);
+        let (why, leaves) = match found {
+            Some((why, workload)) => (Some(why), Leftover::Verdict(workload)),
+            None => (None, Leftover::Unknown),
+        };
+        self.enqueue_cleanup(key, subject, why, false, leaves);
     }
 
     pub(super) fn enqueue_cleanup(
@@ -178,25 +206,29 @@ impl Core {
         subject: Subject,
         why: Option<ReleaseReason>,
         release: bool,
-        withdraw: Option<Workload>,
+        leaves: Leftover,
     ) {
         let now = self.now.instant;
         if self.role == super::Role::Standby {
             // While another replica leads, only recent cleanups are kept.
             self.drop_inherited_cleanups();
         }
-        self.cleanups.add(
-            key,
-            Cleanup {
-                subject,
-                why,
-                withdraw,
-                release,
-                failures: 0,
-                since: now,
-                due: now,
-            },
-        );
+        let first = !matches!(leaves, Leftover::Nothing);
+        let withdraw = match leaves {
+            Leftover::Verdict(workload) => Some(workload),
+            Leftover::Nothing | Leftover::Unknown => None,
+        };
+        let cleanup = Cleanup {
+            subject,
+            why,
+            withdraw,
+            release,
+            failures: 0,
+            since: now,
+            due: now,
+            release_due: now,
+        };
+        self.cleanups.add(key, cleanup, first);
         self.enqueue(key, Lane::Release);
     }
 
@@ -218,19 +250,20 @@ impl Core {
         let Some(cleanup) = self.cleanups.first(key) else {
             return;
         };
-        let left = cleanup.due.saturating_duration_since(self.now.instant);
+        let subject = cleanup.subject.clone();
+        let (reservation, controller) = (&subject.reservation, subject.controller);
+        let releases = !self.work.never_allocate.contains(&controller);
+        let step = cleanup.next(releases);
+        let left = cleanup.left(&step, self.now.instant);
         if !left.is_zero() {
             return self.set_timer(key, Some(left));
         }
-        let subject = cleanup.subject.clone();
-        let (reservation, controller) = (&subject.reservation, subject.controller);
         if self.is_full(controller) {
             // The previous step was of another controller.
             return self.enqueue(key, Lane::Release);
         }
-        let releases = !self.work.never_allocate.contains(&controller);
         let key = key.clone();
-        match cleanup.next(releases) {
+        match step {
             Step::FindReason => {
                 let task = Task::read(reservation.namespace(), reservation.name(), &key.uid);
                 let known = self.workloads.newest_version(&key.uid);
@@ -477,9 +510,23 @@ impl Core {
             }
             Ok(ReleaseOutcome::RetryAfter(delay)) => {
                 let delay = Delay::retry(delay).get();
-                self.retry_cleanup(key, subject, "it takes time", Some(delay));
+                self.retry_release(key, subject, "it takes time", Some(delay));
             }
-            Err(error) => self.retry_cleanup(key, subject, &error.to_string(), None),
+            Err(error) => self.retry_release(key, subject, &error.to_string(), None),
+        }
+    }
+
+    /// Retries a release like any step, and not before its delay is over.
+    fn retry_release(
+        &mut self,
+        key: &Key,
+        subject: &Subject,
+        problem: &str,
+        delay: Option<Duration>,
+    ) {
+        self.retry_cleanup(key, subject, problem, delay);
+        if let Some(cleanup) = self.cleanups.get_mut(key, subject) {
+            cleanup.release_due = cleanup.due;
         }
     }
 
@@ -550,6 +597,7 @@ mod tests {
             failures: 0,
             since: Instant::now(),
             due: Instant::now(),
+            release_due: Instant::now(),
         }
     }
 
@@ -581,10 +629,10 @@ mod tests {
         };
         let key = Key::new(&Uid::new("u"), &Name::from("c"));
         let mut cleanups = Cleanups::default();
-        cleanups.add(&key, cleanup(1, None, false));
-        cleanups.add(&key, cleanup(2, None, true));
-        cleanups.add(&key, cleanup(1, None, true));
-        cleanups.add(&key, of_another());
+        cleanups.add(&key, cleanup(1, None, false), false);
+        cleanups.add(&key, cleanup(2, None, true), false);
+        cleanups.add(&key, cleanup(1, None, true), false);
+        cleanups.add(&key, of_another(), false);
         let found: Vec<(i64, usize, bool)> = cleanups
             .iter()
             .map(
@@ -612,7 +660,7 @@ mod tests {
     async fn old_cleanups_are_dropped() {
         let key = Key::new(&Uid::new("u"), &Name::from("c"));
         let mut cleanups = Cleanups::default();
-        cleanups.add(&key, cleanup(1, None, true));
+        cleanups.add(&key, cleanup(1, None, true), false);
         let now = Instant::now();
         assert_eq!(
             cleanups.drop_older(now + TAKEOVER_WINDOW, TAKEOVER_WINDOW),

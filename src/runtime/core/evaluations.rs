@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::{Key, KeyState};
+use super::cleanup::Leftover;
 use super::freshness::{Freshness, has_no_verdict};
 use super::managed_check::{Problem, Readiness, ValidParameters};
 use super::report::summary;
@@ -102,7 +103,7 @@ impl Core {
                 controller,
             };
             let why = Some(ReleaseReason::CheckInactive);
-            self.enqueue_cleanup(key, subject, why, true, None);
+            self.enqueue_cleanup(key, subject, why, true, Leftover::Nothing);
         }
     }
 

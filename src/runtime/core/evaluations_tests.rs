@@ -8,7 +8,9 @@ use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
 use crate::api::{Name, ResourceVersion, StatusCondition, Uid};
 use crate::check::samples::Limit;
-use crate::check::{DynCheck, Message, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger};
+use crate::check::{
+    Check, DynCheck, Message, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger,
+};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::WriteError;
 
@@ -297,7 +299,11 @@ fn with_message() -> Driver {
 
 fn with_message_and(policy: Policy) -> Driver {
     let check = limited::<Limit>().policy(policy);
-    let check = check.on_parameters_unavailable(|_| Some("no parameters".to_owned()));
+    waiting_for(check.on_parameters_unavailable(|_| Some("no parameters".to_owned())))
+}
+
+/// Returns a driver that leads and evaluates the Workload by `check`.
+fn waiting_for(check: Check<Limit>) -> Driver {
     let mut driver = Driver::of(vec![DynCheck::new(check)], 10);
     driver.leads_at_once();
     driver.refers_to(1, "c", "Limit");
@@ -703,8 +709,9 @@ async fn a_ready_is_rechecked_until_kueue_admits_by_it() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_waits_for_a_delay_survives_the_admission() {
+/// Returns a driver that has written Ready and waits for `delay` before it releases an older
+/// reservation.
+fn ready_while_another_is_released(delay: Duration) -> Driver {
     let (mut driver, id) = evaluating(waits(5));
     driver.evaluated(id, Verdict::ready(""));
     driver.written(decided(6, "Ready", ""));
@@ -719,12 +726,55 @@ async fn what_waits_for_a_delay_survives_the_admission() {
         let read = decided(6, "Ready", "");
         driver.ends(id, TaskResult::Read(Ok(Some(read))));
     }
+    release_takes(&mut driver, delay);
+    driver
+}
+
+/// Ends the started release: it is to be called again after `delay`.
+#[track_caller]
+fn release_takes(driver: &mut Driver, delay: Duration) {
     let (id, _) = driver.release().expect("it is released");
-    let later = Ok(ReleaseOutcome::RetryAfter(Duration::from_secs(30)));
+    let later = Ok(ReleaseOutcome::RetryAfter(delay));
     driver.ends(id, TaskResult::Released(later));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_delay_survives_the_admission() {
+    let mut driver = ready_while_another_is_released(Duration::from_secs(30));
     driver.shows(admitted(7));
     driver.pass(Duration::from_mins(1));
     assert!(driver.release().is_some(), "it is retried");
+}
+
+/// Kueue may reserve quota again at once, and admit by the verdict.
+#[tokio::test(start_paused = true)]
+async fn a_stale_verdict_is_withdrawn_before_the_delay_of_a_release_is_over() {
+    let hour = Duration::from_mins(60);
+    let evicted = |version| {
+        let changes = json!({
+            "/status/conditions/-": {"type": "Evicted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:02Z"},
+            "/status/admissionChecks": [{"name": "c", "state": "Ready"}],
+        });
+        reserved(version, 1, &changes)
+    };
+    for last in [evicted(8), without_quota(8, "Ready")] {
+        let mut driver = waiting_for(limited().release_at_eviction());
+        driver.evaluates(Verdict::ready("ok"));
+        driver.written(decided(6, "Ready", "ok"));
+        driver.shows(evicted(7));
+        release_takes(&mut driver, hour);
+        leaves(&mut driver, last);
+        driver.reads(without_quota(9, "Ready"));
+        driver.written(without_quota(10, "Pending"));
+        driver.pass(hour - Duration::from_mins(1));
+        assert!(driver.release().is_none(), "its delay is not over");
+        driver.pass(Duration::from_mins(2));
+        assert!(driver.release().is_some());
+    }
+    let mut driver = ready_while_another_is_released(hour);
+    leaves(&mut driver, without_quota(8, "Ready"));
+    driver.reads(without_quota(9, "Ready"));
+    driver.written(without_quota(10, "Pending"));
 }
 
 /// Ends the started writes with the Workloads that were sent.

@@ -1,6 +1,7 @@
 //! Unreleased reservations, listed by each new leader and on triggers.
 
 use super::cache::Key;
+use super::cleanup::Leftover;
 use super::tasks::{InFlight, Subject};
 use super::{Core, Report, Task, Timer};
 use crate::api::Name;
@@ -99,6 +100,6 @@ impl Core {
         };
         // An AdmissionCheck that is not cached may be newer than the list.
         let why = is_other.then_some(ReleaseReason::CheckRemoved);
-        self.enqueue_cleanup(&key, subject, why, true, None);
+        self.enqueue_cleanup(&key, subject, why, true, Leftover::Nothing);
     }
 }

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin, TimerPurpose};
+use super::cleanup::Leftover;
 use super::tasks::{InFlight, Subject};
 use super::{Core, Effect, ObserverEvent, Report, Role, Task, Timer};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
@@ -507,7 +508,8 @@ impl Core {
             self.set_timer(key, None);
         }
         let release = started && !self.work.never_allocate.contains(&controller);
-        if (release || (why.is_none() && stale))
+        let stale = why.is_none() && stale;
+        if (release || stale)
             && let Some(last) = last
         {
             let (namespace, name) = (last.namespace(), last.name());
@@ -522,7 +524,12 @@ impl Core {
                 reservation,
                 controller,
             };
-            self.enqueue_cleanup(key, subject, why, release, None);
+            let leaves = if stale {
+                Leftover::Unknown
+            } else {
+                Leftover::Nothing
+            };
+            self.enqueue_cleanup(key, subject, why, release, leaves);
         }
     }
 
