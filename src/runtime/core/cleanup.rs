@@ -11,7 +11,7 @@ use super::tasks::{InFlight, Subject};
 use super::workloads::replacement_reason;
 use super::{Core, Report, Task};
 use crate::api::{Name, ResourceVersion, Workload, digest};
-use crate::check::{PodSetUpdates, PodsState, ReleaseOutcome, ReleaseReason, Reservation};
+use crate::check::{Message, PodSetUpdates, PodsState, ReleaseOutcome, ReleaseReason, Reservation};
 use crate::runtime::decide::{CheckPhase, Delay, EntryPatch, Outcome};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::queue::Lane;
@@ -47,6 +47,8 @@ pub(crate) struct Cleanup {
     /// The end of the delay before the next call of `release`, which nothing shortens: it may change
     /// what the check watches, or the Workload.
     release_due: Instant,
+    /// The message of a new reservation that waits for it, after a failure.
+    message: Option<Message>,
 }
 
 /// The verdict that a reservation which ended leaves.
@@ -227,6 +229,7 @@ impl Core {
             since: now,
             due: now,
             release_due: now,
+            message: None,
         };
         self.cleanups.add(key, cleanup, first);
         self.enqueue(key, Lane::Release);
@@ -256,7 +259,8 @@ impl Core {
         let step = cleanup.next(releases);
         let left = cleanup.left(&step, self.now.instant);
         if !left.is_zero() {
-            return self.set_timer(key, Some(left));
+            let message = cleanup.message.clone();
+            return self.await_cleanup(key, message, left);
         }
         if self.is_full(controller) {
             // The previous step was of another controller.
@@ -540,8 +544,7 @@ impl Core {
         }
     }
 
-    /// Retries the cleanup after `delay`, or after an exponential backoff. Updates the message of a
-    /// new reservation that waits for it.
+    /// Retries the cleanup after `delay`, or after an exponential backoff.
     fn retry_cleanup(
         &mut self,
         key: &Key,
@@ -549,13 +552,13 @@ impl Core {
         problem: &str,
         delay: Option<Duration>,
     ) {
-        let waits = self
-            .workloads
-            .key(key)
-            .is_some_and(|state| state.reservation.is_some());
         let Some(cleanup) = self.cleanups.get_mut(key, subject) else {
             return self.finish_without_write(key);
         };
+        let message =
+            format!("resources of an earlier reservation are not released yet: {problem}");
+        let message = Message::new(message);
+        cleanup.message = Some(message.clone());
         cleanup.failures = cleanup.failures.saturating_add(1);
         let failures = cleanup.failures;
         let delay = delay.unwrap_or_else(|| self.delay(failures, digest(key)));
@@ -563,19 +566,19 @@ impl Core {
         if let Some(cleanup) = self.cleanups.get_mut(key, subject) {
             cleanup.due = due.unwrap_or(cleanup.due);
         }
-        if waits {
-            let message =
-                format!("resources of an earlier reservation are not released yet: {problem}")
-                    .into();
-            self.conclude(
-                key,
-                &Outcome::Blocked {
-                    message,
-                    again: Some(delay),
-                },
-            );
+        self.await_cleanup(key, Some(message), delay);
+    }
+
+    /// Waits for a cleanup whose next step is due after `delay`. A new reservation gets `message`,
+    /// and the policy bounds its time of waiting.
+    fn await_cleanup(&mut self, key: &Key, message: Option<Message>, delay: Duration) {
+        let state = self.workloads.key(key);
+        let waits = state.is_some_and(|state| state.reservation.is_some());
+        if let Some(message) = message.filter(|_| waits) {
+            let again = Some(delay);
+            self.conclude(key, &Outcome::Blocked { message, again });
         }
-        self.set_timer(key, Some(delay));
+        self.set_timer_at_most(key, delay);
     }
 }
 
@@ -598,6 +601,7 @@ mod tests {
             since: Instant::now(),
             due: Instant::now(),
             release_due: Instant::now(),
+            message: None,
         }
     }
 

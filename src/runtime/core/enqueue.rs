@@ -227,7 +227,7 @@ impl Core {
         }
     }
 
-    fn set_timer_at_most(&mut self, key: &Key, delay: Duration) {
+    pub(super) fn set_timer_at_most(&mut self, key: &Key, delay: Duration) {
         let limit = self.now.instant + delay;
         let known = self.workloads.key(key).and_then(|state| state.timer);
         if known.is_none_or(|at| at > limit) {

@@ -157,6 +157,7 @@ async fn a_reservation_is_evaluated_after_the_release_of_the_one_before() {
     driver.written_back();
     driver.pass(Duration::from_secs(1));
     driver.shows(reserved(8, 3, &json!({"/metadata/labels": {"team": "a"}})));
+    write_back(&mut driver);
     driver.pass(Duration::from_secs(10));
     assert!(driver.evaluation(OLD).is_none(), "it is not released yet");
     driver.pass(Duration::from_mins(10));
@@ -544,6 +545,7 @@ async fn a_cleanup_of_this_leader_continues_after_a_lapse_however_old_it_is() {
     driver.ends(id, TaskResult::Released(later));
     driver.pass(Duration::from_mins(2));
     driver.lapses();
+    write_back(&mut driver);
     driver.pass(Duration::from_mins(5));
     assert!(driver.evaluation(OLD).is_none(), "not before the release");
     assert!(driver.release().is_some());
@@ -851,6 +853,35 @@ async fn a_release_is_retried_after_its_delay_whatever_happens_meanwhile() {
                 "{changed} during {during}"
             );
         }
+    }
+}
+
+/// The administrator limits how long quota is held without a verdict.
+#[tokio::test(start_paused = true)]
+async fn pending_timeout_applies_while_an_earlier_reservation_is_released() {
+    for triggered in [false, true] {
+        let policy = Policy {
+            pending_timeout: Some(PendingTimeout {
+                after: Duration::from_mins(10).into(),
+                then: OnTimeout::Retry,
+            }),
+            ..Policy::default()
+        };
+        let mut driver = waiting_for(limited().policy(policy));
+        driver.evaluates(Verdict::ready("ok"));
+        driver.written(decided(6, "Ready", "ok"));
+        driver.shows(reserved(8, 3, &json!({})));
+        release_takes(&mut driver, Duration::from_mins(60));
+        write_back(&mut driver);
+        driver.pass(Duration::from_mins(5));
+        if triggered {
+            driver.triggers(OLD, Trigger::AllWorkloads);
+            write_back(&mut driver);
+        }
+        driver.pass(Duration::from_mins(6));
+        let write = |task: &Task| matches!(task, Task::WriteEntry { patch, .. } if patch.state == CheckState::Retry);
+        assert!(driver.take(write).is_some(), "triggered: {triggered}");
+        assert!(driver.release().is_none(), "its delay is not over");
     }
 }
 
