@@ -98,8 +98,11 @@ impl Core {
             object: check.object.clone(),
             parameters: valid.read.value.clone(),
         };
+        self.set_activation_timer(name, None);
         if let Some(check) = self.checks.get_mut(name) {
             check.activation.in_flight = Some(inputs.clone());
+            // Whatever the call ends with, the check has been given other parameters.
+            check.activation.input = None;
         }
         self.start(
             InFlight::Activation {

@@ -375,6 +375,41 @@ async fn an_activation_is_not_announced_if_its_parameters_have_changed_meanwhile
     assert!(driver.evaluation(OLD).is_some());
 }
 
+/// The parameters `a` with an annotation.
+fn annotated(note: u32) -> StoredParameters {
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "Limit",
+        "metadata": {"name": "a", "annotations": {"note": note.to_string()}},
+    });
+    let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
+    object.into()
+}
+
+fn parameters_are(driver: &mut Driver, object: StoredParameters) {
+    let (kind, event) = (0, Event::Apply(object));
+    driver.feed(Input::Parameters { kind, event });
+}
+
+/// What the check made of the parameters is of those that it was called with last.
+#[tokio::test(start_paused = true)]
+async fn parameters_that_change_back_during_an_activation_are_activated_again() {
+    for canceled in [false, true] {
+        let mut driver = one(limited());
+        refers_to(&mut driver, 1, "a");
+        activated(&mut driver, Ok(()));
+        parameters_are(&mut driver, annotated(1));
+        let (id, _) = activation(&mut driver).expect("it is activated");
+        parameters_are(&mut driver, stored("a"));
+        if canceled {
+            driver.lapses();
+        } else {
+            driver.ends(id, TaskResult::Activated(Ok(())));
+        }
+        activated(&mut driver, Ok(()));
+        assert!(activation(&mut driver).is_none(), "once");
+    }
+}
+
 fn with_quota(version: u32, message: &str) -> Workload {
     let entry = json!([{"name": "c", "state": "Pending", "message": message}]);
     reserved(version, 1, &json!({"/status/admissionChecks": entry}))

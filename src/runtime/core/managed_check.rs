@@ -170,7 +170,7 @@ impl Activity {
 /// The activation of an AdmissionCheck.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activation {
-    /// The inputs of `result`, or of the last failed attempt.
+    /// The inputs of the last attempt; `None` if its result does not count.
     pub(super) input: Option<ActivationInput>,
     /// Whether it is active, with the AdmissionCheck's generation for which that holds.
     pub(super) result: Option<(i64, Activity)>,
