@@ -23,6 +23,9 @@ const REPEATS_AT_ONCE: u32 = 3;
 /// Number of backoff steps skipped before the first retry after a check has rejected its
 /// parameters: about 1 min.
 const REFUSED_STEPS: u32 = 6;
+/// Consecutive attempts after which a result counts although the parameters have changed meanwhile:
+/// parameters that change more often than the check is activated would leave it inactive.
+const SUPERSEDED_AT_MOST: u32 = 3;
 
 impl Core {
     pub(super) fn refresh_all(&mut self) {
@@ -128,10 +131,47 @@ impl Core {
             // It is another AdmissionCheck of that name, or another check manages it.
             return self.refresh(name);
         }
-        check.activation.in_flight = None;
-        if !self.are_current(name, &tried) {
-            return self.refresh(name);
+        let current = self.current_inputs(name);
+        let is_current = current.as_ref() == Some(&tried);
+        let same_object = current.is_some_and(|current| current.same_object(&tried));
+        let Some(check) = self.checks.get_mut(name) else {
+            return;
+        };
+        let activation = &mut check.activation;
+        activation.in_flight = None;
+        activation.superseded = if is_current {
+            0
+        } else {
+            activation.superseded.saturating_add(1)
+        };
+        let superseded = activation.superseded;
+        if is_current || same_object && superseded >= SUPERSEDED_AT_MOST {
+            self.activation_ended(name, tried, valid, result);
         }
+        if !is_current {
+            self.pause_activation(name, superseded);
+        }
+        self.refresh(name);
+    }
+
+    /// Starts the next attempt after a pause, unless the inputs changed only once.
+    fn pause_activation(&mut self, name: &Name, superseded: u32) {
+        if let Some(check) = self.checks.get_mut(name) {
+            check.activation.input = None;
+        }
+        let pause = superseded.checked_sub(1).filter(|before| *before > 0);
+        let pause = pause.map(|before| self.delay(before, 0));
+        self.set_activation_timer(name, pause);
+    }
+
+    /// Handles the result of an activation.
+    fn activation_ended(
+        &mut self,
+        name: &Name,
+        tried: ActivationInput,
+        valid: Arc<ValidParameters>,
+        result: Result<(), NotActivated>,
+    ) {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
@@ -166,7 +206,6 @@ impl Core {
                 }
             }
         }
-        self.refresh(name);
     }
 
     /// Locates the parameters of `check`.
@@ -182,13 +221,13 @@ impl Core {
         locate(&check.object, &kinds, &author.other_kinds(all), store)
     }
 
-    /// Returns true if `inputs` are the current ones of an AdmissionCheck.
-    fn are_current(&self, name: &Name, inputs: &ActivationInput) -> bool {
-        let check = self.checks.get(name);
-        check.is_some_and(|check| match self.locate(check) {
-            Located::Found(_, revision) => check.inputs(revision) == *inputs,
-            Located::Invalid { .. } | Located::Unknown => false,
-        })
+    /// Returns the current inputs of an AdmissionCheck, if its parameters exist.
+    fn current_inputs(&self, name: &Name) -> Option<ActivationInput> {
+        let check = self.checks.get(name)?;
+        match self.locate(check) {
+            Located::Found(_, revision) => Some(check.inputs(revision)),
+            Located::Invalid { .. } | Located::Unknown => None,
+        }
     }
 
     fn activation_succeeded(

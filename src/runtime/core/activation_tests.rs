@@ -410,6 +410,46 @@ async fn parameters_that_change_back_during_an_activation_are_activated_again() 
     }
 }
 
+/// Another client, or `activate` itself, changes the parameters during each activation.
+#[tokio::test(start_paused = true)]
+async fn parameters_that_change_during_each_activation_are_used_in_the_end() {
+    let mut driver = one(limited());
+    refers_to(&mut driver, 1, "a");
+    let mut change = 0;
+    let mut changes_during_an_activation = |driver: &mut Driver| {
+        change += 1;
+        parameters_are(driver, annotated(change));
+        let started = activation(driver);
+        if let Some((id, _)) = &started {
+            driver.ends(*id, TaskResult::Activated(Ok(())));
+        }
+        usize::from(started.is_some())
+    };
+    let at_once: usize = (0..20)
+        .map(|_| changes_during_an_activation(&mut driver))
+        .sum();
+    assert_eq!(at_once, 2);
+    let mut later = 0;
+    for second in 1..3600 {
+        driver.pass(Duration::from_secs(1));
+        later += changes_during_an_activation(&mut driver);
+        let active = driver.core.checks["c"].active();
+        assert!(
+            second < 10 || active.is_some_and(|active| active.is_ok()),
+            "after {second} s"
+        );
+    }
+    assert!((10..30).contains(&later), "{later} in an hour");
+    for last in [true, false] {
+        driver.pass(Duration::from_mins(6));
+        let started = activation(&mut driver);
+        assert_eq!(started.is_some(), last);
+        if let Some((id, _)) = started {
+            driver.ends(id, TaskResult::Activated(Ok(())));
+        }
+    }
+}
+
 fn with_quota(version: u32, message: &str) -> Workload {
     let entry = json!([{"name": "c", "state": "Pending", "message": message}]);
     reserved(version, 1, &json!({"/status/admissionChecks": entry}))

@@ -63,6 +63,14 @@ pub(crate) struct ActivationInput {
     pub(super) parameters: Revision,
 }
 
+impl ActivationInput {
+    /// Returns true if both are of the same state of the AdmissionCheck, so that only the content of
+    /// the parameters may differ.
+    pub(super) fn same_object(&self, other: &Self) -> bool {
+        (&self.uid, self.generation) == (&other.uid, other.generation)
+    }
+}
+
 /// The parameters for evaluations, or the reason why there are none.
 pub(super) enum Readiness<'a> {
     Unknown,
@@ -183,6 +191,8 @@ pub(super) struct Activation {
     pub(super) retry_at: Option<Instant>,
     /// Consecutive attempts that failed, or left the check inactive because of rejected parameters.
     pub(super) failures: u32,
+    /// Consecutive attempts during which the inputs changed.
+    pub(super) superseded: u32,
     pub(super) acceptance: Acceptance,
 }
 
@@ -270,7 +280,7 @@ impl Acceptance {
 pub(super) enum Next {
     /// An attempt with these or other inputs is in flight.
     Wait,
-    /// They were tried.
+    /// They were tried, or the pause after attempts during which they changed is not over.
     Known,
     /// They are new.
     Try,
@@ -299,6 +309,7 @@ impl Activation {
         match &self.input {
             _ if self.in_flight.is_some() => Next::Wait,
             Some(tried) if tried == inputs => Next::Known,
+            None if self.retry_at.is_some() => Next::Known,
             _ => Next::Try,
         }
     }
