@@ -193,7 +193,8 @@ impl Core {
             // After a failed call, the validity of the parameters is unknown: the earlier result
             // stays.
             Err(NotActivated::Failed(error)) => {
-                let never = activation.valid.is_none();
+                let rejected = activation.is_rejected() && activation.acceptance.is_of(&tried);
+                let never = activation.valid.is_none() && !rejected;
                 self.retry_activation(name, 0);
                 self.report(Report::ActivationFailed {
                     check: name.to_string(),
@@ -326,13 +327,13 @@ impl Core {
         self.set_activation_timer(name, Some(delay));
     }
 
-    /// Handles an evaluation that rejected the parameters; `failed_before` is true if the one
-    /// before failed as well, so that it shows nothing new while the check is active. See
-    /// [`Acceptance`].
+    /// Handles an evaluation that rejected the parameters; `rejected_before` is true if one since the
+    /// last verdict about the Workload has as well, so that it shows nothing new while the check is
+    /// active. See [`Acceptance`].
     pub(super) fn parameters_rejected_by(
         &mut self,
         key: &Key,
-        failed_before: bool,
+        rejected_before: bool,
         message: &Message,
     ) {
         let asked = self.evaluates_others(key);
@@ -340,7 +341,7 @@ impl Core {
             return;
         };
         let activation = &mut check.activation;
-        let new = !failed_before || activation.is_rejected();
+        let new = !rejected_before || activation.is_rejected();
         if activation.acceptance.reject(&key.uid, new, asked) {
             self.reject_parameters(&key.check, message.clone());
         }

@@ -216,7 +216,8 @@ async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none
     const GOOD: &[(u64, Answer)] = &[(0, Accepts)];
     const UNUSUAL: &[(u64, Answer)] = &[(0, Fails(ErrorKind::Permanent))];
     const LEAVES: &[(u64, Answer)] = &[(0, REJECTS), (600, Leaves)];
-    let table: [(&str, &[Asked], Changes, &[usize]); 11] = [
+    const LATE: &[(u64, Answer)] = &[(0, Fails(ErrorKind::Transient)), (400, REJECTS)];
+    let table: [(&str, &[Asked], Changes, &[usize]); 12] = [
         (
             "two of four, and a verdict between them",
             &[
@@ -305,6 +306,16 @@ async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none
             &[(0, true), (0, false)],
             &[1, 18, 6, 18],
         ),
+        (
+            "all, after an outage",
+            &[
+                ("g", 0, &[(0, Accepts), (60, Leaves)]),
+                ("a", 310, LATE),
+                ("b", 320, LATE),
+            ],
+            &[(0, true), (1, false)],
+            &[1, 25, 25],
+        ),
     ];
     for (name, all, changes, most) in table {
         for last in ["a", "b"] {
@@ -317,6 +328,33 @@ async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none
                 assert!(within, "{name}, {last} last: {evaluations:?}");
             }
         }
+    }
+}
+
+/// Whether they are valid is unknown after it.
+#[tokio::test(start_paused = true)]
+async fn a_failed_activation_does_not_change_that_parameters_are_rejected() {
+    let check = limited().on_parameters_unavailable(|_| Some("it waits".to_owned()));
+    let mut driver = one(check);
+    refers_to(&mut driver, 1, "a");
+    activated(&mut driver, Ok(()));
+    for name in ["v", "w"] {
+        let changes = json!({"/metadata/name": name, "/metadata/uid": name});
+        driver.shows(reserved(5, 1, &changes));
+    }
+    for id in [driver.evaluation(OLD), driver.evaluation(OLD)] {
+        let failed = Outcome::Failed {
+            kind: ErrorKind::Parameters,
+            message: "no such budget".into(),
+        };
+        driver.concluded(id.expect("it is evaluated"), failed);
+    }
+    for result in [Err(timed_out()), Ok(())] {
+        driver.pass(Duration::from_mins(5));
+        activated(&mut driver, result);
+        let active = driver.core.checks["c"].active();
+        let problem = active.and_then(Result::err).expect("it is inactive");
+        assert_eq!(problem.reason, "ParametersRejected");
     }
 }
 

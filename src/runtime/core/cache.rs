@@ -177,6 +177,11 @@ impl KeyState {
         self.memory.failure_state().failures > 0
     }
 
+    /// Returns true if an evaluation since the last verdict rejected the parameters.
+    pub(super) fn has_rejected(&self) -> bool {
+        self.memory.failure_state().rejected
+    }
+
     fn is_idle(&self) -> bool {
         self.reservation.is_none() && !self.in_flight
     }

@@ -190,7 +190,8 @@ impl Core {
                         event,
                     });
                 }
-                let failed_before = self.workloads.key(key).is_some_and(KeyState::fails);
+                let state = self.workloads.key(key);
+                let rejected_before = state.is_some_and(KeyState::has_rejected);
                 self.record_outcome(key, &basis.reservation, outcome, label);
                 self.conclude(key, outcome);
                 if let Outcome::Failed {
@@ -198,7 +199,7 @@ impl Core {
                     message,
                 } = outcome
                 {
-                    self.parameters_rejected_by(key, failed_before, message);
+                    self.parameters_rejected_by(key, rejected_before, message);
                 } else if matches!(outcome, Outcome::Verdict(_)) {
                     self.accept_parameters(&key.check);
                 }

@@ -490,6 +490,7 @@ impl Draft<'_> {
         self.memory.update_failure_state(|failure| {
             failure.failures = failure.failures.saturating_add(1);
             failure.failing_since.get_or_insert(now);
+            failure.rejected |= kind == ErrorKind::Parameters;
         });
         let failing_since = self.memory.failure_state().failing_since.unwrap_or(now);
         let again = match kind {

@@ -121,6 +121,8 @@ pub(crate) struct FailureState {
     /// Consecutive failures, and the time of the first.
     pub(crate) failures: u32,
     pub(crate) failing_since: Option<Timestamp>,
+    /// Whether one of them rejected the parameters.
+    pub(crate) rejected: bool,
     /// Consecutive failing verdicts about the running job or its growth, and the time of the last
     /// one that was counted.
     pub(crate) failing_verdicts: u32,
@@ -163,6 +165,7 @@ impl ReservationState {
         self.update_failure_state(|failure| {
             failure.failures = 0;
             failure.failing_since = None;
+            failure.rejected = false;
         });
     }
 }
