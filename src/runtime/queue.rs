@@ -150,13 +150,6 @@ impl<K: Ord + Clone> Queue<K> {
         })
     }
 
-    /// Returns true if a key waits in `lane`.
-    pub(crate) fn has(&self, lane: Lane) -> bool {
-        self.lanes
-            .get(&lane)
-            .is_some_and(|turns| !turns.order.is_empty())
-    }
-
     /// Returns the keys that wait.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
         self.waiting.keys()

@@ -129,6 +129,52 @@ async fn what_an_earlier_leader_started_is_released_though_it_ends_before_it_is_
     }
 }
 
+/// Returns `driver` as a new leader, to which `checks` and `all` are listed.
+fn takes_over(mut driver: Driver, checks: &[AdmissionCheck], all: &[Workload]) -> Driver {
+    driver.lists(checks.to_vec(), all.to_vec());
+    driver.leads(all.to_vec());
+    driver
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_workloads_wait_only_for_what_is_restored() {
+    let new = waits("new", "c", 2);
+    let runs = changed(6, &[]);
+    let ends = reserved(
+        6,
+        1,
+        &json!({
+            "/metadata/deletionTimestamp": "1970-01-01T00:00:02Z",
+            "/status/conditions/-": {"type": "Admitted", "status": "True"},
+            "/status/admissionChecks": [{"name": "c", "state": "Ready"}],
+        }),
+    );
+    for (name, first, restores) in [("it runs", runs, true), ("its pods end", ends, false)] {
+        let checks = [admission_check(1, "c", "Limit")];
+        let mut driver = takes_over(Driver::new(10), &checks, &[first, new.clone()]);
+        driver.activated(OLD);
+        if restores {
+            let id = driver.evaluation(OLD).expect("it is evaluated");
+            assert!(driver.evaluation(OLD).is_none(), "{name}: one by one");
+            driver.evaluated(id, Verdict::ready(""));
+        }
+        assert!(driver.evaluation(OLD).is_some(), "{name}");
+    }
+}
+
+/// A check that hangs delays its own Workloads only.
+#[tokio::test(start_paused = true)]
+async fn new_workloads_do_not_wait_for_what_another_check_restores() {
+    let checks = [("c", "Limit"), ("d", "Quota")];
+    let checks = checks.map(|(name, kind)| admission_check(1, name, kind));
+    let all = [changed(6, &[]), waits("new", "d", 2)];
+    let mut driver = takes_over(Driver::new(10), &checks, &all);
+    driver.activated(OLD);
+    driver.activated(NEW);
+    assert!(driver.evaluation(OLD).is_some());
+    assert!(driver.evaluation(NEW).is_some());
+}
+
 /// The capacity that a job waits for becomes available while the Lease is lapsed.
 #[tokio::test(start_paused = true)]
 async fn what_a_trigger_names_while_the_lease_is_lapsed_is_evaluated_when_it_is_held_again() {

@@ -22,9 +22,8 @@ impl Core {
             return;
         }
         self.confirm_waiting();
-        let last = self.last_lane();
         while !self.is_paused()
-            && let Some((key, lane)) = self.pop(last)
+            && let Some((controller, key, lane)) = self.pop()
         {
             self.process(&key);
             let in_flight = self
@@ -32,7 +31,7 @@ impl Core {
                 .key(&key)
                 .is_some_and(|state| state.in_flight);
             if lane == Lane::Restore && in_flight {
-                self.work.restoring.in_flight.insert(key);
+                self.work.restoring.in_flight.insert(key, controller);
             }
         }
         self.start_waiting_checks();
@@ -40,10 +39,14 @@ impl Core {
 
     /// Returns the next key of a controller that may have one more task. While keys are processed,
     /// a key may move from the queue of one controller to that of another.
-    fn pop(&mut self, last: Lane) -> Option<(Key, Lane)> {
+    fn pop(&mut self) -> Option<(usize, Key, Lane)> {
         (0..self.controllers.len()).find_map(|controller| {
-            let free = !self.is_full(controller);
-            free.then(|| self.work.queues[controller].pop(last))?
+            if self.is_full(controller) {
+                return None;
+            }
+            let last = self.last_lane(controller);
+            let (key, lane) = self.work.queues[controller].pop(last)?;
+            Some((controller, key, lane))
         })
     }
 

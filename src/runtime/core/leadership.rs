@@ -1,6 +1,6 @@
 //! The role of this replica, and the effects of a change.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -52,7 +52,8 @@ impl Role {
 pub(super) struct Restoring {
     /// The time until which all other evaluations wait for it.
     pub(super) until: Option<Instant>,
-    pub(super) in_flight: BTreeSet<Key>,
+    /// The keys whose state is being restored, with the controllers that restore it.
+    pub(super) in_flight: BTreeMap<Key, usize>,
 }
 
 /// Maximum time for which new Workloads wait for those that were approved before: an outage of a
@@ -118,7 +119,7 @@ impl Core {
         self.workloads.assume_started();
         self.work.restoring = Restoring {
             until: Some(self.now.instant + RESTORE_TIMEOUT),
-            in_flight: BTreeSet::new(),
+            in_flight: BTreeMap::new(),
         };
         self.reconcile_all();
         self.refresh_all();
@@ -191,20 +192,13 @@ impl Core {
         self.effects.push(Effect::WatchWorkloads);
     }
 
-    /// Returns the least urgent lane to process now. For a limited time, approvals from before this
-    /// term are evaluated before anything new.
-    pub(super) fn last_lane(&self) -> Lane {
-        let restores = self
-            .work
-            .queues
-            .iter()
-            .any(|queue| queue.has(Lane::Restore))
-            || !self.work.restoring.in_flight.is_empty();
-        let limited = self
-            .work
-            .restoring
-            .until
-            .is_some_and(|until| self.now.instant < until);
+    /// Returns the least urgent lane that `controller` may process now. For a limited time, it
+    /// evaluates nothing new while approvals from before this term, which come first, are being
+    /// evaluated.
+    pub(super) fn last_lane(&self, controller: usize) -> Lane {
+        let Restoring { until, in_flight } = &self.work.restoring;
+        let restores = in_flight.values().any(|by| *by == controller);
+        let limited = until.is_some_and(|until| self.now.instant < until);
         if restores && limited {
             Lane::Restore
         } else {
