@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::driver::{Driver, OLD, admission_check, limited, reserved};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
-use crate::api::{Name, ResourceVersion, StatusCondition, Uid};
+use crate::api::{AdmissionCheck, Name, ResourceVersion, StatusCondition, Uid};
 use crate::check::samples::Limit;
 use crate::check::{
     Check, DynCheck, Message, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger,
@@ -628,6 +628,24 @@ async fn an_eviction_whose_record_was_canceled_does_not_count() {
         driver.evaluated(id, Verdict::ready("ok"));
         assert_eq!(evictions(&driver), 0, "{recorded}");
     }
+}
+
+/// The record of an eviction was refused, so nothing was evicted.
+#[tokio::test(start_paused = true)]
+async fn an_eviction_for_an_admission_check_that_is_gone_does_not_count() {
+    let (mut driver, id) = evaluating(admitted(5));
+    driver.evaluated(id, Verdict::rejected("no more"));
+    let (id, _) = driver.conditions().expect("it is recorded");
+    assert_eq!(evictions(&driver), 1);
+    let recreated = json!({
+        "metadata": {"name": "c", "uid": "c2", "resourceVersion": "9", "generation": 1},
+        "spec": {"controllerName": "example.com/limited",
+            "parameters": {"apiGroup": "example.com", "kind": "Limit", "name": "a"}},
+    });
+    let recreated = AdmissionCheck::from_json(recreated).unwrap();
+    driver.feed(Input::AdmissionChecks(Event::Apply(recreated)));
+    driver.ends(id, TaskResult::ConditionsWritten(Err(WriteError::Gone)));
+    assert_eq!(evictions(&driver), 0);
 }
 
 /// Returns the number of evictions that count for another Workload.

@@ -111,8 +111,9 @@ impl Core {
                     self.set_timer(key, Some(CONFLICT_DELAY));
                 }
             }
-            // The AdmissionCheck is gone, so its verdict is dropped.
-            Err(WriteError::Gone) => {}
+            // The AdmissionCheck is gone, so its verdict is dropped. One of the same name may have
+            // taken over its limit.
+            Err(WriteError::Gone) => self.release_slot(key, &verdict.reservation, false),
             Err(error) => {
                 // Without a reply, the record may have been written.
                 if !matches!(error, WriteError::Unavailable(_)) {
