@@ -353,3 +353,28 @@ async fn a_workload_that_only_a_list_contains_is_read_until_a_read_returns() {
     driver.pass(Duration::from_mins(10));
     assert!(driver.read().is_none(), "once");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_fails_is_repeated_once_a_minute_however_many_lists_contain_the_workload() {
+    let mut driver = Driver::leading(10);
+    let fails = |driver: &mut Driver| {
+        let failed = || TaskResult::Read(Err(WriteError::Unavailable(String::new())));
+        let reads = std::iter::from_fn(|| {
+            let id = driver.read()?;
+            driver.ends(id, failed());
+            Some(id)
+        });
+        reads.count()
+    };
+    for seconds in [0, 10, 20] {
+        driver.pass(Duration::from_secs(seconds));
+        driver.compares(waits("w", "c", 1), "9");
+        assert_eq!(fails(&mut driver), 1);
+    }
+    let mut reads = 0;
+    for _ in 0..300 {
+        driver.pass(Duration::from_secs(1));
+        reads += fails(&mut driver);
+    }
+    assert_eq!(reads, 5, "in 5 min");
+}

@@ -199,6 +199,8 @@ pub(crate) struct Work {
     never_allocate: BTreeSet<usize>,
     /// Workloads to read, because a list disagrees with the cache: their namespaces and names.
     to_confirm: BTreeMap<Uid, (String, String)>,
+    /// The times of the next reads of Workloads whose last such read failed.
+    confirm_at: BTreeMap<Uid, Instant>,
     /// AdmissionChecks to refresh as soon as a task of theirs may start.
     waiting_checks: BTreeSet<Name>,
     /// The end of the pause that the API server requested.
@@ -270,6 +272,7 @@ impl Core {
                 unreleased: vec![Unreleased::default(); count],
                 never_allocate: BTreeSet::new(),
                 to_confirm: BTreeMap::new(),
+                confirm_at: BTreeMap::new(),
                 waiting_checks: BTreeSet::new(),
                 paused_until: None,
             },
@@ -365,7 +368,7 @@ impl Core {
                 Timer::Activate(check) => self.activation_due(&check),
                 Timer::Announce(check) => self.announcement_due(&check),
                 Timer::Unreleased(controller) => self.unreleased_due(controller),
-                Timer::Confirm(of) => self.confirm_at(of.0, of.1),
+                Timer::Confirm(of) => self.confirm_due(of.0, of.1),
             }
         }
     }
@@ -451,6 +454,7 @@ impl Core {
             unreleased,
             never_allocate: _,
             to_confirm,
+            confirm_at: _,
             waiting_checks,
             paused_until,
         } = &self.work;

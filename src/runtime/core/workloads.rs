@@ -216,16 +216,26 @@ impl Core {
         known: Option<&ResourceVersion>,
         result: Result<Option<Workload>, WriteError>,
     ) {
+        let again = result.is_err().then(|| self.now.instant + CONFIRM_RETRY);
         match result {
             Ok(Some(workload)) => self.take_read(&workload, known),
             Ok(None) => self.deleted(uid),
-            Err(_) => {
-                let at = self.now.instant + CONFIRM_RETRY;
-                let timer = Timer::Confirm(Box::new((uid.clone(), place)));
-                self.work.timers.insert((at, timer));
-            }
+            Err(_) => {}
         }
+        // Another list may have started this read before the retry of an earlier one was due.
+        let before = match again {
+            Some(at) => self.work.confirm_at.insert(uid.clone(), at),
+            None => self.work.confirm_at.remove(uid),
+        };
+        let timer = Timer::Confirm(Box::new((uid.clone(), place)));
+        self.replace_timer(before, again, timer);
         self.remove_idle_workload(uid);
+    }
+
+    /// Repeats a read that failed.
+    pub(super) fn confirm_due(&mut self, uid: Uid, place: (String, String)) {
+        self.work.confirm_at.remove(&uid);
+        self.confirm_at(uid, place);
     }
 
     /// Applies a state from a read. `known`: the newest version that was known when the read began.
