@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::cache::{Key, KeyState};
 use super::managed_check::{Acceptance, ActivationInput, Activity, Next, Problem, ValidParameters};
-use super::tasks::{InFlight, NotActivated, Started};
+use super::tasks::{CheckTask, InFlight, NotActivated, Started};
 use super::workloads::is_undecided;
 use super::writes::NOT_LEADER_DELAY;
 use super::{Core, ManagedCheck, Report, Task, Timer};
@@ -35,17 +35,32 @@ impl Core {
         }
     }
 
-    /// Refreshes the AdmissionChecks whose tasks had to wait.
+    /// Starts the tasks of AdmissionChecks that had to wait.
     pub(super) fn start_waiting_checks(&mut self) {
-        while self.may_start_check_task()
-            && let Some(name) = self.work.waiting_checks.pop_first()
-        {
-            self.refresh(&name);
+        let waiting = std::mem::take(&mut self.work.waiting_checks);
+        for (task, name) in waiting {
+            let Some(controller) = self.checks.get(&name).map(|check| check.controller) else {
+                continue;
+            };
+            if !self.may_start_check_task(task, controller) {
+                self.work.waiting_checks.insert((task, name));
+                continue;
+            }
+            match task {
+                CheckTask::Activation => self.refresh(&name),
+                CheckTask::Conditions => self.write_active(&name),
+            }
         }
     }
 
-    fn may_start_check_task(&self) -> bool {
-        !self.is_paused() && self.check_tasks() < self.work.limits.concurrency
+    /// Returns true if another task of this kind may start. An activation runs the check's code, so
+    /// each controller has a limit of its own.
+    fn may_start_check_task(&self, task: CheckTask, controller: usize) -> bool {
+        let started = match task {
+            CheckTask::Activation => self.activations(controller),
+            CheckTask::Conditions => self.writes_of_conditions(),
+        };
+        !self.is_paused() && started < self.work.limits.concurrency
     }
 
     /// Reconciles the activation of an AdmissionCheck with its current inputs.
@@ -92,8 +107,9 @@ impl Core {
                 return self.set_result(name, generation, Activity::Inactive(problem));
             }
         };
-        if !self.may_start_check_task() {
-            self.work.waiting_checks.insert(name.clone());
+        let kind = CheckTask::Activation;
+        if !self.may_start_check_task(kind, controller) {
+            self.work.waiting_checks.insert((kind, name.clone()));
             return;
         }
         let task = Task::Activate {
@@ -109,6 +125,7 @@ impl Core {
         }
         self.start(
             InFlight::Activation {
+                controller,
                 check: name.clone(),
                 tried: inputs,
                 valid,
@@ -438,7 +455,11 @@ impl Core {
         if !self.leads() {
             return;
         }
-        let may_start = self.may_start_check_task();
+        let Some(check) = self.checks.get(name) else {
+            return;
+        };
+        let kind = CheckTask::Conditions;
+        let may_start = self.may_start_check_task(kind, check.controller);
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
@@ -455,7 +476,7 @@ impl Core {
             return;
         }
         if !may_start {
-            self.work.waiting_checks.insert(name.clone());
+            self.work.waiting_checks.insert((kind, name.clone()));
             return;
         }
         let announcement = &mut check.announcement;

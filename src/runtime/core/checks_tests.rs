@@ -175,6 +175,22 @@ async fn new_workloads_do_not_wait_for_what_another_check_restores() {
     assert!(driver.evaluation(NEW).is_some());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_check_is_activated_while_the_activation_of_another_one_hangs() {
+    let mut driver = Driver::new(1);
+    driver.leads_at_once();
+    for name in ["a", "b"] {
+        driver.refers_to(1, name, "Limit");
+    }
+    driver.refers_to(1, "c", "Quota");
+    let hangs = driver.activation(OLD).expect("it is activated");
+    assert!(driver.activation(OLD).is_none(), "one by one");
+    driver.activated(NEW);
+    assert!(driver.conditions().is_some(), "it is active");
+    driver.ends(hangs, TaskResult::Activated(Ok(())));
+    driver.activated(OLD);
+}
+
 /// The capacity that a job waits for becomes available while the Lease is lapsed.
 #[tokio::test(start_paused = true)]
 async fn what_a_trigger_names_while_the_lease_is_lapsed_is_evaluated_when_it_is_held_again() {

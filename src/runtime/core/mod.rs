@@ -51,7 +51,7 @@ pub(crate) use tasks::{EvaluationTask, NotActivated, Task, TaskId, TaskResult};
 
 use cleanup::Cleanups;
 use leadership::Restoring;
-use tasks::Started;
+use tasks::{CheckTask, Started};
 use unreleased::Unreleased;
 
 /// A point in time, on the monotonic clock and on the wall clock.
@@ -201,8 +201,8 @@ pub(crate) struct Work {
     to_confirm: BTreeMap<Uid, (String, String)>,
     /// The times of the next reads of Workloads whose last such read failed.
     confirm_at: BTreeMap<Uid, Instant>,
-    /// AdmissionChecks to refresh as soon as a task of theirs may start.
-    waiting_checks: BTreeSet<Name>,
+    /// AdmissionChecks with a task that had to wait.
+    waiting_checks: BTreeSet<(CheckTask, Name)>,
     /// The end of the pause that the API server requested.
     paused_until: Option<Instant>,
 }

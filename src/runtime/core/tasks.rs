@@ -139,6 +139,14 @@ pub(crate) enum NotActivated {
     Failed(CallError),
 }
 
+/// A kind of task of an AdmissionCheck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CheckTask {
+    Activation,
+    /// A write of its conditions.
+    Conditions,
+}
+
 /// A task in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Started {
@@ -198,6 +206,7 @@ pub(super) enum InFlight {
         controller: usize,
     },
     Activation {
+        controller: usize,
         check: Name,
         tried: ActivationInput,
         valid: Arc<ValidParameters>,
@@ -341,6 +350,7 @@ impl Core {
             }
             (
                 InFlight::Activation {
+                    controller: _,
                     check,
                     tried,
                     valid,
@@ -358,14 +368,16 @@ impl Core {
         }
     }
 
-    /// Returns the number of tasks of AdmissionChecks in flight.
-    pub(super) fn check_tasks(&self) -> usize {
-        self.count_tasks(|purpose| {
-            matches!(
-                purpose,
-                InFlight::Activation { .. } | InFlight::Conditions { .. }
-            )
-        })
+    /// Returns the number of activations by `of` in flight.
+    pub(super) fn activations(&self, of: usize) -> usize {
+        self.count_tasks(
+            |purpose| matches!(purpose, InFlight::Activation { controller, .. } if *controller == of),
+        )
+    }
+
+    /// Returns the number of writes of conditions in flight.
+    pub(super) fn writes_of_conditions(&self) -> usize {
+        self.count_tasks(|purpose| matches!(purpose, InFlight::Conditions { .. }))
     }
 
     /// Returns the number of reads in flight for Workloads about which a list and the cache
