@@ -438,6 +438,10 @@ impl<P: Send + Sync + 'static> Check<P> {
     /// resources that the check holds are [released](AdmissionCheckController::release) with
     /// [`ReleaseReason::CheckInactive`]. Evaluations resume when the parameters are valid. An
     /// admitted job keeps its resources.
+    ///
+    /// Parameters that [evaluations reject](crate::ErrorKind::Parameters) count as invalid only
+    /// until a Workload has had a verdict with them: Workloads that reject them afterwards take
+    /// nothing from others.
     pub fn on_parameters_unavailable(
         self,
         message: impl Fn(&Inactive) -> Option<String> + Send + Sync + 'static,

@@ -316,8 +316,14 @@ impl Core {
         let Some(check) = self.checks.get_mut(name) else {
             return;
         };
-        let changed = check.activation.result() != Some(result.as_result());
-        if let Err(problem) = result.as_result() {
+        let activation = &check.activation;
+        let changed = activation.result() != Some(result.as_result());
+        // Some Workloads reject what others have shown to be valid, and do not take theirs away.
+        let accepted = activation.acceptance.was_accepted();
+        let disputed = accepted && matches!(result, Activity::Rejected(_));
+        if let Err(problem) = result.as_result()
+            && !disputed
+        {
             let author = &self.controllers[check.controller].check;
             if author.without_parameters(&problem.public()).is_some() {
                 check.activation.valid = None;

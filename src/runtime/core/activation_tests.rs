@@ -191,7 +191,16 @@ fn an_hour(check: Check<Limit>, all: &[Asked], last: &str) -> (Vec<(u64, bool)>,
                     TaskResult::ConditionsWritten(Err(WriteError::Gone))
                 }
                 Task::ListUnreleased { .. } => TaskResult::Unreleased(Ok(Vec::new())),
-                Task::Release { .. } => TaskResult::Released(Ok(ReleaseOutcome::Done)),
+                Task::Release { reservation, .. } => {
+                    let mut good = all.iter().filter(|asked| asked.0 == reservation.name());
+                    let is_good = |asked| matches!(answer(asked, second), Answer::Accepts);
+                    assert!(
+                        !good.any(is_good),
+                        "{} keeps its resources",
+                        reservation.name()
+                    );
+                    TaskResult::Released(Ok(ReleaseOutcome::Done))
+                }
                 Task::Read { .. } => unreachable!(),
             };
             driver.ends(id, result);

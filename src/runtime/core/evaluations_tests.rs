@@ -3,14 +3,12 @@
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::super::driver::{Driver, OLD, admission_check, limited, reserved};
+use super::super::driver::{Driver, OLD, admission_check, limited, reserved, stored};
 use super::super::{Input, LeaseState, TaskId, TaskResult};
 use super::*;
-use crate::api::{AdmissionCheck, Name, ResourceVersion, StatusCondition, Uid};
+use crate::api::{AdmissionCheck, ResourceVersion, StatusCondition, Uid};
 use crate::check::samples::Limit;
-use crate::check::{
-    Check, DynCheck, Message, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger,
-};
+use crate::check::{Check, DynCheck, OnTimeout, PendingTimeout, Policy, ReleaseOutcome, Trigger};
 use crate::runtime::evaluate::CallError;
 use crate::runtime::writer::WriteError;
 
@@ -315,9 +313,8 @@ fn waiting_for(check: Check<Limit>) -> Driver {
 }
 
 fn loses_parameters(driver: &mut Driver) {
-    let problem = Message::new("it is missing");
-    driver.core.reject_parameters(&Name::from("c"), problem);
-    driver.feed(Input::Time);
+    let (kind, event) = (0, Event::Delete(stored("a")));
+    driver.feed(Input::Parameters { kind, event });
     driver.pass(Duration::from_secs(1));
 }
 
@@ -386,7 +383,8 @@ async fn resources_are_released_once_the_verdict_of_an_inactive_check_is_withdra
 
 /// Activates the check again, and returns the number of evaluations with Retry in a minute.
 fn evaluations_of_a_minute(driver: &mut Driver) -> usize {
-    driver.refers_to(3, "c", "Limit");
+    let (kind, event) = (0, Event::Apply(stored("a")));
+    driver.feed(Input::Parameters { kind, event });
     driver.activated(OLD);
     let mut evaluations = 0;
     for _ in 0..59 {

@@ -212,6 +212,8 @@ pub(super) struct Acceptance {
     /// verdict, then 2. It doubles with each verdict that shows that the parameters were not
     /// invalid, so that a check which rejects them for some Workloads does not flap.
     needed: usize,
+    /// Whether there was a verdict.
+    accepted: bool,
 }
 
 impl Default for Acceptance {
@@ -220,6 +222,7 @@ impl Default for Acceptance {
             of: None,
             rejected_by: BTreeSet::new(),
             needed: 1,
+            accepted: false,
         }
     }
 }
@@ -259,7 +262,13 @@ impl Acceptance {
         let doubled = self.needed.saturating_mul(2).min(Self::MOST_NEEDED);
         let needed = if rejected { doubled } else { self.needed };
         self.needed = needed.max(2);
+        self.accepted = true;
         self.rejected_by.clear();
+    }
+
+    /// Returns true if a verdict has shown that the parameters are valid.
+    pub(super) fn was_accepted(&self) -> bool {
+        self.accepted
     }
 
     /// Handles an activation with rejected parameters. `users` are the Workloads that can be
