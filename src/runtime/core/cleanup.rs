@@ -41,8 +41,8 @@ pub(crate) struct Cleanup {
     release: bool,
     failures: u32,
     since: Instant,
-    /// The end of the delay before the next step. No event shortens it, except that of a verdict
-    /// which may have to be withdrawn.
+    /// The end of the delay before the next read or withdrawal. No event shortens it, except that of
+    /// a verdict which may have to be withdrawn.
     due: Instant,
     /// The end of the delay before the next call of `release`, which nothing shortens: it may change
     /// what the check watches, or the Workload.
@@ -83,8 +83,9 @@ impl Cleanup {
     /// Returns the time left until `step`, the next one.
     fn left(&self, step: &Step, now: Instant) -> Duration {
         let due = match step {
-            Step::Release(_) => self.due.max(self.release_due),
-            Step::FindReason | Step::Withdraw(_) | Step::Done => self.due,
+            Step::FindReason | Step::Withdraw(_) => self.due,
+            Step::Release(_) => self.release_due,
+            Step::Done => now,
         };
         due.saturating_duration_since(now)
     }
@@ -520,20 +521,6 @@ impl Core {
         }
     }
 
-    /// Retries a release like any step, and not before its delay is over.
-    fn retry_release(
-        &mut self,
-        key: &Key,
-        subject: &Subject,
-        problem: &str,
-        delay: Option<Duration>,
-    ) {
-        self.retry_cleanup(key, subject, problem, delay);
-        if let Some(cleanup) = self.cleanups.get_mut(key, subject) {
-            cleanup.release_due = cleanup.due;
-        }
-    }
-
     /// Handles a completed release. The cleanup may have got another step meanwhile.
     fn release_done(&mut self, key: &Key, subject: &Subject) {
         if let Some(cleanup) = self.cleanups.get_mut(key, subject) {
@@ -544,13 +531,37 @@ impl Core {
         }
     }
 
-    /// Retries the cleanup after `delay`, or after an exponential backoff.
+    /// Retries a read or a withdrawal after `delay`, or after an exponential backoff.
     fn retry_cleanup(
         &mut self,
         key: &Key,
         subject: &Subject,
         problem: &str,
         delay: Option<Duration>,
+    ) {
+        self.retry_step(key, subject, problem, delay, |cleanup| &mut cleanup.due);
+    }
+
+    /// Retries a release after `delay`, or after an exponential backoff.
+    fn retry_release(
+        &mut self,
+        key: &Key,
+        subject: &Subject,
+        problem: &str,
+        delay: Option<Duration>,
+    ) {
+        self.retry_step(key, subject, problem, delay, |cleanup| {
+            &mut cleanup.release_due
+        });
+    }
+
+    fn retry_step(
+        &mut self,
+        key: &Key,
+        subject: &Subject,
+        problem: &str,
+        delay: Option<Duration>,
+        due: impl FnOnce(&mut Cleanup) -> &mut Instant,
     ) {
         let Some(cleanup) = self.cleanups.get_mut(key, subject) else {
             return self.finish_without_write(key);
@@ -560,13 +571,13 @@ impl Core {
         let message = Message::new(message);
         cleanup.message = Some(message.clone());
         cleanup.failures = cleanup.failures.saturating_add(1);
-        let failures = cleanup.failures;
-        let delay = delay.unwrap_or_else(|| self.delay(failures, digest(key)));
-        let due = self.now.instant.checked_add(delay);
-        if let Some(cleanup) = self.cleanups.get_mut(key, subject) {
-            cleanup.due = due.unwrap_or(cleanup.due);
+        let backoff = self.work.limits.backoff;
+        let delay = delay.unwrap_or_else(|| backoff.delay(cleanup.failures, digest(key)));
+        if let Some(at) = self.now.instant.checked_add(delay) {
+            *due(cleanup) = at;
         }
         self.await_cleanup(key, Some(message), delay);
+        self.finish_without_write(key);
     }
 
     /// Waits for a cleanup whose next step is due after `delay`. A new reservation gets `message`,

@@ -775,15 +775,26 @@ async fn a_stale_verdict_is_withdrawn_before_the_delay_of_a_release_is_over() {
         });
         reserved(version, 1, &changes)
     };
-    for last in [evicted(8), without_quota(8, "Ready")] {
+    for (last, during) in [
+        (evicted(8), false),
+        (evicted(8), true),
+        (without_quota(8, "Ready"), false),
+        (without_quota(8, "Ready"), true),
+    ] {
         let mut driver = waiting_for(limited().release_at_eviction());
         driver.evaluates(Verdict::ready("ok"));
         driver.written(decided(6, "Ready", "ok"));
         driver.shows(evicted(7));
-        release_takes(&mut driver, hour);
-        leaves(&mut driver, last);
+        if during {
+            leaves(&mut driver, last);
+            release_takes(&mut driver, hour);
+        } else {
+            release_takes(&mut driver, hour);
+            leaves(&mut driver, last);
+        }
         driver.reads(without_quota(9, "Ready"));
         driver.written(without_quota(10, "Pending"));
+        write_back(&mut driver);
         driver.pass(hour - Duration::from_mins(1));
         assert!(driver.release().is_none(), "its delay is not over");
         driver.pass(Duration::from_mins(2));
