@@ -394,7 +394,13 @@ impl Core {
         let Some((generation, Activity::Rejected(_))) = activation.result else {
             return;
         };
-        self.set_active(name, generation);
+        // The check may have been given other parameters since, and be due to be activated again.
+        let tried = activation.input.as_ref();
+        if tried.is_some_and(|tried| activation.acceptance.is_of(tried)) {
+            self.set_active(name, generation);
+        } else {
+            self.set_result(name, generation, Activity::Active);
+        }
         self.enqueue_users(name, |_, state| state.fails());
     }
 

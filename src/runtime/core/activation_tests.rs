@@ -340,24 +340,52 @@ async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none
     }
 }
 
-/// Whether they are valid is unknown after it.
-#[tokio::test(start_paused = true)]
-async fn a_failed_activation_does_not_change_that_parameters_are_rejected() {
-    let check = limited().on_parameters_unavailable(|_| Some("it waits".to_owned()));
+/// Returns a driver in which the Workloads `v` and `w` have rejected the parameters, and the task
+/// that evaluates `x`.
+fn rejected(check: Check<Limit>) -> (Driver, TaskId) {
     let mut driver = one(check);
     refers_to(&mut driver, 1, "a");
     activated(&mut driver, Ok(()));
-    for name in ["v", "w"] {
+    let all = ["v", "w", "x"].map(|name| {
         let changes = json!({"/metadata/name": name, "/metadata/uid": name});
         driver.shows(reserved(5, 1, &changes));
-    }
-    for id in [driver.evaluation(OLD), driver.evaluation(OLD)] {
+        driver.evaluation(OLD).expect("it is evaluated")
+    });
+    for id in &all[..2] {
         let failed = Outcome::Failed {
             kind: ErrorKind::Parameters,
             message: "no such budget".into(),
         };
-        driver.concluded(id.expect("it is evaluated"), failed);
+        driver.concluded(*id, failed);
     }
+    (driver, all[2])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_with_earlier_parameters_does_not_end_the_retries_of_the_current_ones() {
+    for paused in [false, true] {
+        let (mut driver, id) = rejected(limited());
+        parameters_are(&mut driver, annotated(1));
+        if paused {
+            for change in 2..4 {
+                parameters_are(&mut driver, annotated(change));
+                activated(&mut driver, Ok(()));
+            }
+        } else {
+            activated(&mut driver, Err(timed_out()));
+        }
+        driver.evaluated(id, Verdict::ready("ok"));
+        assert!(activation(&mut driver).is_none(), "not at once");
+        driver.pass(Duration::from_mins(5));
+        activated(&mut driver, Ok(()));
+    }
+}
+
+/// Whether they are valid is unknown after it.
+#[tokio::test(start_paused = true)]
+async fn a_failed_activation_does_not_change_that_parameters_are_rejected() {
+    let check = limited().on_parameters_unavailable(|_| Some("it waits".to_owned()));
+    let (mut driver, _) = rejected(check);
     for result in [Err(timed_out()), Ok(())] {
         driver.pass(Duration::from_mins(5));
         activated(&mut driver, result);
