@@ -220,10 +220,12 @@ async fn a_leader_whose_other_requests_have_no_response_stays_the_leader() {
 
     pair.first.1.heal();
     for number in 0..8 {
+        let workload = format!("w-{number}");
         let entry = pair
             .cluster
-            .wait_state(&format!("w-{number}"), &pair.name, "Ready");
-        assert_eq!(entry.await["message"], "by the first");
+            .wait_state(&workload, &pair.name, "Ready")
+            .await;
+        assert_eq!(entry["message"], "by the first");
     }
     pair.first.2.stop().await;
     pair.second.2.stop().await;
