@@ -32,8 +32,8 @@ impl Priority {
     }
 }
 
-/// Returns the first `PriorityClass` that a pod set of a Workload names, in their order (Kueue 0.15.0
-/// to 0.19.2, `extractPriorityFromPodSets` in `pkg/controller/jobframework/reconciler.go`).
+/// Returns the first `PriorityClass` that a pod set of a Workload names, in their order (Kueue
+/// 0.15.0 to 0.19.2, `extractPriorityFromPodSets` in `pkg/controller/jobframework/reconciler.go`).
 pub(super) fn class_of_pods(pod_sets: &Value) -> Option<&str> {
     let classes = list(pod_sets).map(|set| &set["template"]["spec"]["priorityClassName"]);
     let mut names = classes.filter_map(Value::as_str);

@@ -208,20 +208,20 @@ pub struct KueueVersion {
     /// The Workload of a serving group of Pods stays in its LocalQueue (0.18.3:
     /// `CustomQueueNameChange` in `pkg/controller/jobs/pod/pod_controller.go`; not 0.17.0).
     pub keeps_serving_queues: bool,
-    /// A Workload that does not match its job and is already being deleted is not deleted again, with
-    /// an event (0.18.3: `Delete` in `pkg/workload/workload.go`; not 0.17.0: `ensureOneWorkload` in
-    /// `pkg/controller/jobframework/reconciler.go`).
+    /// A Workload that does not match its job and is already being deleted is not deleted again
+    /// (0.18.3: `Delete` in `pkg/workload/workload.go`). Before, it is, with an event (0.17.0:
+    /// `ensureOneWorkload` in `pkg/controller/jobframework/reconciler.go`).
     pub deletes_once: bool,
     /// The setting `waitForPodsReady` (on by default since 0.19). `None`: Kueue writes no condition
     /// `PodsReady`.
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
     /// The setting `fairSharing` (off by default).
     pub fair_sharing: Option<FairSharing>,
-    /// Quota of one's own is exempt from fair sharing: a ClusterQueue that borrows nothing comes first
-    /// and reclaims its quota, whatever the shares (gates `FairSharingPrioritizeNonBorrowing` and
-    /// `FairSharingPreemptWithinNominal`, 0.17.0: `less` in `pkg/scheduler/fair_sharing_iterator.go`,
-    /// `runFirstFsStrategy` in `pkg/scheduler/preemption/preemption.go`). Before, only the shares
-    /// decide (0.15.0).
+    /// Quota of one's own is exempt from fair sharing: a ClusterQueue that borrows nothing comes
+    /// first and reclaims its quota, whatever the shares (gates `FairSharingPrioritizeNonBorrowing`
+    /// and `FairSharingPreemptWithinNominal`, 0.17.0: `less` in
+    /// `pkg/scheduler/fair_sharing_iterator.go`, `runFirstFsStrategy` in
+    /// `pkg/scheduler/preemption/preemption.go`). Before, only the shares decide (0.15.0).
     pub nominal_first: bool,
     /// Gate `CleanupProvisioningRequestsOnEviction` (since 0.18.3): on eviction, too, Kueue's own
     /// check deletes the requests that it attributes to itself.

@@ -422,8 +422,8 @@ impl Kueue {
             .merge(&kueue("clusterqueues"), ("", name), "status", patch);
     }
 
-    /// Returns the status of a ClusterQueue with its present counts and usage, and its share with the
-    /// setting `fairSharing` (Kueue 0.15.0 to 0.19.2, `updateCqStatusIfChanged` in
+    /// Returns the status of a ClusterQueue with its present counts and usage, and its share with
+    /// the setting `fairSharing` (Kueue 0.15.0 to 0.19.2, `updateCqStatusIfChanged` in
     /// `pkg/controller/core/clusterqueue_controller.go`).
     fn counted(&self, queue: &ClusterQueue) -> QueueStatus {
         let name = &queue.metadata.name;
@@ -451,8 +451,8 @@ impl Kueue {
         holders.is_none_or(BTreeSet::is_empty)
     }
 
-    /// Removes Kueue's finalizer of a ClusterQueue that is being deleted. Those of others stay (Kueue
-    /// 0.15.0 to 0.19.2, `Reconcile` in `pkg/controller/core/clusterqueue_controller.go`).
+    /// Removes Kueue's finalizer of a ClusterQueue that is being deleted. Those of others stay
+    /// (Kueue 0.15.0 to 0.19.2, `Reconcile` in `pkg/controller/core/clusterqueue_controller.go`).
     fn let_go(&mut self, name: &str) {
         let raw = self.api.get(&kueue("clusterqueues"), "", name);
         let Some(raw) = raw else {

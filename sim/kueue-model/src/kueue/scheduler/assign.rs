@@ -271,7 +271,8 @@ impl Attempt<'_> {
     }
 
     /// Returns the total requests of all Pods of the set, including `pods` if the ClusterQueue
-    /// covers it. Drops zero requests of resources that the ClusterQueue does not cover (since 0.16).
+    /// covers it. Drops zero requests of resources that the ClusterQueue does not cover (since
+    /// 0.16).
     fn requests(&self, set: &PodSet, count: i64) -> Requests {
         let queue = self.ground.queue;
         let pods = queue.group_of("pods").is_some();

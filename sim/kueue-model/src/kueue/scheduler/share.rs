@@ -57,9 +57,9 @@ impl Share {
 }
 
 impl Tree {
-    /// Returns the share of a ClusterQueue or cohort as its status shows it: in thousandths, divided
-    /// by the weight and rounded up. With a weight of 0 any share is the largest number (Kueue 0.15.0
-    /// to 0.19.2, `WeightedShare` in `pkg/controller/core/helpers.go`).
+    /// Returns the share of a ClusterQueue or cohort as its status shows it: in thousandths,
+    /// divided by the weight and rounded up. With a weight of 0 any share is the largest number
+    /// (Kueue 0.15.0 to 0.19.2, `WeightedShare` in `pkg/controller/core/helpers.go`).
     pub(crate) fn weighted_share(&self, node: NodeId) -> i64 {
         if self.has_cycle(node) {
             return 0;

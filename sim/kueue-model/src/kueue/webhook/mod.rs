@@ -178,8 +178,8 @@ fn waiting(
     waits(queued.as_ref().unwrap_or(review.object)).or(queued)
 }
 
-/// Returns a new job in the LocalQueue `default`, if its Namespace has one, and the job has no queue
-/// (Kueue 0.19.2, `ApplyDefaultLocalQueueWithManagedJobsNamespaceSelector` in
+/// Returns a new job in the LocalQueue `default`, if its Namespace has one, and the job has no
+/// queue (Kueue 0.19.2, `ApplyDefaultLocalQueueWithManagedJobsNamespaceSelector` in
 /// `pkg/controller/jobframework/defaults.go`, `Default` in
 /// `pkg/controller/jobs/pod/pod_webhook.go`).
 fn in_default_queue(review: &Review<'_>) -> Option<Value> {
