@@ -307,13 +307,13 @@ async fn parameters_are_rejected_if_more_than_one_workload_rejects_them_and_none
         (
             "two, of which one leaves, and one that had rejected them before a verdict",
             &[
-                ("g", 0, &[(0, Accepts), (60, Leaves)]),
                 ("x", 0, STRANGE),
-                ("a", 100, LEAVES),
-                ("b", 100, STRANGE),
+                ("g", 5, &[(0, Accepts), (200, Leaves)]),
+                ("a", 310, LEAVES),
+                ("b", 310, STRANGE),
             ],
-            &[(0, true), (0, false)],
-            &[1, 18, 6, 18],
+            &[(0, true), (0, false), (0, true), (1, false)],
+            &[18, 2, 6, 18],
         ),
         (
             "all, after an outage",
