@@ -167,7 +167,12 @@ async fn main() -> ExitCode {
 /// slow Kueue down and delay its immediate reactions to requests.
 async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if let Some(folder) = &arguments.versions {
-        println!("{}", evidence(folder).await?);
+        let evidence = evidence(folder).await?;
+        for (field, release, names) in evidence.all() {
+            let some: Vec<&str> = names.iter().map(String::as_str).take(20).collect();
+            eprintln!("{field}, {release}: {}", some.join(" "));
+        }
+        println!("{evidence}");
         return Ok(true);
     }
     let options = KueueOptions {

@@ -79,6 +79,12 @@ impl VersionEvidence {
         }
     }
 
+    /// Returns each field and release with the histories that show it.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str, &BTreeSet<String>)> {
+        let all = self.shown.iter();
+        all.map(|((field, release), names)| (*field, release.as_str(), names))
+    }
+
     /// Returns the histories of a release that the model reproduces only with this field's value of
     /// that release.
     #[must_use]

@@ -57,7 +57,10 @@ impl Kueue {
         let waits = waits && !self.has_variants(workload);
         let version = self.version;
         let stays = workload.waits_for_quota() && workload.lacks_pods(version) && !put_back;
-        if stays && !stopped && self.queue(&name).has(key) {
+        // The scheduler, which retries it without end, does not put it back (0.19.2,
+        // `RequeueWorkload` in `pkg/cache/queue/manager.go`).
+        let dropped = self.queue(&name).is_retried_without_end(key);
+        if stays && !stopped && !dropped && self.queue(&name).has(key) {
             // Kueue does not update its queue for a group that lacks Pods: the scheduler tries it
             // once more as it was (0.19.2, `AddOrUpdateWorkloadWithoutLock` in
             // `pkg/cache/queue/manager.go`).
