@@ -146,37 +146,27 @@ fn with_change<T>(tree: &Path, mutant: &Mutant<'_>, run: impl FnOnce() -> T) -> 
 
 /// Makes each change of the model of Kueue whose name contains `part` in a copy of the repository.
 /// Replays the recorded histories of `folder` and prints a table of the number of histories until
-/// each is found, which it writes into the book if it is complete.
+/// each is found.
 pub(crate) fn of_model(folder: &Path, part: &str) -> Result<(), Failure> {
     check()?;
     let folder = fs::canonicalize(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let mutants = read(&root().join(TABLE_OF_MODEL))?;
+    let table = read(&root().join(TABLE_OF_MODEL))?;
     let tree = root().join("target/mutants");
     copy(&tree)?;
-    let mut table = String::new();
-    let mut row = |text: &str| {
-        println!("{text}");
-        table.extend([text, "\n"]);
-    };
-    row("| change of the model | found by history number |");
-    row("| --- | --- |");
+    println!("| mutant of the model | found by history number |\n| --- | --- |");
     let mut missed = Vec::new();
-    for mutant in parse(TABLE_OF_MODEL, &mutants)? {
+    for mutant in parse(TABLE_OF_MODEL, &table)? {
         if !mutant.name.contains(part) {
             continue;
         }
         let place = with_change(&tree, &mutant, || first_that_differs(&tree, &folder))??;
         let shown = place.map_or("NOT FOUND".to_owned(), |place| place.to_string());
-        row(&format!("| {} | {shown} |", mutant.name));
+        println!("| {} | {shown} |", mutant.name);
         if place.is_none() {
             missed.push(mutant.name);
         }
     }
     match missed.as_slice() {
-        [] if part.is_empty() => {
-            let path = root().join("book/src/explanations/measured-mutants.md");
-            fs::write(&path, table).map_err(|error| format!("{}: {error}", path.display()))
-        }
         [] => Ok(()),
         missed => Err(format!("not found: {}", missed.join("; "))),
     }

@@ -291,7 +291,7 @@ pub(crate) fn versions(folder: &str) -> Result<(), Failure> {
     if !output.status.success() {
         return Err(format!("twin: {}", output.status));
     }
-    let path = root().join("book/src/explanations/measured-versions.md");
+    let path = root().join("book/src/explanations/measured-versions.txt");
     std::fs::write(&path, output.stdout).map_err(|error| format!("{}: {error}", path.display()))
 }
 
