@@ -94,7 +94,7 @@ pub(super) fn differences(trace: &Trace, server: &ApiServer) -> Vec<Difference> 
             names.get(full).map_or(full, String::as_str) == name
         });
         let found = found.as_deref();
-        found.map(|found| figures(found))
+        found.map(figures)
     })
 }
 
