@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::cache::{Key, KeyState};
-use super::tasks::{InFlight, Subject};
+use super::tasks::{InFlight, Leftover, Subject};
 use super::workloads::replacement_reason;
 use super::{Core, Report, Task};
 use crate::api::{Name, ResourceVersion, Workload, digest};
@@ -49,16 +49,6 @@ pub(crate) struct Cleanup {
     release_due: Instant,
     /// The message of a new reservation that waits for it, after a failure.
     message: Option<Message>,
-}
-
-/// The verdict that a reservation which ended leaves.
-pub(super) enum Leftover {
-    /// None, or one that may remain.
-    Nothing,
-    /// A read must determine whether a verdict is to be withdrawn.
-    Unknown,
-    /// This Workload's verdict is to be withdrawn.
-    Verdict(Workload),
 }
 
 /// The next step of a cleanup.

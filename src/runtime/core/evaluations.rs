@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::{Key, KeyState};
-use super::cleanup::Leftover;
 use super::freshness::{Freshness, has_no_verdict};
 use super::managed_check::{Problem, Readiness, ValidParameters};
 use super::report::summary;
-use super::tasks::{Basis, InFlight, Subject};
+use super::tasks::{Basis, InFlight, Leftover, Subject};
 use super::{Core, EvaluationTask, Report, Task};
 use crate::api::{CheckState, Workload};
 use crate::check::{

@@ -164,6 +164,16 @@ pub(crate) struct Subject {
     pub(crate) controller: usize,
 }
 
+/// The verdict that a reservation which ended leaves.
+pub(super) enum Leftover {
+    /// None, or one that may remain.
+    Nothing,
+    /// A read must determine whether a verdict is to be withdrawn.
+    Unknown,
+    /// This Workload's verdict is to be withdrawn.
+    Verdict(Workload),
+}
+
 /// The purpose of a task in flight.
 #[derive(Clone, Debug)]
 pub(super) enum InFlight {

@@ -1,8 +1,7 @@
 //! Unreleased reservations, listed by each new leader and on triggers.
 
 use super::cache::Key;
-use super::cleanup::Leftover;
-use super::tasks::{InFlight, Subject};
+use super::tasks::{InFlight, Leftover, Subject};
 use super::{Core, Report, Task, Timer};
 use crate::api::Name;
 use crate::check::{ReleaseReason, Reservation};

@@ -8,8 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
 
 use super::cache::{Applied, Key, KeyState, Origin, TimerPurpose};
-use super::cleanup::Leftover;
-use super::tasks::{InFlight, Subject};
+use super::tasks::{InFlight, Leftover, Subject};
 use super::{Core, Effect, ObserverEvent, Report, Role, Task, Timer};
 use crate::api::{CheckState, Name, ResourceFlavor, ResourceVersion, Slice, Uid, Workload};
 use crate::check::{FamilyRole, ReleaseReason, Reservation};

@@ -69,8 +69,8 @@ pub(super) fn one(random: &mut Random, draft: &mut Draft) -> Step {
         18 => objects::remove(random, draft),
         19 => rare::of_job(random, draft),
         20 => Some(objects::change(random, draft)),
-        21 => templates::gate(random, draft),
-        22 => templates::member(random, draft),
+        21 => rare::gate(random, draft),
+        22 => rare::member(random, draft),
         23 => cohorts::change(random, draft),
         _ => Some(Step::Wait(*random.of(&[1.0, 2.0, 3.0]))),
     };

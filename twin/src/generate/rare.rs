@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Draft;
 use super::queues::of_queue;
 use super::submit::living;
+use super::templates::GATED;
 use crate::bodies::{cluster_object, job_path, namespaced_object, namespaced_path};
 use crate::history::{StateWrite, Step};
 use crate::random::Random;
@@ -116,6 +117,46 @@ pub(super) fn again(draft: &mut Draft) -> Option<Step> {
     known.gone = false;
     known.active = true;
     Some(Step::Create(vec![known.object.clone()]))
+}
+
+/// Removes the gates of a Workload or Job, or adds one.
+pub(super) fn gate(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft).filter(|at| !draft.workloads[*at].object.is_null())?;
+    let known = &draft.workloads[at];
+    let gates = if random.chance(75) {
+        Value::Null
+    } else {
+        json!("example.com/gate")
+    };
+    let about = format!("gates of {} become {gates}", known.name);
+    let path = if known.job {
+        job_path(&known.name)
+    } else {
+        format!("{}/{}", namespaced_path("workloads"), known.name)
+    };
+    let body = json!({"metadata": {"annotations": {GATED: gates}}});
+    Some(Step::Patch { about, path, body })
+}
+
+/// Fails a Pod of a group, or adds a Pod to it.
+pub(super) fn member(random: &mut Random, draft: &mut Draft) -> Option<Step> {
+    let at = living(random, draft)?;
+    let known = &mut draft.workloads[at];
+    let pod = random.below(known.pods.len().max(1));
+    let pod = known.pods.get(pod)?.clone();
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    if random.chance(55) {
+        return Some(Step::Patch {
+            about: format!("{name} fails"),
+            path: format!("/api/v1/namespaces/t@/pods/{name}/status"),
+            body: json!({"status": {"phase": "Failed"}}),
+        });
+    }
+    let mut other = pod.clone();
+    let number = known.pods.len();
+    other["metadata"]["name"] = json!(format!("{}-r{number}@", name.trim_end_matches('@')));
+    known.pods.push(other.clone());
+    Some(Step::Create(vec![other]))
 }
 
 /// Draws an object that Kueue refuses.

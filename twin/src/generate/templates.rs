@@ -4,13 +4,10 @@ use serde_json::{Value, json};
 
 use super::Draft;
 use super::features::Feature;
-use super::submit::living;
-use crate::bodies::{job_path, namespaced_path};
-use crate::history::Step;
 use crate::random::Random;
 
 /// The annotation that keeps a Workload from being tried.
-const GATED: &str = "kueue.x-k8s.io/admission-gated-by";
+pub(super) const GATED: &str = "kueue.x-k8s.io/admission-gated-by";
 
 /// Draws the gates of a Workload, a Job, or all Pods of a group.
 pub(super) fn gates(random: &mut Random, draft: &Draft) -> Option<&'static str> {
@@ -152,44 +149,4 @@ pub(super) fn toleration(random: &mut Random) -> Value {
         }
     }
     drawn
-}
-
-/// Removes the gates of a Workload or Job, or adds one.
-pub(super) fn gate(random: &mut Random, draft: &mut Draft) -> Option<Step> {
-    let at = living(random, draft).filter(|at| !draft.workloads[*at].object.is_null())?;
-    let known = &draft.workloads[at];
-    let gates = if random.chance(75) {
-        Value::Null
-    } else {
-        json!("example.com/gate")
-    };
-    let about = format!("gates of {} become {gates}", known.name);
-    let path = if known.job {
-        job_path(&known.name)
-    } else {
-        format!("{}/{}", namespaced_path("workloads"), known.name)
-    };
-    let body = json!({"metadata": {"annotations": {GATED: gates}}});
-    Some(Step::Patch { about, path, body })
-}
-
-/// Fails a Pod of a group, or adds a Pod to it.
-pub(super) fn member(random: &mut Random, draft: &mut Draft) -> Option<Step> {
-    let at = living(random, draft)?;
-    let known = &mut draft.workloads[at];
-    let pod = random.below(known.pods.len().max(1));
-    let pod = known.pods.get(pod)?.clone();
-    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    if random.chance(55) {
-        return Some(Step::Patch {
-            about: format!("{name} fails"),
-            path: format!("/api/v1/namespaces/t@/pods/{name}/status"),
-            body: json!({"status": {"phase": "Failed"}}),
-        });
-    }
-    let mut other = pod.clone();
-    let number = known.pods.len();
-    other["metadata"]["name"] = json!(format!("{}-r{number}@", name.trim_end_matches('@')));
-    known.pods.push(other.clone());
-    Some(Step::Create(vec![other]))
 }
