@@ -1,12 +1,15 @@
 //! Numbers and amounts in queues, cohorts and Workloads at the end of a trace.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
+use super::Difference;
 use super::object::only;
 use super::project::conditions;
 use super::trace::Trace;
-use super::{Difference, names};
-use kueue_check_sim::apiserver::{ApiServer, Resource};
+use kueue_check_sim::apiserver::ApiServer;
+use kueue_check_sim::kueue;
 
 /// The kinds of these objects, with their plurals.
 const KINDS: [(&str, &str); 4] = [
@@ -82,13 +85,16 @@ fn without_zeros(value: &Value) -> Value {
     }
 }
 
-/// Returns the differences between the recorded figures and those of `server`.
-pub(super) fn differences(trace: &Trace, server: &ApiServer) -> Vec<Difference> {
-    let names = names::short(server);
+/// Returns the differences between the recorded figures and those of `server`. `names`: the short
+/// names of Workloads, by generated name.
+pub(super) fn differences(
+    trace: &Trace,
+    server: &ApiServer,
+    names: &BTreeMap<String, String>,
+) -> Vec<Difference> {
     compare(trace, |kind, name| {
         let (_, plural) = KINDS.into_iter().find(|(known, _)| *known == kind)?;
-        let resource = Resource::new("kueue.x-k8s.io", "v1beta2", plural);
-        let mut objects = server.objects(&resource, "").into_iter();
+        let mut objects = server.objects(&kueue::resource(plural), "").into_iter();
         let found = objects.find(|object| {
             let full = object["metadata"]["name"].as_str().unwrap_or_default();
             names.get(full).map_or(full, String::as_str) == name

@@ -253,9 +253,7 @@ impl Replay {
     /// If the trace has a request that the model does not support, or uses a feature that the model
     /// does not have; if a time or a state is impossible.
     pub fn run(mut self) -> Result<Vec<Difference>, ReplayError> {
-        self.trace.check()?;
-        scope::check(&self.trace)?;
-        let trace = Arc::clone(&self.trace);
+        let trace = self.checked()?;
         let recording = Recording::of(&trace, self.overlook.take());
         let beside = std::mem::take(&mut self.beside);
         let is_alone = beside.is_empty();
@@ -270,11 +268,16 @@ impl Replay {
         })
     }
 
-    /// Returns true if the trace agrees with the usual outcomes of all races.
-    fn reproduces_at_first(mut self) -> Result<bool, ReplayError> {
+    /// Returns the trace, if it is possible and the model has what it uses.
+    fn checked(&self) -> Result<Arc<Trace>, ReplayError> {
         self.trace.check()?;
         scope::check(&self.trace)?;
-        let trace = Arc::clone(&self.trace);
+        Ok(Arc::clone(&self.trace))
+    }
+
+    /// Returns true if the trace agrees with the usual outcomes of all races.
+    fn reproduces_at_first(mut self) -> Result<bool, ReplayError> {
+        let trace = self.checked()?;
         let recording = Recording::of(&trace, self.overlook.take());
         let (compared, _) = self.play(&Races::default(), Vec::new(), &recording)?;
         Ok(compared.differences.is_empty())

@@ -124,12 +124,15 @@ pub(super) async fn play(
         }
     } else {
         sleep_until(end).await;
-        looks.extend(figures::differences(trace, &server));
+    }
+    let names = names::short(&server);
+    if !trace.endless {
+        looks.extend(figures::differences(trace, &server, &names));
     }
     Ok(ReplayResult {
         steps,
         history: since(server.history(), loaded),
-        names: names::short(&server),
+        names,
         looks,
     })
 }

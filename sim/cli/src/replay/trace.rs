@@ -62,7 +62,7 @@ pub struct Trace {
     pub(super) objects: Vec<Value>,
     /// The steps, one after the other.
     pub(super) steps: Vec<Step>,
-    /// What [`figures`](super::figures) returns of queues and cohorts at the end, by `KIND/NAME`.
+    /// What [`figures`](super::figures) returns of objects at the end, by `KIND/NAME`.
     #[serde(default)]
     pub(super) figures: BTreeMap<String, Value>,
 }
