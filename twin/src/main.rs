@@ -71,6 +71,10 @@ struct Arguments {
     /// Searches for the shortest history that still differs.
     #[arg(long)]
     minimise: bool,
+    /// Also searches for the shortest history that shows each of these differences between versions,
+    /// fields of `KueueVersion`: the model reproduces it only with the behavior of its version.
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    shows: Vec<String>,
     /// The directory for traces.
     #[arg(long, default_value = "target/twin")]
     out: PathBuf,
@@ -188,6 +192,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let took = began.elapsed();
     let mut summary = Summary::default();
     let differing = compare_all(arguments, histories, &mut summary).await?;
+    shortest_that_show(arguments, &stage).await?;
     let others = record_again(arguments, &stage, &differing).await?;
     let mut classifying = stream::iter(differing.into_iter().zip(others))
         .map(async |(compared, others)| {
@@ -287,8 +292,7 @@ async fn compare_all(
 ) -> Result<Vec<ComparedHistory>, Failure> {
     let mut comparing = stream::iter(histories)
         .map(async |history| {
-            let text = std::fs::read_to_string(path_of(&arguments.out, &history))?;
-            let trace: Value = serde_json::from_str(&text).map_err(std::io::Error::other)?;
+            let trace = read(&arguments.out, &history)?;
             compare(history, trace).await
         })
         .buffered(processors());
@@ -417,12 +421,47 @@ async fn shorten(
     compared: ComparedHistory,
 ) -> Result<(), Failure> {
     let ComparedHistory { history, trace, .. } = compared;
+    let differs = async |trace: &Value| Ok(!differences(trace).await?.is_empty());
     let (history, trace) =
-        minimise::minimise(stage, history, trace, arguments.side_by_side).await?;
+        minimise::minimise(stage, history, trace, arguments.side_by_side, differs).await?;
     let shortest = compare(history, trace).await?;
     println!("shortest:");
     print(&shortest);
     write(&arguments.out.join("minimal"), &shortest)
+}
+
+/// Writes the shortest history that shows each difference of `--shows`, found from the first one
+/// that does, and prints the numbers of steps.
+async fn shortest_that_show(arguments: &Arguments, stage: &Stage) -> Result<(), Failure> {
+    for field in &arguments.shows {
+        let shows = async |trace: &Value| shows(trace, field).await;
+        let mut first = None;
+        for history in histories(arguments) {
+            let trace = read(&arguments.out, &history)?;
+            if shows(&trace).await? {
+                first = Some((history, trace));
+                break;
+            }
+        }
+        let Some((history, trace)) = first else {
+            println!("{field}: no history shows it");
+            continue;
+        };
+        let (name, steps) = (history.name.clone(), history.steps.len());
+        let (shortest, trace) =
+            minimise::minimise(stage, history, trace, arguments.side_by_side, shows).await?;
+        println!("{field}: {name}, {} of {steps} steps", shortest.steps.len());
+        let file = format!("minimal/{field}-{}.json", arguments.kueue);
+        write_trace(&arguments.out.join(file), &trace)?;
+    }
+    Ok(())
+}
+
+async fn shows(trace: &Value, field: &str) -> Result<bool, Failure> {
+    let (trace, field) = (serde_json::from_value(trace.clone()), field.to_owned());
+    let trace: Trace = trace.map_err(ReplayError::from)?;
+    let shows = tokio::task::spawn_blocking(move || VersionEvidence::shows(&trace, &field));
+    Ok(shows.await.map_err(std::io::Error::other)??)
 }
 
 fn print(compared: &ComparedHistory) {
@@ -442,6 +481,11 @@ fn write(folder: &Path, compared: &ComparedHistory) -> Result<(), Failure> {
 
 fn path_of(folder: &Path, history: &History) -> PathBuf {
     folder.join(format!("{}.json", history.name))
+}
+
+fn read(folder: &Path, history: &History) -> Result<Value, Failure> {
+    let text = std::fs::read_to_string(path_of(folder, history))?;
+    Ok(serde_json::from_str(&text).map_err(std::io::Error::other)?)
 }
 
 fn write_trace(path: &Path, trace: &Value) -> Result<(), Failure> {

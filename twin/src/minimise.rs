@@ -1,89 +1,82 @@
 //! Minimisation of a history that differs.
 
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 
 use crate::Failure;
-use crate::compare::differences;
-use crate::history::{History, Step};
+use crate::history::History;
 use crate::record::record;
 use crate::stage::Stage;
 
-/// Removes steps while the model still differs from the real Kueue. Returns the shortened history
-/// and its trace.
+/// Removes steps while `keeps` returns true for the trace of what is left. Returns the shortened
+/// history and its trace.
 pub(crate) async fn minimise(
     stage: &Stage,
     mut history: History,
     mut trace: Value,
     side_by_side: usize,
+    keeps: impl AsyncFn(&Value) -> Result<bool, Failure>,
 ) -> Result<(History, Value), Failure> {
     loop {
-        let shorter = shorter(&history);
-        let mut tried = stream::iter(shorter)
-            .map(async |candidate| {
-                let trace = record(stage, &candidate).await?;
-                let differs = !differences(&trace).await?.is_empty();
-                Ok::<_, Failure>(differs.then_some((candidate, trace)))
+        let each = stream::iter(0..history.steps.len())
+            .map(async |step| {
+                let trace = record(stage, &without(&history, &[step])).await?;
+                Ok::<_, Failure>(keeps(&trace).await?.then_some((step, trace)))
             })
-            .buffered(side_by_side);
-        let mut found = None;
-        while let Some(outcome) = tried.next().await {
-            found = outcome?;
-            if found.is_some() {
+            .buffered(side_by_side)
+            .try_filter_map(async |kept| Ok(kept));
+        let mut removable: Vec<(usize, Value)> = each.try_collect().await?;
+        // Steps of which each can be removed may need each other: then only the later half is.
+        loop {
+            let (Some((_, one)), steps) = (removable.first(), steps_of(&removable)) else {
+                return Ok((history, trace));
+            };
+            let candidate = without(&history, &steps);
+            let kept = match steps.as_slice() {
+                [_] => Some(one.clone()),
+                _ => {
+                    let trace = record(stage, &candidate).await?;
+                    keeps(&trace).await?.then_some(trace)
+                }
+            };
+            if let Some(kept) = kept {
+                (history, trace) = (candidate, kept);
                 break;
             }
+            removable.drain(..removable.len() / 2);
         }
-        drop(tried);
-        let Some(next) = found else {
-            return Ok((history, trace));
-        };
-        (history, trace) = next;
     }
 }
 
-/// Returns shorter candidates: without the last four or two steps, and without each single step.
-/// The last step is removed first. The first candidates keep more than half of the steps.
-fn shorter(history: &History) -> Vec<History> {
-    let without = |keep: &dyn Fn(usize) -> bool| {
-        let kept = history.steps.iter().enumerate();
-        let steps: Vec<Step> = kept
-            .filter(|(at, _)| keep(*at))
-            .map(|(_, step)| step.clone())
-            .collect();
-        History {
-            name: history.name.clone(),
-            full: history.full,
-            steps,
-        }
-    };
-    let count = history.steps.len();
-    let mut all = Vec::new();
-    for part in [4, 2, 1] {
-        let last = count.saturating_sub(part);
-        if part > 1 && last > count / 2 {
-            all.push(without(&|at| at < last));
-        }
+fn steps_of(removable: &[(usize, Value)]) -> Vec<usize> {
+    removable.iter().map(|(step, _)| *step).collect()
+}
+
+/// Returns the history without these steps.
+fn without(history: &History, removed: &[usize]) -> History {
+    let steps = history.steps.iter().enumerate();
+    let steps = steps.filter(|(at, _)| !removed.contains(at));
+    History {
+        steps: steps.map(|(_, step)| step.clone()).collect(),
+        ..history.clone()
     }
-    all.extend((0..count).rev().map(|out| without(&|at| at != out)));
-    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::Step;
 
     #[test]
-    fn shorter_histories_have_fewer_steps_and_the_same_order() {
-        let steps: Vec<Step> = (0..6u8).map(|n| Step::Wait(f64::from(n))).collect();
+    fn a_history_without_steps_keeps_the_order_of_the_others() {
+        let steps: Vec<Step> = (0..4u8).map(|n| Step::Wait(f64::from(n))).collect();
         let history = History {
             name: "h".to_owned(),
             full: false,
             steps: steps.clone(),
         };
-        let all = shorter(&history);
-        assert!(all.iter().all(|h| h.steps.len() < steps.len()));
-        assert!(all.iter().any(|h| h.steps == steps[..5]));
-        assert!(all.iter().any(|h| h.steps == steps[1..]));
+        let left = [steps[0].clone(), steps[3].clone()];
+        assert_eq!(without(&history, &[1, 2]).steps, left);
+        assert_eq!(without(&history, &[]), history);
     }
 }

@@ -37,7 +37,7 @@ usage: cargo xtask COMMAND
   twin --mutants [FOLDER [PART]]
                           change the model as in twin/mutants.txt (those whose name contains PART), and show how many recorded
                           histories each change needs to be found: those of FOLDER, such as target/twin after a run, or those of
-                          the tests; no Kueue is needed
+                          the tests, whose table is written into the book; no Kueue is needed
   fuzz [TARGET …] [--seconds N | --executions N] [--seed S] [--input FILE] [--list]
                           random inputs for what reads foreign bytes: 10 s for each target; what is found goes into fuzz/corpus,
                           where `test` runs it; --input: run a file's input once
@@ -70,9 +70,9 @@ fn main() -> ExitCode {
         ["book"] => tools::write_book().and_then(|()| tools::book(&tools::mdbook()?)),
         ["kueue", arguments @ ..] => tools::with_kueue(arguments),
         ["twin", "--versions", folder] => tools::versions(folder),
-        ["twin", "--mutants"] => mutants::of_model(&root().join("sim/cli/tests/histories"), ""),
-        ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder), ""),
-        ["twin", "--mutants", folder, part] => mutants::of_model(Path::new(folder), part),
+        ["twin", "--mutants"] => mutants::write_of_model(),
+        ["twin", "--mutants", folder] => mutants::of_model(Path::new(folder), "").map(drop),
+        ["twin", "--mutants", folder, part] => mutants::of_model(Path::new(folder), part).map(drop),
         ["twin", flags @ ..] => tools::twin(flags),
         ["fuzz", flags @ ..] => tools::fuzz(flags),
         ["soak", flags @ ..] => tools::soak(flags),

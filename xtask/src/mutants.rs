@@ -144,30 +144,44 @@ fn with_change<T>(tree: &Path, mutant: &Mutant<'_>, run: impl FnOnce() -> T) -> 
     Ok(outcome)
 }
 
+/// Makes each change of the model of Kueue in a copy of the repository, replays the histories of the
+/// tests, and writes the table of the number of histories until each is found into the book.
+pub(crate) fn write_of_model() -> Result<(), Failure> {
+    let table = of_model(&root().join("sim/cli/tests/histories"), "")?;
+    let path = root().join("book/src/explanations/measured-mutants.txt");
+    fs::write(&path, table).map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// Makes each change of the model of Kueue whose name contains `part` in a copy of the repository.
-/// Replays the recorded histories of `folder` and prints a table of the number of histories until
-/// each is found.
-pub(crate) fn of_model(folder: &Path, part: &str) -> Result<(), Failure> {
+/// Replays the recorded histories of `folder`. Prints and returns a table of the number of
+/// histories until each is found.
+///
+/// # Errors
+/// If a change does not compile or is not found.
+pub(crate) fn of_model(folder: &Path, part: &str) -> Result<String, Failure> {
     check()?;
     let folder = fs::canonicalize(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let table = read(&root().join(TABLE_OF_MODEL))?;
+    let mutants = read(&root().join(TABLE_OF_MODEL))?;
     let tree = root().join("target/mutants");
     copy(&tree)?;
-    println!("| mutant of the model | found by history number |\n| --- | --- |");
+    let mut table = "| change | found by history number |\n| --- | --- |\n".to_owned();
+    print!("{table}");
     let mut missed = Vec::new();
-    for mutant in parse(TABLE_OF_MODEL, &table)? {
+    for mutant in parse(TABLE_OF_MODEL, &mutants)? {
         if !mutant.name.contains(part) {
             continue;
         }
         let place = with_change(&tree, &mutant, || first_that_differs(&tree, &folder))??;
-        let shown = place.map_or("NOT FOUND".to_owned(), |place| place.to_string());
-        println!("| {} | {shown} |", mutant.name);
+        let shown = place.map_or("not found".to_owned(), |place| place.to_string());
+        let row = format!("| {} | {shown} |\n", mutant.name);
+        print!("{row}");
+        table.push_str(&row);
         if place.is_none() {
             missed.push(mutant.name);
         }
     }
     match missed.as_slice() {
-        [] => Ok(()),
+        [] => Ok(table),
         missed => Err(format!("not found: {}", missed.join("; "))),
     }
 }

@@ -191,9 +191,9 @@ fn refused_object(random: &mut Random) -> Step {
         ),
         3 => pod(json!({"kueue.x-k8s.io/managed": "no"}), json!({})),
         4 => job("Not_A_Name", json!({}), [1, 1]),
-        5 => job("lq", same, [2, 3]),
+        5 => job("lq@", same, [2, 3]),
         6 => job(
-            "lq",
+            "lq@",
             json!({"kueue.x-k8s.io/job-min-parallelism": "4"}),
             [2, 2],
         ),
@@ -207,7 +207,7 @@ fn refused_object(random: &mut Random) -> Step {
         }
         _ => {
             let sets = json!([{"name": "main", "count": 1, "template": {"spec": spec}}]);
-            let spec = json!({"queueName": "lq", "podSets": sets});
+            let spec = json!({"queueName": "lq@", "podSets": sets});
             let mut workload = namespaced_object("Workload", "refused", spec);
             let gate = json!({"kueue.x-k8s.io/admission-gated-by": "no-domain"});
             workload["metadata"]["annotations"] = gate;

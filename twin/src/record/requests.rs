@@ -181,7 +181,10 @@ impl Recorder<'_> {
         }
         let mut status = json!({"succeeded": count, "uncountedTerminatedPods": {}});
         if job["spec"]["completionMode"] == "Indexed" {
-            status["completedIndexes"] = json!(format!("0-{}", count - 1));
+            status["completedIndexes"] = json!(match count {
+                1 => "0".to_owned(),
+                _ => format!("0-{}", count - 1),
+            });
             if !job["spec"]["backoffLimitPerIndex"].is_null() {
                 status["failedIndexes"] = json!(count.to_string());
                 status["failed"] = json!(1);

@@ -252,6 +252,49 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            "lists of indexes increase, are in range and do not overlap",
+            [
+                post(
+                    201,
+                    JOBS,
+                    job(json!({
+                        "completions": 5, "parallelism": 2, "completionMode": "Indexed",
+                        "backoffLimitPerIndex": 1,
+                    })),
+                ),
+                status(422, json!({"completedIndexes": "0-0"})),
+                status(422, json!({"completedIndexes": "2,1"})),
+                status(422, json!({"completedIndexes": "5"})),
+                status(422, json!({"completedIndexes": "3-5"})),
+                status(422, json!({"completedIndexes": "1-2-3"})),
+                status(422, json!({"failedIndexes": "x"})),
+                status(422, json!({"failedIndexes": "1-"})),
+                status(
+                    422,
+                    json!({"completedIndexes": "0-3", "failedIndexes": "2,4"}),
+                ),
+                status(
+                    422,
+                    json!({"completedIndexes": "4-4,2", "failedIndexes": "2"}),
+                ),
+                status(
+                    200,
+                    json!({"completedIndexes": "0,2-4", "failedIndexes": "1"}),
+                ),
+                status(422, json!({"failedIndexes": "1-2"})),
+                status(200, json!({"completedIndexes": null, "failedIndexes": null})),
+            ],
+        ),
+        row(
+            "lists of indexes need a Job that has them",
+            [
+                post(201, JOBS, job(json!({"completions": 5}))),
+                status(422, json!({"completedIndexes": "0", "failedIndexes": "1"})),
+                status(422, json!({"completedIndexes": "9"})),
+                status(422, json!({"failedIndexes": "9"})),
+            ],
+        ),
+        row(
             "a Job that is none",
             [post(
                 422,

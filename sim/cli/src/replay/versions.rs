@@ -46,25 +46,28 @@ impl VersionEvidence {
     /// # Errors
     /// As [`Replay::run`].
     pub fn of(name: &str, trace: &Trace) -> Result<Self, ReplayError> {
-        let reproduces = |version| {
-            let replay = Replay::new(trace.clone()).version(version);
-            replay.reproduces_at_first()
-        };
-        let own = trace.version();
         let release = trace.kueue.as_deref().unwrap_or("0.19");
         let release = release.trim_start_matches('v').to_owned();
-        let reproduced = reproduces(own)?;
+        let reproduced = reproduces(trace, trace.version())?;
         let played = BTreeMap::from([(release.clone(), (1, usize::from(reproduced)))]);
         let mut shown = BTreeMap::new();
-        let mut fields = BTreeSet::new();
-        let releases = KueueVersion::RELEASES.into_iter().rev();
-        for (field, other) in releases.flat_map(|(_, other)| own.one_by_one(other)) {
-            if !reproduced || is_setting(field) || !fields.insert(field) || reproduces(other)? {
-                continue;
+        for (field, other) in others(trace) {
+            if reproduced && !reproduces(trace, other)? {
+                shown.insert((field, release.clone()), BTreeSet::from([name.to_owned()]));
             }
-            shown.insert((field, release.clone()), BTreeSet::from([name.to_owned()]));
         }
         Ok(Self { played, shown })
+    }
+
+    /// Returns true if a history shows the difference in this field of [`KueueVersion`].
+    ///
+    /// # Errors
+    /// As [`Replay::run`].
+    pub fn shows(trace: &Trace, field: &str) -> Result<bool, ReplayError> {
+        let Some(other) = others(trace).remove(field) else {
+            return Ok(false);
+        };
+        Ok(reproduces(trace, trace.version())? && !reproduces(trace, other)?)
     }
 
     /// Adds what other histories show.
@@ -84,6 +87,20 @@ impl VersionEvidence {
         let all = self.shown.iter();
         all.map(|((field, release), names)| (*field, release.as_str(), names))
     }
+}
+
+fn reproduces(trace: &Trace, version: KueueVersion) -> Result<bool, ReplayError> {
+    let replay = Replay::new(trace.clone()).version(version);
+    replay.reproduces_at_first()
+}
+
+/// Returns the version of a history with the behavior of another release in one field, for each
+/// field. The latest release counts that differs.
+fn others(trace: &Trace) -> BTreeMap<&'static str, KueueVersion> {
+    let own = trace.version();
+    let releases = KueueVersion::RELEASES.into_iter();
+    let others = releases.flat_map(|(_, release)| own.one_by_one(release));
+    others.filter(|(field, _)| !is_setting(field)).collect()
 }
 
 /// Returns true for the default of a setting, which histories change.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::indexes;
 use crate::kinds::Kind;
 use crate::status::FieldError;
 
@@ -53,6 +54,7 @@ fn check_job(old: Option<&Value>, new: &Value, errors: &mut Vec<FieldError>) {
             }
         }
         check_counters(old, new, errors);
+        indexes::check(old, new, errors);
     }
 }
 

@@ -3,6 +3,7 @@
 mod check;
 mod create;
 mod defaults;
+mod indexes;
 mod priority;
 mod zero;
 
