@@ -282,7 +282,10 @@ pub(super) fn rows() -> Vec<Row> {
                     json!({"completedIndexes": "0,2-4", "failedIndexes": "1"}),
                 ),
                 status(422, json!({"failedIndexes": "1-2"})),
-                status(200, json!({"completedIndexes": null, "failedIndexes": null})),
+                status(
+                    200,
+                    json!({"completedIndexes": null, "failedIndexes": null}),
+                ),
             ],
         ),
         row(
