@@ -63,12 +63,15 @@ fn is_finished(workload: &Value) -> bool {
     conditions.any(|c| c["type"] == "Finished" && c["status"] == "True")
 }
 
-/// How long this thread has had a processor: what others do on the machine does not count. Zero
-/// where Linux does not report it.
+/// How long the threads of this process have had a processor: what others do on the machine does not
+/// count. Zero where Linux does not report it.
 fn processor_time() -> Duration {
-    let stats = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanoseconds = stats.and_then(|stats| stats.split(' ').next()?.parse().ok());
-    Duration::from_nanos(nanoseconds.unwrap_or_default())
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The fields after the name of the program, which may contain spaces (proc_pid_stat(5)).
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let times = fields.split_whitespace().skip(11).take(2);
+    let hundredths: u64 = times.filter_map(|time| time.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * hundredths)
 }
 
 /// Real time, and time of the processor.

@@ -29,7 +29,7 @@ usage: cargo xtask COMMAND
   kueue [--kueue VERSION] [PART]
                           the shipped checks beside a real Kueue, which is built first (10 minutes): the pinned one, or another
                           VERSION such as 0.18.3; PART: only tests whose names begin with it, such as families; not part of `test`
-  twin [--kueue VERSION] [--histories N] [--seed S] [--rare PERCENT] [--minimise]
+  twin [--kueue VERSION] [--histories N] [--seed S] [--rare PERCENT] [--minimise] [--shows FIELD]
                           random histories on a real Kueue (from 0.15.0 on) and on the model, compared; --help has more; not part of `test`
   twin --versions FOLDER
                           write into the book, for each difference between versions of Kueue, how many of the histories in FOLDER

@@ -36,6 +36,8 @@ pub struct VersionEvidence {
     played: BTreeMap<String, (usize, usize)>,
     /// The names of the histories, by field and release.
     shown: BTreeMap<(&'static str, String), BTreeSet<String>>,
+    /// The number of steps of the shortest history, by field.
+    fewest: BTreeMap<&'static str, usize>,
 }
 
 impl VersionEvidence {
@@ -50,13 +52,18 @@ impl VersionEvidence {
         let release = release.trim_start_matches('v').to_owned();
         let reproduced = reproduces(trace, trace.version())?;
         let played = BTreeMap::from([(release.clone(), (1, usize::from(reproduced)))]);
-        let mut shown = BTreeMap::new();
+        let (mut shown, mut fewest) = (BTreeMap::new(), BTreeMap::new());
         for (field, other) in others(trace) {
             if reproduced && !reproduces(trace, other)? {
                 shown.insert((field, release.clone()), BTreeSet::from([name.to_owned()]));
+                fewest.insert(field, trace.steps.len());
             }
         }
-        Ok(Self { played, shown })
+        Ok(Self {
+            played,
+            shown,
+            fewest,
+        })
     }
 
     /// Returns true if a history shows the difference in this field of [`KueueVersion`].
@@ -79,6 +86,10 @@ impl VersionEvidence {
         }
         for (key, names) in other.shown {
             self.shown.entry(key).or_default().extend(names);
+        }
+        for (field, steps) in other.fewest {
+            let fewest = self.fewest.entry(field).or_insert(steps);
+            *fewest = steps.min(*fewest);
         }
     }
 
@@ -126,24 +137,28 @@ fn changes() -> BTreeMap<&'static str, Vec<&'static str>> {
 impl fmt::Display for VersionEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let releases = self.played.keys();
-        write!(f, "| field | changed in |")?;
+        write!(f, "| field | changed in | fewest steps |")?;
         for release in releases.clone() {
             write!(f, " {release} |")?;
         }
-        write!(f, "\n| --- | --- |")?;
+        write!(f, "\n| --- | --- | --- |")?;
         for _ in releases.clone() {
             write!(f, " --- |")?;
         }
-        write!(f, "\n| histories | |")?;
+        write!(f, "\n| histories | | |")?;
         for (all, _) in self.played.values() {
             write!(f, " {all} |")?;
         }
-        write!(f, "\n| reproduced at first | |")?;
+        write!(f, "\n| reproduced at first | | |")?;
         for (_, reproduced) in self.played.values() {
             write!(f, " {reproduced} |")?;
         }
         for (field, changed) in changes() {
             write!(f, "\n| `{field}` | {} |", changed.join(", "))?;
+            match self.fewest.get(field) {
+                None => write!(f, " |")?,
+                Some(steps) => write!(f, " {steps} |")?,
+            }
             for release in releases.clone() {
                 match self.shown.get(&(field, release.clone())) {
                     None => write!(f, " |")?,

@@ -28,13 +28,19 @@ fn recordings() -> Vec<PathBuf> {
     found
 }
 
+/// Returns the recorded histories in a folder of the tests.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let files = std::fs::read_dir(tests.join(folder)).unwrap();
+    let mut found: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
 /// Returns histories that `cargo xtask twin` recorded; of a sample of faults, each twelfth. They
 /// are those that the model once reproduced wrongly, and those with most of the rare cases.
 fn histories() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
-    let files = std::fs::read_dir(&folder).unwrap();
-    let mut found: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
-    found.sort();
+    let found = files("histories");
     assert!(found.len() >= 200, "{}", found.len());
     let sampled = std::env::var_os(SAMPLE_ENV).is_some();
     found
@@ -66,119 +72,23 @@ fn every_history_is_reproduced() {
     assert!(report.is_empty(), "{report}");
 }
 
-/// Histories that show differences between versions, by the fields of `KueueVersion`.
-const SHOWN: [(&str, &[&str]); 36] = [
-    ("10200-5", &["most_pod_sets", "validates_templates"]),
-    ("10600-27", &["skips_zero_requests"]),
-    ("11000-23", &["waits_for_replacements"]),
-    (
-        "11000-26",
-        &["compares_pod_limits", "revised_fast_admission"],
-    ),
-    (
-        "11000-29",
-        &[
-            "explains_preemptions",
-            "labels_pods",
-            "reads_group_annotation",
-        ],
-    ),
-    (
-        "11020-11",
-        &[
-            "delays_retries",
-            "elastic_jobs",
-            "explains_evictions",
-            "finishes_orphans",
-            "lists_checks_early",
-            "releases_at_end",
-        ],
-    ),
-    ("11020-20", &["counts_messages", "keeps_inactive"]),
-    ("11020-3", &["revised_slices"]),
-    ("11030-12", &["equivalence_hashing"]),
-    ("11030-17", &["revised_messages"]),
-    ("11030-5", &["admission_gates"]),
-    ("11050-25", &["batches_retries", "revised_messages"]),
-    (
-        "11060-15",
-        &["delays_retries", "equivalence_hashing", "finishes_orphans"],
-    ),
-    ("11060-20", &["adds_priority_classes", "keeps_inactive"]),
-    ("11060-21", &["preempts_for_pods"]),
-    (
-        "11060-7",
-        &[
-            "counts_messages",
-            "elastic_jobs",
-            "excludes_unlabeled",
-            "labels_pods",
-        ],
-    ),
-    ("11070-17", &["explains_evictions"]),
-    ("11080-11", &["waits_for_replacements"]),
-    ("11080-12", &["reads_group_annotation", "releases_at_end"]),
-    ("11080-29", &["explains_preemptions", "lists_checks_early"]),
-    ("11100-11", &["follows_class_values"]),
-    (
-        "11100-14",
-        &[
-            "counts_messages",
-            "elastic_jobs",
-            "explains_preemptions",
-            "finishes_orphans",
-            "labels_pods",
-        ],
-    ),
-    ("11100-15", &["validates_on_flavors"]),
-    ("11100-16", &["releases_at_end", "revised_messages"]),
-    (
-        "11100-18",
-        &["batches_retries", "delays_retries", "explains_evictions"],
-    ),
-    ("11100-19", &["keeps_inactive"]),
-    ("11100-6", &["adds_priority_classes"]),
-    ("11100-7", &["equivalence_hashing"]),
-    ("11110-3", &["preempts_for_pods"]),
-    (
-        "11120-15",
-        &[
-            "excludes_unlabeled",
-            "lists_checks_early",
-            "reads_group_annotation",
-            "revised_fast_admission",
-        ],
-    ),
-    ("11120-2", &["waits_for_replacements"]),
-    ("11200-20", &["compares_pod_limits"]),
-    (
-        "11220-27",
-        &["reads_group_annotation", "revised_fast_admission"],
-    ),
-    ("6600-19", &["excludes_unlabeled", "validates_on_flavors"]),
-    (
-        "6600-96",
-        &["adds_priority_classes", "omits_refused_classes"],
-    ),
-    ("6700-44", &["batches_retries"]),
-];
-
-/// The book's table of versions is made of such histories (`cargo xtask twin --versions`).
+/// The shortest histories that `cargo xtask twin --shows` found. They are named after a field of
+/// `KueueVersion` and the release of the recording.
 #[test]
 fn a_history_is_not_reproduced_with_the_behavior_of_another_version() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
-    let sampled = std::env::var_os(SAMPLE_ENV).is_some();
-    for (name, fields) in SHOWN.iter().step_by(if sampled { 12 } else { 1 }) {
-        let trace = Trace::read(&folder.join(format!("{name}.json"))).unwrap();
-        let evidence = VersionEvidence::of(name, &trace).unwrap();
-        let shown: Vec<&str> = evidence.all().map(|(field, ..)| field).collect();
-        for field in *fields {
-            assert!(
-                shown.contains(field),
-                "{name} does not show {field}: {shown:?}"
-            );
-        }
+    let mut steps = Vec::new();
+    for path in files("versions") {
+        let name = path.file_stem().unwrap().to_string_lossy();
+        let (field, _) = name.rsplit_once('-').unwrap();
+        let text = std::fs::read(&path).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        steps.push(json["steps"].as_array().unwrap().len());
+        let trace: Trace = serde_json::from_value(json).unwrap();
+        assert!(VersionEvidence::shows(&trace, field).unwrap(), "{name}");
     }
+    steps.sort_unstable();
+    let median = steps[steps.len() / 2];
+    assert!(median <= 6, "the median is {median} steps");
 }
 
 #[test]
