@@ -248,7 +248,8 @@ impl MessageFormatter<'_> {
             // Kueue does not requeue a variant (measured on 0.19.2).
             Some(job) if job.is_variant => " of the job",
             Some(_) if self.run.grows.is_some() => ", or scale the job back",
-            _ => ", then set spec.active=true",
+            // Up to 0.19 Kueue does not queue it again when it is activated.
+            _ => ", then delete the Workload: Kueue creates it again from its job",
         }
     }
 

@@ -13,7 +13,7 @@ use kube::runtime::watcher::Event;
 
 use super::super::Reservation;
 use super::{Family, FamilyRole, Member};
-use crate::api::{Slice, Uid, Workload, WorkloadConditions};
+use crate::api::{Name, Slice, Uid, Workload, WorkloadConditions};
 
 /// The slices of all elastic jobs and the variants of all others, from the watch of Workloads.
 /// Slices that have been replaced are included.
@@ -33,6 +33,7 @@ pub(crate) struct Families {
 #[derive(Clone, Debug)]
 struct KnownSlice {
     member: Member,
+    cluster_queue: Option<Name>,
     is_variant: bool,
     replaces: Option<Box<str>>,
     phase: Phase,
@@ -115,6 +116,17 @@ fn was_admitted_last(conditions: &WorkloadConditions) -> bool {
 }
 
 impl KnownSlice {
+    /// Returns true if Kueue can replace it by `workload`: both are in one namespace and, as far as
+    /// they have quota, in one ClusterQueue (0.19.2: `ReplacedWorkloadSlice` in
+    /// `pkg/workloadslicing/workloadslicing.go`). Annotations and owners alone prove nothing.
+    fn is_replaceable_by(&self, workload: &Workload) -> bool {
+        let queues = self
+            .cluster_queue
+            .as_ref()
+            .zip(workload.shared_cluster_queue());
+        *self.member.namespace == *workload.namespace() && queues.is_none_or(|(own, of)| own == of)
+    }
+
     fn of(workload: &Workload) -> Option<Self> {
         let replaces = match workload.slice() {
             Slice::None if workload.variant().is_none() => return None,
@@ -125,6 +137,7 @@ impl KnownSlice {
         let conditions = workload.conditions();
         Some(Self {
             member: Member::of(workload),
+            cluster_queue: workload.shared_cluster_queue().cloned(),
             is_variant: workload.variant().is_some(),
             replaces,
             phase: Phase::of(workload),
@@ -350,6 +363,7 @@ impl Families {
                 uid: reservation.uid().clone(),
                 since: reservation.since(),
             },
+            cluster_queue: None,
             is_variant: false,
             replaces: None,
             phase: Phase::Runs,
@@ -387,7 +401,10 @@ impl Families {
         let mut next = replaced;
         // Bounded, whatever the annotations are.
         for _ in 0..=of_job.len() {
-            let Some(slice) = of_job.iter().find(|known| known.member.name == *next) else {
+            let mut slices = of_job
+                .iter()
+                .filter(|known| known.is_replaceable_by(workload));
+            let Some(slice) = slices.find(|known| known.member.name == *next) else {
                 break;
             };
             match (slice.phase, &slice.replaces) {

@@ -71,6 +71,14 @@ fn what_runs_is_the_last_slice_that_was_admitted() {
         conditions.last_mut().unwrap()["status"] = json!("False");
         slice
     };
+    let in_queue = |queue: &str, mut slice: Value| {
+        slice["status"]["admission"]["clusterQueue"] = json!(queue);
+        slice
+    };
+    let in_namespace = |namespace: &str, mut slice: Value| {
+        slice["metadata"]["namespace"] = json!(namespace);
+        slice
+    };
     let not_admitted = ("Admitted", "False", "Finished");
     for (case, known, of, expected) in [
         (
@@ -172,6 +180,18 @@ fn what_runs_is_the_last_slice_that_was_admitted() {
             vec![first(&[ADMITTED, EVICTED, REPLACED])],
             growth(&[]),
             runs(2),
+        ),
+        (
+            "what it claims to replace is in another ClusterQueue",
+            vec![in_queue("other", first(&[ADMITTED]))],
+            growth(&[]),
+            unknown,
+        ),
+        (
+            "what it claims to replace is in another namespace",
+            vec![in_namespace("other", first(&[ADMITTED]))],
+            growth(&[]),
+            unknown,
         ),
         (
             "it is admitted itself",

@@ -1438,6 +1438,14 @@ fn overspending_jobs_are_evicted_after_the_grace_period_lowest_priority_and_youn
     assert_eq!(stopped(&mut ledger, NOW + 61), ["young"]);
 }
 
+/// A slice that waits to add pods to a running job.
+fn growth(name: &str) -> Run {
+    Run {
+        grows: Some(RunningPods::Known(1)),
+        ..run(name, 1)
+    }
+}
+
 #[test]
 fn quota_is_released_at_intervals_that_grow() {
     let mut ledger = ledger(
@@ -1447,6 +1455,7 @@ fn quota_is_released_at_intervals_that_grow() {
     for name in ["a", "b"] {
         ledger.decide(&run(name, 1), time(NOW));
     }
+    ledger.decide(&growth("growth"), time(NOW));
     let mut turn = |name: &str, attempt, later| {
         ledger.try_yield(&Uid::new(name), "cq", attempt, time(NOW + later))
     };
@@ -1457,6 +1466,10 @@ fn quota_is_released_at_intervals_that_grow() {
     assert!(!turn("b", 3, 3000), "forty minutes after two returns");
     assert!(turn("b", 3, 3600));
     assert!(!turn("c", 1, 9000), "who does not wait");
+    assert!(
+        !turn("growth", 1, 9000),
+        "its job would run on: no quota is released"
+    );
 }
 
 #[test]
@@ -1466,6 +1479,7 @@ fn runs_that_may_release_quota_are_evaluated_when_one_may_and_not_at_each_change
     for name in ["a", "b"] {
         ledger.decide(&run(name, 1), time(NOW));
     }
+    ledger.decide(&growth("growth"), time(NOW));
     let due = |ledger: &mut BudgetLedger, later: i64, waits: bool| {
         ledger
             .due_to_yield(time(NOW + later), |_| waits.then(|| "cq".to_owned()))

@@ -26,6 +26,12 @@ impl PendingRun {
             .is_none_or(|last_message| last_message.reason.is_about_money())
     }
 
+    /// Returns true if it may give its quota back for others: it waits for money, as its message
+    /// says, and grows no job, which would keep its pods and try again at once.
+    fn may_yield(&self) -> bool {
+        self.last_message.is_some() && self.waits_for_money() && self.run.grows.is_none()
+    }
+
     /// Returns true if it requires more than the limit for which it waits.
     pub(in crate::ledger) fn exceeds_limit(&self) -> bool {
         let message = self.last_message.as_ref();
@@ -206,10 +212,6 @@ impl BudgetLedger {
         let Some(held) = self.held.get(uid) else {
             return false;
         };
-        let waits_for_money = held
-            .last_message
-            .as_ref()
-            .is_some_and(|last_message| last_message.reason.is_about_money());
         let (first, longest) = self.terms.yields;
         let pause = first
             .saturating_mul(1 << attempt.saturating_sub(1).min(20))
@@ -220,7 +222,7 @@ impl BudgetLedger {
             .get(queue)
             .copied()
             .unwrap_or(held.run.since);
-        if !waits_for_money || now - since < pause || now - held.run.since < pause {
+        if !held.may_yield() || now - since < pause || now - held.run.since < pause {
             return false;
         }
         self.last_yield.insert(queue.to_owned(), now);
@@ -244,10 +246,7 @@ impl BudgetLedger {
         let over = |at: Option<&i64>, pause| at.is_none_or(|at| now - at >= pause);
         let (mut due, mut queues) = (Vec::new(), BTreeSet::new());
         for (uid, held) in &self.held {
-            if held.last_message.is_none()
-                || !held.waits_for_money()
-                || now - held.run.since < pause
-            {
+            if !held.may_yield() || now - held.run.since < pause {
                 continue;
             }
             let Some(queue) = queue_of(uid) else { continue };
