@@ -27,7 +27,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use self::compare::{between, differences};
+use self::compare::{between, differences, shows};
 use self::generate::{Feature, Scope};
 use self::history::History;
 use self::record::record;
@@ -173,7 +173,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if let Some(folder) = &arguments.versions {
         let evidence = evidence(folder).await?;
         for (field, release, names) in evidence.all() {
-            let some: Vec<&str> = names.iter().map(String::as_str).take(20).collect();
+            let some: Vec<&str> = names.keys().map(String::as_str).take(20).collect();
             eprintln!("{field}, {release}: {}", some.join(" "));
         }
         println!("{evidence}");
@@ -190,9 +190,9 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let began = Instant::now();
     record_all(arguments, &stage, &histories).await?;
     let took = began.elapsed();
+    shortest_that_show(arguments, &stage, &histories).await?;
     let mut summary = Summary::default();
     let differing = compare_all(arguments, histories, &mut summary).await?;
-    shortest_that_show(arguments, &stage).await?;
     let others = record_again(arguments, &stage, &differing).await?;
     let mut classifying = stream::iter(differing.into_iter().zip(others))
         .map(async |(compared, others)| {
@@ -432,14 +432,18 @@ async fn shorten(
 
 /// Writes the shortest history that shows each difference of `--shows`, found from the first one
 /// that does, and prints the numbers of steps.
-async fn shortest_that_show(arguments: &Arguments, stage: &Stage) -> Result<(), Failure> {
+async fn shortest_that_show(
+    arguments: &Arguments,
+    stage: &Stage,
+    histories: &[History],
+) -> Result<(), Failure> {
     for field in &arguments.shows {
-        let shows = async |trace: &Value| shows(trace, field).await;
+        let shows = async |trace: &Value| Ok(shows(trace, field).await?);
         let mut first = None;
-        for history in histories(arguments) {
-            let trace = read(&arguments.out, &history)?;
+        for history in histories {
+            let trace = read(&arguments.out, history)?;
             if shows(&trace).await? {
-                first = Some((history, trace));
+                first = Some((history.clone(), trace));
                 break;
             }
         }
@@ -455,13 +459,6 @@ async fn shortest_that_show(arguments: &Arguments, stage: &Stage) -> Result<(), 
         write_trace(&arguments.out.join(file), &trace)?;
     }
     Ok(())
-}
-
-async fn shows(trace: &Value, field: &str) -> Result<bool, Failure> {
-    let (trace, field) = (serde_json::from_value(trace.clone()), field.to_owned());
-    let trace: Trace = trace.map_err(ReplayError::from)?;
-    let shows = tokio::task::spawn_blocking(move || VersionEvidence::shows(&trace, &field));
-    Ok(shows.await.map_err(std::io::Error::other)??)
 }
 
 fn print(compared: &ComparedHistory) {

@@ -1,4 +1,4 @@
-//! Minimisation of a history that differs.
+//! Minimisation of a history.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
@@ -44,10 +44,10 @@ pub(crate) async fn minimise(
             // Each of the places works alone, but not always together with the others.
             let mut left = places.as_slice();
             let shorter = loop {
-                let candidate = edit.at(&history, left);
                 if left.is_empty() {
                     break None;
                 }
+                let candidate = edit.at(&history, left);
                 if let Some(trace) = tried(&candidate).await? {
                     break Some((candidate, trace));
                 }

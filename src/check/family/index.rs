@@ -401,10 +401,10 @@ impl Families {
         let mut next = replaced;
         // Bounded, whatever the annotations are.
         for _ in 0..=of_job.len() {
-            let mut slices = of_job
-                .iter()
-                .filter(|known| known.is_replaceable_by(workload));
-            let Some(slice) = slices.find(|known| known.member.name == *next) else {
+            let is_next = |known: &&KnownSlice| {
+                known.member.name == *next && known.is_replaceable_by(workload)
+            };
+            let Some(slice) = of_job.iter().find(is_next) else {
                 break;
             };
             match (slice.phase, &slice.replaces) {

@@ -1,7 +1,7 @@
 //! Evidence for the differences between versions of Kueue: recorded histories that the model
 //! reproduces only with the behavior of the recorded version.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use kueue_check_sim::kueue::KueueVersion;
@@ -34,10 +34,8 @@ use super::{Replay, ReplayError, Trace};
 pub struct VersionEvidence {
     /// The number of histories of each release, and how many of them the model reproduces.
     played: BTreeMap<String, (usize, usize)>,
-    /// The names of the histories, by field and release.
-    shown: BTreeMap<(&'static str, String), BTreeSet<String>>,
-    /// The number of steps of the shortest history, by field.
-    fewest: BTreeMap<&'static str, usize>,
+    /// The names of the histories with their numbers of steps, by field and release.
+    shown: BTreeMap<(&'static str, String), BTreeMap<String, usize>>,
 }
 
 impl VersionEvidence {
@@ -52,18 +50,14 @@ impl VersionEvidence {
         let release = release.trim_start_matches('v').to_owned();
         let reproduced = reproduces(trace, trace.version())?;
         let played = BTreeMap::from([(release.clone(), (1, usize::from(reproduced)))]);
-        let (mut shown, mut fewest) = (BTreeMap::new(), BTreeMap::new());
+        let mut shown = BTreeMap::new();
         for (field, other) in others(trace) {
             if reproduced && !reproduces(trace, other)? {
-                shown.insert((field, release.clone()), BTreeSet::from([name.to_owned()]));
-                fewest.insert(field, trace.steps.len());
+                let history = BTreeMap::from([(name.to_owned(), trace.steps.len())]);
+                shown.insert((field, release.clone()), history);
             }
         }
-        Ok(Self {
-            played,
-            shown,
-            fewest,
-        })
+        Ok(Self { played, shown })
     }
 
     /// Returns true if a history shows the difference in this field of [`KueueVersion`].
@@ -84,19 +78,23 @@ impl VersionEvidence {
             counts.0 += all;
             counts.1 += reproduced;
         }
-        for (key, names) in other.shown {
-            self.shown.entry(key).or_default().extend(names);
-        }
-        for (field, steps) in other.fewest {
-            let fewest = self.fewest.entry(field).or_insert(steps);
-            *fewest = steps.min(*fewest);
+        for (key, histories) in other.shown {
+            self.shown.entry(key).or_default().extend(histories);
         }
     }
 
-    /// Returns each field and release with the histories that show it.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &str, &BTreeSet<String>)> {
+    /// Returns each field and release with the histories that show it: their names and numbers of
+    /// steps.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str, &BTreeMap<String, usize>)> {
         let all = self.shown.iter();
-        all.map(|((field, release), names)| (*field, release.as_str(), names))
+        all.map(|((field, release), histories)| (*field, release.as_str(), histories))
+    }
+
+    /// Returns the number of steps of the shortest history that shows a field.
+    fn fewest_steps(&self, field: &str) -> Option<usize> {
+        let all = self.all().filter(|(shown, ..)| *shown == field);
+        all.flat_map(|(.., histories)| histories.values().copied())
+            .min()
     }
 }
 
@@ -155,7 +153,7 @@ impl fmt::Display for VersionEvidence {
         }
         for (field, changed) in changes() {
             write!(f, "\n| `{field}` | {} |", changed.join(", "))?;
-            match self.fewest.get(field) {
+            match self.fewest_steps(field) {
                 None => write!(f, " |")?,
                 Some(steps) => write!(f, " {steps} |")?,
             }

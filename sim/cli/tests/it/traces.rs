@@ -6,33 +6,27 @@ use std::path::{Path, PathBuf};
 use kueue_check_sim::explore::SAMPLE_ENV;
 use kueue_check_sim_cli::replay::{Replay, ReplayError, Trace, VersionEvidence};
 
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
 fn recordings() -> Vec<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = here.ancestors().map(|above| above.join("shared/traces"));
     let Some(folder) = folders.into_iter().find(|folder| folder.is_dir()) else {
         return Vec::new();
     };
-    let mut found = Vec::new();
-    for kind in ["job", "workload", "families"] {
-        let files = std::fs::read_dir(folder.join(kind))
-            .into_iter()
-            .flatten()
-            .flatten();
-        found.extend(
-            files
-                .map(|file| file.path())
-                .filter(|path| path.extension().is_some_and(|e| e == "json")),
-        );
-    }
-    found.sort();
-    found
+    let kinds = ["families", "job", "workload"].into_iter();
+    kinds.flat_map(|kind| files(&folder.join(kind))).collect()
 }
 
-/// Returns the recorded histories in a folder of the tests.
-fn files(folder: &str) -> Vec<PathBuf> {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let files = std::fs::read_dir(tests.join(folder)).unwrap();
-    let mut found: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+/// Returns the recordings in a folder, in the order of their names.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = files
+        .map(|file| file.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect();
     found.sort();
     found
 }
@@ -40,7 +34,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
 /// Returns histories that `cargo xtask twin` recorded; of a sample of faults, each twelfth. They
 /// are those that the model once reproduced wrongly, and those with most of the rare cases.
 fn histories() -> Vec<PathBuf> {
-    let found = files("histories");
+    let found = files(&tests().join("histories"));
     assert!(found.len() >= 200, "{}", found.len());
     let sampled = std::env::var_os(SAMPLE_ENV).is_some();
     found
@@ -77,7 +71,7 @@ fn every_history_is_reproduced() {
 #[test]
 fn a_history_is_not_reproduced_with_the_behavior_of_another_version() {
     let mut steps = Vec::new();
-    for path in files("versions") {
+    for path in files(&tests().join("versions")) {
         let name = path.file_stem().unwrap().to_string_lossy();
         let (field, _) = name.rsplit_once('-').unwrap();
         let text = std::fs::read(&path).unwrap();
@@ -108,8 +102,8 @@ fn a_history_that_is_not_what_kueue_does_is_not_reproduced() {
 /// With a setting `waitForPodsReady`, `PodsReady` is compared, too.
 #[test]
 fn a_history_with_another_reason_of_its_pods_is_not_reproduced() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
-    let text = std::fs::read_to_string(folder.join("5700-105.json")).unwrap();
+    let path = tests().join("histories/5700-105.json");
+    let text = std::fs::read_to_string(path).unwrap();
     let then = r#""reason":"WaitForRecovery","status":"False","type":"PodsReady""#;
     assert!(text.contains(then) && text.contains("waitForPodsReady"));
     let other = then.replace("Recovery", "Start");

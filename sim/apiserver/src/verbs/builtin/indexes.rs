@@ -20,18 +20,16 @@ pub(super) fn check(old: &Value, new: &Value, errors: &mut Vec<FieldError>) {
     let completions = spec["completions"].as_i64();
     let per_index = !spec["backoffLimitPerIndex"].is_null();
     if let (true, Some(most)) = (of_completed, completions)
-        && let Err(why) = intervals(completed, most)
+        && let Err(why) = check_order(completed, most)
     {
         let why = format!("error parsing completedIndexes: {why}");
         refuse("completedIndexes", &why);
     }
     if let (true, true, Some(failed), Some(most)) = (of_failed, per_index, failed, completions)
-        && let Err(why) = intervals(failed, most)
+        && let Err(why) = check_order(failed, most)
     {
-        refuse(
-            "failedIndexes",
-            &format!("error parsing failedIndexes: {why}"),
-        );
+        let why = format!("error parsing failedIndexes: {why}");
+        refuse("failedIndexes", &why);
     }
     if of_completed && !completed.is_empty() && spec["completionMode"] != "Indexed" {
         let why = "cannot set non-empty completedIndexes when non-indexed completion mode";
@@ -49,19 +47,20 @@ pub(super) fn check(old: &Value, new: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Returns the intervals of a list such as `0,2-4`: first and last index.
-fn intervals(list: &str, completions: i64) -> Result<Vec<(i64, i64)>, String> {
-    let mut all: Vec<(i64, i64)> = Vec::new();
-    for part in list.split(',').filter(|_| !list.is_empty()) {
-        let (first, last) = interval(part, completions)?;
-        if let Some((_, previous)) = all.last()
-            && *previous >= first
-        {
-            return Err(not_increasing(*previous, first));
-        }
-        all.push((first, last));
+/// Checks that a list such as `0,2-4` is empty or increases.
+fn check_order(list: &str, completions: i64) -> Result<(), String> {
+    if list.is_empty() {
+        return Ok(());
     }
-    Ok(all)
+    let mut previous = None;
+    for part in list.split(',') {
+        let (first, last) = interval(part, completions)?;
+        if let Some(previous) = previous.filter(|previous| *previous >= first) {
+            return Err(not_increasing(previous, first));
+        }
+        previous = Some(last);
+    }
+    Ok(())
 }
 
 /// Returns the first and the last index of a part of a list, such as `2-4` or `3`.
